@@ -1,0 +1,40 @@
+# make demo   plan the bundled example end to end and say where its report is
+# make test   all checks and unit tests
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: demo test check test-e2e bench docs clean
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Cascadia needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/cascadia demo --out demo-plan
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python docs/generate.py --check
+
+test: check
+	$(BIN)/python -m pytest -n auto
+
+test-e2e: $(STAMP)
+	$(BIN)/python -m pytest tests/e2e
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.benchmarks
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) demo-plan .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,36 @@
+"""Errors that say what to do next. The command line turns each into one line and an exit code."""
+
+from dataclasses import dataclass
+
+
+class CascadiaError(Exception):
+    """Anything the user can be told in one line."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class BadInput(CascadiaError):
+    """The input cannot be used: where it stands, what is wrong, what to write instead."""
+
+    where: str
+    what: str
+    instead: str = ""
+
+    exit_code = 2
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" + (f"; {self.instead}" if self.instead else "")
+
+
+@dataclass(frozen=True)
+class Infeasible(CascadiaError):
+    """No plan meets the constraints: which one binds, and the nearest value that would do."""
+
+    constraint: str
+    nearest: str
+
+    exit_code = 3
+
+    def __str__(self) -> str:
+        return f"infeasible: {self.constraint}; {self.nearest}"

@@ -1,0 +1,20 @@
+"""What the user wants optimised, and under which bounds."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Goal = Literal["latency", "quality", "cost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Minimise latency or cost, or maximise quality.
+
+    `quantile` is of the end-to-end latency (0.95 = p95) and applies to the goal `latency` as well as to
+    `latency_max_s`. `quality_min` (0-100) holds for the lower confidence bound of quality.
+    """
+
+    goal: Goal
+    quantile: float = 0.95
+    quality_min: float | None = None
+    latency_max_s: float | None = None

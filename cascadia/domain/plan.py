@@ -1,0 +1,154 @@
+"""A cascade plan: which replicas, which thresholds, and what is to be expected of them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cascadia.domain.objective import Objective
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """`count` equal replicas. `share` (0-1) of the stage's requests goes to the group as a whole."""
+
+    pool: str
+    tp: int
+    pp: int
+    count: int
+    share: float
+
+    @property
+    def gpus(self) -> int:
+        return self.tp * self.pp * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """A stage with no replicas is not deployed: requests skip it."""
+
+    name: str
+    model: str
+    engine: str
+    quantization: str | None
+    max_model_len: int
+    replicas: tuple[ReplicaGroup, ...]
+
+    @property
+    def gpus(self) -> int:
+        return sum(group.gpus for group in self.replicas)
+
+    @property
+    def deployed(self) -> bool:
+        return self.gpus > 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan:
+    kind: str
+    placement: str
+    model: str | None
+    engine: str
+    quantization: str | None
+    max_model_len: int
+    replicas: tuple[ReplicaGroup, ...]
+
+    @property
+    def gpus(self) -> int:
+        return sum(group.gpus for group in self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Of a latency, in seconds."""
+
+    mean_s: float
+    p50_s: float
+    p95_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StagePrediction:
+    """`reached` and `accepted` are fractions of all requests; `latency` is queue plus service in this stage.
+
+    `utilisation` is the busiest replica's share of time with work in hand; `tokens_per_s` counts both inputs
+    and outputs.
+    """
+
+    name: str
+    reached: float
+    accepted: float
+    rate_rps: float
+    latency: Quantiles
+    ttft: Quantiles
+    utilisation: float
+    tokens_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class QualityPrediction:
+    """`mean` over the table under these thresholds; `lower` holds with probability `confidence`."""
+
+    mean: float
+    lower: float
+    confidence: float
+    method: str
+    questions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated."""
+
+    e2e: Quantiles
+    ttft: Quantiles
+    objective_s: float
+    stage_bound_s: float
+    quality: QualityPrediction
+    stages: tuple[StagePrediction, ...]
+    judge: StagePrediction | None
+    rate_rps: float
+    usd_per_hour: float
+    usd_per_1k_requests: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gear:
+    """Thresholds for arrival rates up to `max_rate_rps` on the same placement (CascadeServe section 4)."""
+
+    max_rate_rps: float
+    thresholds: tuple[float, ...]
+    entry_stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the allocation solver proved. `incumbent` is a solution without proof, e.g. at a time limit."""
+
+    status: Literal["optimal", "incumbent"]
+    formulation: Literal["columns", "paper"]
+    objective_s: float
+    bound_s: float
+    gap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none."""
+
+    version: int
+    objective: Objective
+    thresholds: tuple[float, ...]
+    stages: tuple[StagePlan, ...]
+    judge: JudgePlan
+    predicted: Predicted
+    gears: tuple[Gear, ...]
+    proof: Proof
+    seed: int
+    digest: str
+    wall_s: float
+
+    @property
+    def gpus(self) -> int:
+        return sum(stage.gpus for stage in self.stages) + self.judge.gpus

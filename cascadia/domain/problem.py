@@ -1,0 +1,65 @@
+"""All that a plan is made from, read and joined."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cascadia.domain.cluster import Cluster
+from cascadia.domain.objective import Objective
+from cascadia.domain.quality import QualityTable
+from cascadia.domain.workload import Workload
+from cascadia_sim.architecture import Architecture
+from cascadia_sim.engine_config import EngineConfig
+
+Engine = Literal["vllm", "sglang"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One model of the cascade. `model` is as the user wrote it; `quantization` as well (None: unquantised)."""
+
+    name: str
+    model: str
+    architecture: Architecture
+    engine: Engine
+    quantization: str | None
+    config: EngineConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who scores an answer at a gate.
+
+    `llm` self-hosted takes GPUs (`architecture` and `config` are set); `llm` external has a latency
+    distribution (lognormal through the two quantiles) and a price per million tokens; `embedding` and
+    `certainty` run on the router's CPU in `latency_p50_s`. `prompt_tokens` is what the judge's instructions
+    add to question and answer; `output_tokens` is the length of a verdict.
+    """
+
+    kind: Literal["llm", "embedding", "certainty"]
+    placement: Literal["self-hosted", "external", "router"]
+    model: str | None = None
+    architecture: Architecture | None = None
+    quantization: str | None = None
+    config: EngineConfig | None = None
+    engine: Engine = "vllm"
+    prompt_tokens: int = 0
+    output_tokens: int = 1
+    latency_p50_s: float = 0.0
+    latency_p95_s: float = 0.0
+    usd_per_million_input_tokens: float = 0.0
+    usd_per_million_output_tokens: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans."""
+
+    stages: tuple[Stage, ...]
+    cluster: Cluster
+    judge: Judge
+    workload: Workload
+    quality: QualityTable
+    objective: Objective
+    confidence: float
+    seed: int
+    digest: str

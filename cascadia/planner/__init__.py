@@ -1,0 +1,1 @@
+"""From a spec to a plan: shapes, tables, allocation, thresholds, bi-level loop."""

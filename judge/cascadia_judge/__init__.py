@@ -1,0 +1,1 @@
+"""Verdicts on answers: what each kind of judge reads, writes and costs."""

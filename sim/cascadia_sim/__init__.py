@@ -1,0 +1,1 @@
+"""A simulator of LLM serving: hardware, architectures, iteration time, replica, fleet, cascade."""

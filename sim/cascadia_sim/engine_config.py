@@ -1,0 +1,24 @@
+"""How one serving engine is set up: the settings that decide what its scheduler does."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Names follow vLLM's flags.
+
+    `quantization` is None (the checkpoint's own precision, BF16 unless it says otherwise), "fp8", "awq-int4",
+    "gptq-int4", "int8" or "mxfp4". `kv_cache_dtype` is "auto" (BF16) or "fp8". `block_size` is the KV cache's
+    allocation unit in tokens. `prefix_cache_hit_rate` (0-1) is the share of a request's `prefix_tokens` that is
+    found in the cache, so that prefill skips it.
+    """
+
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 8192
+    enable_chunked_prefill: bool = True
+    gpu_memory_utilization: float = 0.9
+    block_size: int = 16
+    quantization: str | None = None
+    kv_cache_dtype: str = "auto"
+    prefix_cache_hit_rate: float = 0.0
+    max_model_len: int | None = None

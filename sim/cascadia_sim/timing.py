@@ -1,0 +1,44 @@
+"""How long one iteration of a replica takes, as tables that the engine can look up.
+
+Times are whole picoseconds (int64), so that sums are exact and order-independent: decode steps advanced in
+closed form land on the same instant as the same steps taken one by one. Int64 spans 106 days.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+PS_PER_S = 1_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplicaTiming:
+    """Cost tables and limits of one lane of a replica.
+
+    An iteration that processes `t` tokens in all (each decoding sequence counts 1, prefill chunks their length),
+    yields a next token for `s` sequences, decodes over `c` context tokens in total (KV entries read) and
+    prefills chunks of q_i tokens that end at context k_i (attention pairs  p = sum_i q_i * k_i - q_i*(q_i-1)/2)
+    takes
+
+        token_ps[t] + sequence_ps[s] + context_ps * c + int(pair_ps * p)         (picoseconds)
+
+    Beyond the end of `token_ps` (T entries) it goes on linearly with the last difference. `sequence_ps` has
+    max_num_seqs + 1 entries. `kv_tokens` is the KV capacity of a lane in tokens, a multiple of `block_size`.
+
+    A replica with pipeline degree pp is `lanes` = pp equal lanes that share the requests round robin; the tables
+    hold the latency through all pp stages, so that a lone request pays it in full while pp lanes overlap.
+    """
+
+    token_ps: Ints
+    sequence_ps: Ints
+    context_ps: int
+    pair_ps: float
+    kv_tokens: int
+    block_size: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    chunked_prefill: bool
+    lanes: int

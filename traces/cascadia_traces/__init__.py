@@ -1,0 +1,1 @@
+"""Workload traces: readers, generators, statistics."""
