@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective
 
 FORMAT_VERSION = 1
@@ -139,6 +140,7 @@ class Plan:
 
     version: int
     objective: Objective
+    cluster: Cluster
     thresholds: tuple[float, ...]
     stages: tuple[StagePlan, ...]
     judge: JudgePlan

@@ -52,7 +52,10 @@ class Judge:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans."""
+    """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans.
+
+    `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
+    """
 
     stages: tuple[Stage, ...]
     cluster: Cluster
@@ -63,3 +66,4 @@ class Problem:
     confidence: float
     seed: int
     digest: str
+    notes: tuple[str, ...] = ()
