@@ -1,0 +1,119 @@
+"""Pydantic's findings as one `BadInput`: the most helpful one, in the user's words."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from cascadia.domain.errors import BadInput
+
+_BOUNDS = {
+    "greater_than": ("gt", "greater than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+_TYPES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def bad_input(error: ValidationError, root: type[BaseModel], file: str) -> BadInput:
+    """The first finding, unknown keys before others: a mistyped key also leaves its right name missing."""
+    findings = error.errors(include_url=False)
+    finding = min(findings, key=lambda found: found["type"] != "extra_forbidden")
+    keys = finding["loc"]
+    where = f"{file}: {dotted(keys)}" if keys else file
+    return BadInput(where, *_what_and_instead(finding, _model_at(root, keys[:-1])))
+
+
+def dotted(keys: Sequence[int | str]) -> str:
+    """('stages', 1, 'model') as `stages[1].model`."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".")
+
+
+def shown(value: object) -> str:
+    """`value` as it may stand in one line of an error."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """The known word that the user probably meant."""
+    folded = {name.lower(): name for name in reversed(known)}
+    matches = get_close_matches(word.lower()[:100], list(folded), n=1, cutoff=0.6)
+    return folded[matches[0]] if matches else None
+
+
+def _what_and_instead(finding: ErrorDetails, model: type[BaseModel] | None) -> tuple[str, str]:
+    kind, value, context = finding["type"], finding["input"], finding.get("ctx", {})
+    known = list(model.model_fields) if model else []
+    key = finding["loc"][-1] if finding["loc"] else ""
+    if kind == "extra_forbidden":
+        meant = nearest(str(key), known)
+        return "unknown key", f"did you mean {meant!r}?" if meant else f"known keys: {', '.join(known)}"
+    if kind == "missing":
+        field = model.model_fields.get(str(key)) if model else None
+        described = f": {field.description}" if field and field.description else ""
+        return "is missing", f"add it{described}".rstrip(".")
+    if kind == "literal_error":
+        allowed = [value.strip("'") for value in context["expected"].replace(" or ", ", ").split(", ")]
+        meant = nearest(str(value), allowed)
+        did_you_mean = f"did you mean {meant!r}?" if meant else f"write {context['expected']}"
+        return f"is {shown(value)}, which is not known", did_you_mean
+    if kind in _BOUNDS:
+        bound, words = _BOUNDS[kind]
+        return f"must be {words} {_plain(context[bound])}, is {shown(value)}", ""
+    if kind in _TYPES:
+        return f"must be {_TYPES[kind]}, is {shown(value)}", _quote_hint(kind, value)
+    if kind == "too_short":
+        return "is empty", "give at least one entry"
+    if kind == "too_long":
+        return f"has more than {context['max_length']} entries", "leave some out"
+    if kind == "value_error":
+        what, _, instead = str(context["error"]).partition("; ")
+        return what, instead
+    message = finding["msg"]
+    return message[:1].lower() + message[1:], ""
+
+
+def _quote_hint(kind: str, value: object) -> str:
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        return "put it in quotes"
+    return "remove the quotes" if isinstance(value, str) and kind != "tuple_type" and _numeric(value) else ""
+
+
+def _numeric(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal() or text in ("true", "false")
+
+
+def _model_at(root: type[BaseModel], keys: Sequence[int | str]) -> type[BaseModel] | None:
+    """The model whose keys stand at the path `keys` of `root`."""
+    model: type[BaseModel] | None = root
+    for key in keys:
+        if isinstance(key, str) and model is not None:
+            field = model.model_fields.get(key)
+            model = _model_in(field.annotation) if field else None
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_model_in(inner) for inner in get_args(annotation))
+    return next((model for model in found if model is not None), None)
+
+
+def _plain(bound: float) -> str:
+    return str(int(bound)) if bound == int(bound) else str(bound)

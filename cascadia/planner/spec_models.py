@@ -1,0 +1,112 @@
+"""The parts of a spec that name models: stages and the judge, with the settings of their engines."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[int, Field(ge=1, le=2**31)]
+Seconds = Annotated[float, Field(ge=0, le=86_400)]
+Usd = Annotated[float, Field(ge=0, le=1e6)]
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+Quantization = Literal["fp8", "awq-int4", "gptq-int4", "int8", "mxfp4"]
+
+# What `model` names in the OpenAI API; a stage of that name could not be reached.
+RESERVED_STAGE_NAME = "cascadia"
+
+
+class Section(BaseModel):
+    """A mapping of the spec: unknown keys, silent conversions and NaN are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class EngineOptions(Section):
+    engine: Literal["vllm", "sglang"] = Field("vllm", description="Serving engine.")
+    quantization: Quantization | None = Field(
+        None, description="Weight format; the checkpoint's own where absent."
+    )
+    max_num_seqs: Positive = Field(256, description="Most sequences in a batch of one replica.")
+    max_num_batched_tokens: Positive = Field(8192, description="Most tokens in one iteration.")
+    enable_chunked_prefill: bool = Field(True, description="Mix chunks of prefill with decoding.")
+    gpu_memory_utilization: float = Field(
+        0.9, gt=0, le=1, description="Share of each GPU's memory for weights and KV cache (0-1)."
+    )
+    kv_cache_dtype: Literal["auto", "fp8"] = Field(
+        "auto", description="KV cache precision; `auto` is 16 bit."
+    )
+    prefix_cache_hit_rate: float = Field(
+        0.0, ge=0, le=1, description="Share of a request's `prefix_tokens` found in the prefix cache (0-1)."
+    )
+    max_model_len: Positive | None = Field(
+        None, description="Longest context served, in tokens; the model's own limit where absent."
+    )
+
+
+class StageSpec(EngineOptions):
+    """One model of the cascade."""
+
+    name: str = Field(min_length=1, max_length=100, description="Unique; clients may ask for it by name.")
+    model: Text = Field(description="Hugging Face id of the bundled catalogue, or a path to a `config.json`.")
+
+
+# Fields of a judge that only some kinds use, and which.
+_USED_BY = {
+    "model": {"self-hosted", "external", "embedding"},
+    "prompt_tokens": {"self-hosted", "external"},
+    "output_tokens": {"self-hosted", "external"},
+    "latency_p50_s": {"external", "embedding", "certainty"},
+    "latency_p95_s": {"external", "embedding", "certainty"},
+    "usd_per_million_input_tokens": {"external"},
+    "usd_per_million_output_tokens": {"external"},
+} | {name: {"self-hosted"} for name in EngineOptions.model_fields}
+
+
+class JudgeSpec(EngineOptions):
+    """Who scores an answer at a gate."""
+
+    kind: Literal["llm", "external", "embedding", "certainty"] = Field(
+        description=(
+            "`llm` asks a model for a score; `external` is short for an llm elsewhere; `embedding` and "
+            "`certainty` run on the router's CPU and take no GPU."
+        )
+    )
+    model: Text | None = Field(None, description="The judge's model; needed where self-hosted.")
+    placement: Literal["self-hosted", "external"] | None = Field(
+        None, description="Of an llm judge: on GPUs of this cluster (default) or behind someone else's API."
+    )
+    latency_p50_s: Seconds | None = Field(None, description="Median time of a verdict not self-hosted.")
+    latency_p95_s: Seconds | None = Field(None, description="95th percentile of the same.")
+    usd_per_million_input_tokens: Usd = Field(0.0, description="Price of an external judge's input.")
+    usd_per_million_output_tokens: Usd = Field(0.0, description="Price of an external judge's output.")
+    prompt_tokens: int | None = Field(
+        None,
+        ge=0,
+        le=1_000_000,
+        description="Tokens of the judge's instructions, beside question and answer.",
+    )
+    output_tokens: Positive = Field(1, description="Length of a verdict in tokens.")
+
+    @property
+    def runs(self) -> Literal["self-hosted", "external", "embedding", "certainty"]:
+        """Where verdicts are made: the one word that decides which of the fields are used."""
+        if self.kind == "llm":
+            return self.placement or "self-hosted"
+        return self.kind
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "JudgeSpec":
+        if self.placement and self.kind != "llm" and self.placement != self.kind:
+            raise ValueError(
+                f"kind {self.kind} and placement {self.placement} contradict each other; remove placement"
+            )
+        if self.runs == "self-hosted" and self.model is None:
+            raise ValueError("a self-hosted llm judge has no model; add `model: <Hugging Face id>`")
+        for name in sorted(self.model_fields_set):
+            if self.runs not in _USED_BY.get(name, {self.runs}):
+                raise ValueError(f"{name} has no effect on a judge that is {self.runs}; remove it")
+        p50, p95 = self.latency_p50_s, self.latency_p95_s
+        if (p50 is None) != (p95 is None):
+            raise ValueError("latency_p50_s and latency_p95_s belong together; give both or neither")
+        if p50 is not None and p95 is not None and p50 > p95:
+            raise ValueError(f"latency_p50_s {p50:g} is above latency_p95_s {p95:g}; swap them")
+        return self
