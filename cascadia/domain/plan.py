@@ -5,6 +5,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective
+from cascadia_sim.engine_config import EngineConfig
 
 FORMAT_VERSION = 1
 
@@ -26,7 +27,11 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """A stage with no replicas is not deployed: requests skip it."""
+    """A stage with no replicas is not deployed: requests skip it.
+
+    `config` is how its engines were simulated and are to be started; where it names a quantisation or a length
+    too, the stage's own `quantization` and `max_model_len` stand.
+    """
 
     name: str
     model: str
@@ -34,6 +39,7 @@ class StagePlan:
     quantization: str | None
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
+    config: EngineConfig = EngineConfig()
 
     @property
     def gpus(self) -> int:
@@ -53,6 +59,7 @@ class JudgePlan:
     quantization: str | None
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
+    config: EngineConfig = EngineConfig()
 
     @property
     def gpus(self) -> int:
