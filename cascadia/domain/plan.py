@@ -1,6 +1,6 @@
 """A cascade plan: which replicas, which thresholds, and what is to be expected of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
@@ -29,8 +29,8 @@ class ReplicaGroup:
 class StagePlan:
     """A stage with no replicas is not deployed: requests skip it.
 
-    `config` is how its engines were simulated and are to be started; where it names a quantisation or a length
-    too, the stage's own `quantization` and `max_model_len` stand.
+    `config` is how its engines were simulated and are to be started; where it names a quantisation or a
+    length too, the stage's own `quantization` and `max_model_len` stand.
     """
 
     name: str
@@ -39,7 +39,7 @@ class StagePlan:
     quantization: str | None
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
-    config: EngineConfig = EngineConfig()
+    config: EngineConfig = field(default_factory=EngineConfig)
 
     @property
     def gpus(self) -> int:
@@ -59,7 +59,7 @@ class JudgePlan:
     quantization: str | None
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
-    config: EngineConfig = EngineConfig()
+    config: EngineConfig = field(default_factory=EngineConfig)
 
     @property
     def gpus(self) -> int:
