@@ -1,0 +1,125 @@
+"""Which format a file is in, told from its content; never from its name."""
+
+import csv
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from .errors import TraceError
+from .layout import LAYOUTS, Layout, plain
+from .source import HEAD_BYTES, Source
+
+PARQUET_MAGIC = b"PAR1"
+BOM = b"\xef\xbb\xbf"
+JSON_KEYS = {
+    "mooncake": {"hash_ids", "input_length", "output_length"},
+    "jsonl": {"arrival_s", "input_tokens", "output_tokens"},
+    "openai": {"usage", "response", "choices", "created", "created_at", "prompt_tokens", "completion_tokens"},
+}
+
+
+def layout_of(source: Source, name: str | None = None) -> Layout:
+    """The layout called `name`, or else the one that the content shows."""
+    if name is None:
+        return _detected(source)
+    if name not in LAYOUTS:
+        near = difflib.get_close_matches(name, LAYOUTS, n=1)
+        raise TraceError("format", f"unknown format {name!r}", f"write {(near or ['one of ' + _names()])[0]}")
+    layout = LAYOUTS[name]
+    if (layout.kind == "parquet") != _is_parquet(source):
+        holds = "holds" if _is_parquet(source) else "does not hold"
+        raise TraceError(source.name, f"read as {name}, but the file {holds} Parquet", "leave out the format")
+    return layout
+
+
+def header(source: Source) -> tuple[int, list[str]]:
+    """The number of lines up to and with a CSV's header, and the header's column names."""
+    lines = text_head(source).splitlines()
+    for index, line in enumerate(lines):
+        if line.strip():
+            return index + 1, [name.strip() for name in next(csv.reader([line]))]
+    raise TraceError(source.name, "no header in the first 64 KiB", "start with a line of column names")
+
+
+def find_columns(source: Source, layout: Layout, names: Sequence[str]) -> dict[str, int]:
+    """Position of each of the layout's columns among `names`; raises for a required one that is not there."""
+    positions: dict[str, int] = {}
+    for ours, theirs in layout.columns.items():
+        found = [i for i, name in enumerate(names) if plain(name) == plain(theirs)]
+        if len(found) > 1:
+            raise TraceError(source.name, f"{len(found)} columns are called {theirs!r}", "keep one of them")
+        if found:
+            positions[ours] = found[0]
+        elif theirs in layout.required:
+            raise TraceError(source.name, f"no column {theirs!r}", _rename(theirs, names, layout))
+    return positions
+
+
+def text_head(source: Source) -> str:
+    """The head as text; raises where it is not UTF-8 or holds NUL."""
+    head = source.head.removeprefix(BOM)
+    if b"\0" in head:
+        raise TraceError(source.name, "binary data, but not Parquet", f"give one of {_names()}")
+    # A character may be cut in two by the end of the head.
+    cut = len(head) - 3 if len(source.head) == HEAD_BYTES else len(head)
+    try:
+        head[:cut].decode()
+    except UnicodeDecodeError as error:
+        line = head.count(b"\n", 0, error.start) + 1
+        raise TraceError(f"{source.name}, line {line}", "not valid UTF-8", "save it as UTF-8") from error
+    return head.decode(errors="ignore")
+
+
+def _detected(source: Source) -> Layout:
+    if _is_parquet(source):
+        return LAYOUTS["parquet"]
+    text = text_head(source).lstrip()
+    if text.startswith("{"):
+        return _of_json(source, text)
+    if text.startswith("["):
+        raise TraceError(source.name, "a JSON array", "write one JSON object a line (JSONL)")
+    _, names = header(source)
+    candidates = [layout for layout in LAYOUTS.values() if layout.kind == "csv"]
+    return max(candidates, key=lambda layout: _hits(layout.required, names))
+
+
+def _of_json(source: Source, text: str) -> Layout:
+    line = text.splitlines()[0]
+    try:
+        keys = set(json.loads(line))
+    except (ValueError, RecursionError):
+        # Too long for the head, or broken: the words that it holds must do; its reader says where it breaks.
+        keys = {key for known in JSON_KEYS.values() for key in known if f'"{key}"' in line}
+    best = max(JSON_KEYS, key=lambda name: len(JSON_KEYS[name] & keys))
+    if JSON_KEYS[best] & keys:
+        return LAYOUTS[best]
+    wanted = ("arrival_s", "input_tokens", "output_tokens")
+    near = _rename(wanted[0], sorted(keys), LAYOUTS["jsonl"]) if keys else f"write {', '.join(wanted)}"
+    raise TraceError(f"{source.name}, line 1", "the object has none of a trace's fields", near)
+
+
+def _hits(wanted: Iterable[str], names: Iterable[str]) -> int:
+    have = {plain(name) for name in names}
+    return sum(plain(name) in have for name in wanted)
+
+
+def _rename(wanted: str, names: Sequence[str], layout: Layout) -> str:
+    by_plain = {plain(name): name for name in names}
+    near = difflib.get_close_matches(plain(wanted), by_plain, n=1, cutoff=0.6)
+    if near:
+        return f"the nearest is {by_plain[near[0]]!r}: rename it to {wanted!r}"
+    held = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return f"the columns are {held[:200]}; a trace needs {', '.join(layout.required)}"
+
+
+def _is_parquet(source: Source) -> bool:
+    if source.head.startswith(PARQUET_MAGIC) and source.gzipped:
+        raise TraceError(
+            source.name, "Parquet inside gzip", f"decompress it: gunzip {Path(source.name).name}"
+        )
+    return source.head.startswith(PARQUET_MAGIC)
+
+
+def _names() -> str:
+    return ", ".join(LAYOUTS)

@@ -1,0 +1,80 @@
+"""The formats that traces come in: what each calls its columns, and how its times are to be read.
+
+Sources: Azure LLM inference traces 2023 and 2024 (Azure/AzurePublicDataset), Mooncake (kvcache-ai/Mooncake,
+FAST'25 release), BurstGPT 1 to 3 (HPMLL/BurstGPT; the third inserts Session ID and Elapsed time, so columns go
+by name, never by position), OpenAI chat-completion, completion and response objects.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A format.
+
+    `public` ones count time from anywhere, so it is shifted to start at 0, and their rows without input or
+    output are failed requests; in our own format such rows are errors. `dated` times are dates, not numbers.
+    `tick_s` is the step that the format is known to round its times to.
+    """
+
+    name: str
+    kind: str  # "csv", "jsonl" or "parquet"
+    arrival: str
+    input_tokens: str
+    output_tokens: str
+    prompt_id: str | None = None
+    session_id: str | None = None
+    prefix_tokens: str | None = None
+    public: bool = True
+    dated: bool = False
+    tick_s: float | None = None
+
+    @property
+    def required(self) -> tuple[str, str, str]:
+        return (self.arrival, self.input_tokens, self.output_tokens)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """From our name of each column to the format's."""
+        named = {
+            "arrival_s": self.arrival,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "prompt_id": self.prompt_id,
+            "session_id": self.session_id,
+            "prefix_tokens": self.prefix_tokens,
+        }
+        return {ours: theirs for ours, theirs in named.items() if theirs is not None}
+
+
+def _own(kind: str) -> Layout:
+    names = ("arrival_s", "input_tokens", "output_tokens", "prompt_id", "session_id", "prefix_tokens")
+    return Layout(kind, kind, *names, public=False)
+
+
+LAYOUTS = {
+    layout.name: layout
+    for layout in (
+        Layout("azure", "csv", "TIMESTAMP", "ContextTokens", "GeneratedTokens", dated=True),
+        Layout(
+            "burstgpt",
+            "csv",
+            "Timestamp",
+            "Request tokens",
+            "Response tokens",
+            session_id="Session ID",
+            tick_s=1.0,
+        ),
+        Layout("mooncake", "jsonl", "timestamp", "input_length", "output_length", tick_s=3.0),
+        Layout("openai", "jsonl", "created", "prompt_tokens", "completion_tokens", tick_s=1.0),
+        _own("csv"),
+        _own("jsonl"),
+        _own("parquet"),
+    )
+}
+
+
+def plain(name: str) -> str:
+    """A column's name without case, blanks and punctuation, so that `Request_Tokens` is `Request tokens`."""
+    return re.sub(r"[\W_]+", "", name).lower()

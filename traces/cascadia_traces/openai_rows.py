@@ -1,0 +1,111 @@
+"""Rows of OpenAI-style request logs: one JSON object a request, bare or wrapped by the logger.
+
+The time is the first of TIMES, and the usage the first `usage`, found in the object itself, then in
+`response`, then in `response.body` (as batch outputs have it). Counts may stand without `usage` around them. A
+request that failed (an `error`, or a status of 400 or more, and no usage) is left out and counted.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from .checks import Floats
+from .errors import TraceError
+from .json_lines import Batch, Object, numbers_of, read_objects, texts_of
+from .layout import Layout
+from .rows import Rows
+from .source import Source
+
+TIMES = ("timestamp", "arrival_time", "start_time", "request_time", "time", "created_at", "created")
+INPUTS = ("prompt_tokens", "input_tokens")
+OUTPUTS = ("completion_tokens", "output_tokens")
+DETAILS = ("prompt_tokens_details", "input_tokens_details")
+SESSIONS = ("session_id", "conversation_id")
+EXAMPLE = '{"created": 1700000000, "usage": {"prompt_tokens": 12, "completion_tokens": 7}}'
+
+
+def read_openai(source: Source, _: Layout, on_progress: Callable[[int], None]) -> Iterator[Rows]:
+    """Batches of rows, times in seconds since the epoch. Failed requests have zero lengths."""
+    optional: tuple[bool, bool, bool] | None = None
+    for batch in read_objects(source, on_progress):
+        found = [_request(f"{source.name}, line {n}", row) for row, n in zip(*batch, strict=True)]
+        times, inputs, outputs, cached, prompts, sessions = (
+            list(column) for column in zip(*found, strict=True)
+        )
+        if optional is None:
+            optional = (_any(prompts), _any(sessions), _any(cached))
+        input_tokens = numbers_of(source, batch, "prompt_tokens", inputs)
+        yield Rows(
+            batch.line,
+            numbers_of(source, batch, "the time", times),
+            input_tokens,
+            numbers_of(source, batch, "completion_tokens", outputs),
+            texts_of(source, batch, "prompt_id", prompts) if optional[0] else None,
+            texts_of(source, batch, "session_id", sessions) if optional[1] else None,
+            _prefixes(source, batch, cached, input_tokens) if optional[2] else None,
+        )
+
+
+def _request(where: str, row: Object) -> tuple[Any, Any, Any, Any, Any, Any]:
+    response = row.get("response")
+    places = [row]
+    if type(response) is dict:
+        places.append(response)
+        if type(response.get("body")) is dict:
+            places.append(response["body"])
+    time = _first(places, TIMES)
+    if time is None:
+        raise TraceError(where, "no time of the request", f"write one of {', '.join(TIMES)}, as in {EXAMPLE}")
+    usage = next((place["usage"] for place in places if type(place.get("usage")) is dict), None)
+    if usage is None and _first(places, INPUTS) is None:
+        if not _failed(places):
+            raise TraceError(where, "no usage", f"write token counts, as in {EXAMPLE}")
+        return _epoch_s(where, time), 0, 0, None, None, None
+    counted = places if usage is None else [usage]
+    details = _first(counted, DETAILS)
+    return (
+        _epoch_s(where, time),
+        _first(counted, INPUTS),
+        # Embeddings write nothing.
+        _first(counted, OUTPUTS) or 0,
+        details.get("cached_tokens") if type(details) is dict else None,
+        row.get("prompt_id"),
+        _first([row], SESSIONS),
+    )
+
+
+def _first(places: list[Object], keys: tuple[str, ...]) -> Any:
+    return next((place[k] for place in places for k in keys if place.get(k) is not None), None)
+
+
+def _failed(places: list[Object]) -> bool:
+    status = _first(places, ("status_code", "status"))
+    return _first(places, ("error",)) is not None or (type(status) is int and status >= 400)
+
+
+def _epoch_s(where: str, time: Any) -> float:
+    """Seconds since 1970 from a number (s, ms, us or ns, told by its size) or a date in ISO 8601."""
+    if type(time) is str:
+        try:
+            date = datetime.fromisoformat(time)
+        except ValueError:
+            raise TraceError(where, f"{time[:40]!r} is not a date", "write it in ISO 8601") from None
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if type(time) not in (int, float):
+        raise TraceError(where, "the time is neither a number nor a date", f"write it as in {EXAMPLE}")
+    for unit_s, beyond in ((1, 1e11), (1e3, 1e14), (1e6, 1e17), (1e9, 1e20)):
+        if abs(time) < beyond:
+            return float(time / unit_s)
+    return float("nan")
+
+
+def _prefixes(source: Source, batch: Batch, cached: list[Any], inputs: Floats) -> Floats:
+    given = numbers_of(source, batch, "cached_tokens", [0 if value is None else value for value in cached])
+    # An engine computes at least the last token anew; a failed request has no input at all.
+    return np.maximum(np.minimum(given, inputs - 1), np.minimum(given, 0))
+
+
+def _any(values: list[Any]) -> bool:
+    return any(value is not None for value in values)

@@ -1,0 +1,72 @@
+"""Rows of our own Parquet."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .checks import Numbers
+from .detect import find_columns
+from .errors import TraceError
+from .layout import Layout
+from .rows import Rows
+from .source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 17
+TEXT = ("prompt_id", "session_id")
+
+
+def read_parquet(source: Source, layout: Layout, on_progress: Callable[[int], None]) -> Iterator[Rows]:
+    """Batches of rows. `on_progress` hears bytes of the file, as if rows were equally long."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    size = source.path.stat().st_size
+    read = 0
+    try:
+        with parquet.ParquetFile(source.path) as file:
+            found = find_columns(source, layout, file.schema_arrow.names)
+            names = {ours: file.schema_arrow.names[position] for ours, position in found.items()}
+            for batch in file.iter_batches(BATCH_ROWS, columns=list(names.values())):
+                yield _rows(source, {ours: batch.column(theirs) for ours, theirs in names.items()}, read)
+                read += len(batch)
+                on_progress(size * read // max(file.metadata.num_rows, 1))
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
+        # MemoryError: a damaged page may claim any size.
+        where = f"{source.name}, after row {read}" if read else source.name
+        first_line = (str(error).splitlines() or [""])[0][:120]
+        raise TraceError(where, f"truncated or broken Parquet ({first_line})", "write it anew") from error
+
+
+def _rows(source: Source, columns: dict[str, "pa.Array"], read: int) -> Rows:
+    number = np.arange(read + 1, read + 1 + len(columns["arrival_s"]), dtype=np.int64)
+    values: dict[str, Any] = {
+        ours: _texts(source, ours, column) if ours in TEXT else _numbers(source, ours, column)
+        for ours, column in columns.items()
+    }
+    return Rows(number, **values)
+
+
+def _numbers(source: Source, ours: str, column: "pa.Array") -> Numbers:
+    import pyarrow as pa
+
+    if pa.types.is_int64(column.type) and column.null_count == 0 and ours != "arrival_s":
+        exact: np.ndarray[Any, np.dtype[np.int64]] = column.to_numpy()
+        return exact
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise TraceError(source.name, f"column {ours!r} holds {column.type}", "write it as numbers")
+    numbers: np.ndarray[Any, np.dtype[np.float64]] = column.cast(pa.float64(), safe=False).to_numpy(
+        zero_copy_only=False
+    )
+    return numbers
+
+
+def _texts(source: Source, ours: str, column: "pa.Array") -> list[str]:
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise TraceError(source.name, f"column {ours!r} holds {column.type}", "write it as text")
+    return ["" if text is None else text for text in column.cast(pa.string()).to_pylist()]

@@ -1,0 +1,67 @@
+"""Rows as a format's reader yields them, before anything is checked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .checks import Floats, Ints, Numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """n consecutive requests as found in a file. NaN stands for a missing number.
+
+    `arrival_s` counts from anywhere; `number` (n) is where each stands in the file: its line in JSONL, else
+    its row, counted from 1 below the header.
+    """
+
+    number: Ints
+    arrival_s: Floats
+    input_tokens: Numbers
+    output_tokens: Numbers
+    prompt_id: Sequence[str] | None = None
+    session_id: Sequence[str] | None = None
+    prefix_tokens: Numbers | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+    def where(self, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "Rows":
+        """The rows for which `keep` (n) is true."""
+        if keep.all():
+            return self
+        kept = np.flatnonzero(keep)
+        return self.at(kept)
+
+    def at(self, index: Ints) -> "Rows":
+        """The rows at `index`, in its order."""
+        return Rows(
+            self.number[index],
+            self.arrival_s[index],
+            self.input_tokens[index],
+            self.output_tokens[index],
+            None if self.prompt_id is None else [self.prompt_id[i] for i in index],
+            None if self.session_id is None else [self.session_id[i] for i in index],
+            None if self.prefix_tokens is None else self.prefix_tokens[index],
+        )
+
+    @staticmethod
+    def joined(parts: Sequence["Rows"]) -> "Rows":
+        """All parts as one (at least one part; every part of a file has the same columns)."""
+
+        def texts(name: str) -> list[str] | None:
+            if getattr(parts[0], name) is None:
+                return None
+            return [text for part in parts for text in getattr(part, name)]
+
+        prefixes: list[Numbers] = [part.prefix_tokens for part in parts if part.prefix_tokens is not None]
+        return Rows(
+            np.concatenate([part.number for part in parts]),
+            np.concatenate([part.arrival_s for part in parts]),
+            np.concatenate([part.input_tokens for part in parts]),
+            np.concatenate([part.output_tokens for part in parts]),
+            texts("prompt_id"),
+            texts("session_id"),
+            np.concatenate(prefixes, dtype=np.float64) if prefixes else None,
+        )

@@ -1,0 +1,74 @@
+"""A trace file as bytes, compressed or not, before anything is known of its format."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedIOBase
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from .errors import TraceError
+
+HEAD_BYTES = 1 << 16
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A readable regular file: its name as the user gave it, and its first HEAD_BYTES, decompressed."""
+
+    path: Path
+    gzipped: bool
+    head: bytes
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    @contextmanager
+    def opened(self) -> Iterator[tuple[BufferedIOBase, BinaryIO]]:
+        """The decompressed bytes from the start, and the file below, whose position tells the progress."""
+        with reading(self.name), self.path.open("rb") as below:
+            if self.gzipped:
+                with gzip.open(below) as stream:
+                    yield cast("BufferedIOBase", stream), below
+            else:
+                yield cast("BufferedIOBase", below), below
+
+
+def open_source(path: str | Path) -> Source:
+    """Looks at the file; raises TraceError where it is not a readable file or is empty."""
+    path = Path(path)
+    name = str(path)
+    if "\0" in name:
+        raise TraceError(repr(name), "a path cannot hold a NUL character", "name a trace file")
+    with reading(name):
+        if path.is_dir():
+            raise TraceError(name, "this is a directory", "name a trace file in it")
+        if path.exists() and not path.is_file():
+            raise TraceError(name, "this is not a regular file", "write the stream to a file first")
+        with path.open("rb") as file:
+            gzipped = file.read(2) == GZIP_MAGIC
+        source = Source(path, gzipped, b"")
+        with source.opened() as (stream, _):
+            head = stream.read(HEAD_BYTES)
+    if not head.strip():
+        raise TraceError(name, "the file is empty", "give a trace with at least one request")
+    return Source(path, gzipped, head)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """What the file system or gzip objects to, as a TraceError."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise TraceError(name, "no such file", "check the path") from error
+    except PermissionError as error:
+        raise TraceError(name, "not allowed to read it", "change its permissions") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(name, f"broken gzip: {error}", "copy or compress it anew") from error
+    except OSError as error:
+        raise TraceError(name, f"cannot be read: {error.strerror or error}", "check the file") from error

@@ -1,0 +1,62 @@
+"""Requests whose times were rounded to a tick, laid over that tick at random.
+
+Mooncake's times are multiples of 3 s (to a few ms), and `created` in OpenAI objects is in whole seconds. Taken
+as they stand, such a trace is a row of stampedes that never happened: mooncake_conversation has 10 requests at
+each tick. Within its tick a request's true time is unknown, so it is drawn uniformly.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from .checks import Floats
+from .trace import Trace, join
+
+ROUNDING_S = 0.01
+"""How far from a multiple a time may be; Mooncake's are up to 3 ms off."""
+
+
+def spread_ticks(
+    chunks: Iterator[Trace], tick_s: float, seed: int, note: Callable[[str], None]
+) -> Iterator[Trace]:
+    """The same requests, those of a tick uniform within it; unchanged if the first chunk is not on ticks.
+
+    The last tick of a chunk is held back until it is complete, so that chunks don't show in the result.
+    """
+    first = next(chunks)
+    if not on_ticks(first.arrival_s, tick_s):
+        yield first
+        yield from chunks
+        return
+    note(
+        f"times are rounded to {tick_s:g} s: spread over it at random (seed {seed}; --no-spread leaves them)"
+    )
+    rng = np.random.default_rng(seed)
+    held: list[Trace] = [first]
+    for chunk in chunks:
+        if _tick(chunk.arrival_s[-1:], tick_s)[0] > _tick(held[0].arrival_s[:1], tick_s)[0]:
+            known = join([*held, chunk])
+            ticks = _tick(known.arrival_s, tick_s)
+            complete = int(np.searchsorted(ticks, ticks[-1]))
+            yield _laid_out(known.rows(0, complete), tick_s, rng)
+            held = [known.rows(complete, len(known))]
+        else:
+            held.append(chunk)
+    yield _laid_out(join(held), tick_s, rng)
+
+
+def on_ticks(arrival_s: Floats, tick_s: float) -> bool:
+    """Whether all times are multiples of the tick, and some are equal."""
+    off_s = np.abs(arrival_s - _tick(arrival_s, tick_s) * tick_s)
+    return bool(off_s.max() <= ROUNDING_S) and bool((np.diff(arrival_s) == 0).any())
+
+
+def _tick(arrival_s: Floats, tick_s: float) -> Floats:
+    return np.round(arrival_s / tick_s)
+
+
+def _laid_out(trace: Trace, tick_s: float, rng: np.random.Generator) -> Trace:
+    # Sorting tick plus uniform sorts within ticks only.
+    arrival_s = np.sort(_tick(trace.arrival_s, tick_s) + rng.random(len(trace))) * tick_s
+    return replace(trace, arrival_s=arrival_s)
