@@ -1,6 +1,7 @@
 """Pydantic's findings as one `BadInput`: the most helpful one, in the user's words."""
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -9,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from cascadia.domain.errors import BadInput
 
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 _BOUNDS = {
     "greater_than": ("gt", "greater than"),
     "greater_than_equal": ("ge", "at least"),
@@ -24,17 +26,22 @@ _TYPES = {
     "bool_type": "true or false",
     "tuple_type": "a list",
     "model_type": "a mapping",
+    "dataclass_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
 
 
-def bad_input(error: ValidationError, root: type[BaseModel], file: str) -> BadInput:
-    """The first finding, unknown keys before others: a mistyped key also leaves its right name missing."""
+def bad_input(error: ValidationError, root: type[BaseModel], file: str, within: int = 0) -> BadInput:
+    """The first finding, unknown keys before others: a mistyped key also leaves its right name missing.
+
+    The first `within` keys of its path belong to `root`'s own wrapping and are not shown.
+    """
     findings = error.errors(include_url=False)
-    finding = min(findings, key=lambda found: found["type"] != "extra_forbidden")
+    finding = min(findings, key=lambda found: found["type"] not in _UNKNOWN_KEY)
     keys = finding["loc"]
-    where = f"{file}: {dotted(keys)}" if keys else file
-    return BadInput(where, *_what_and_instead(finding, _model_at(root, keys[:-1])))
+    model = _model_at(root, keys[:-1])
+    path = dotted(keys[within:])
+    return BadInput(f"{file}: {path}" if path else file, *_what_and_instead(finding, model))
 
 
 def dotted(keys: Sequence[int | str]) -> str:
@@ -56,17 +63,16 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
     return folded[matches[0]] if matches else None
 
 
-def _what_and_instead(finding: ErrorDetails, model: type[BaseModel] | None) -> tuple[str, str]:
+def _what_and_instead(finding: ErrorDetails, model: type | None) -> tuple[str, str]:
     kind, value, context = finding["type"], finding["input"], finding.get("ctx", {})
-    known = list(model.model_fields) if model else []
+    known = list(_fields(model)) if model else []
     key = finding["loc"][-1] if finding["loc"] else ""
-    if kind == "extra_forbidden":
+    if kind in _UNKNOWN_KEY:
         meant = nearest(str(key), known)
         return "unknown key", f"did you mean {meant!r}?" if meant else f"known keys: {', '.join(known)}"
     if kind == "missing":
-        field = model.model_fields.get(str(key)) if model else None
-        described = f": {field.description}" if field and field.description else ""
-        return "is missing", f"add it{described}".rstrip(".")
+        description = _description(model, str(key))
+        return "is missing", f"add it: {description}".rstrip(".") if description else "add it"
     if kind == "literal_error":
         allowed = [value.strip("'") for value in context["expected"].replace(" or ", ", ").split(", ")]
         meant = nearest(str(value), allowed)
@@ -98,18 +104,30 @@ def _numeric(text: str) -> bool:
     return text.replace(".", "", 1).isdecimal() or text in ("true", "false")
 
 
-def _model_at(root: type[BaseModel], keys: Sequence[int | str]) -> type[BaseModel] | None:
-    """The model whose keys stand at the path `keys` of `root`."""
-    model: type[BaseModel] | None = root
+def _model_at(root: type[BaseModel], keys: Sequence[int | str]) -> type | None:
+    """The model or dataclass whose keys stand at the path `keys` of `root`."""
+    model: type | None = root
     for key in keys:
         if isinstance(key, str) and model is not None:
-            field = model.model_fields.get(key)
-            model = _model_in(field.annotation) if field else None
+            model = _model_in(_fields(model).get(key))
     return model
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _description(model: type | None, key: str) -> str | None:
+    if model is None or not issubclass(model, BaseModel):
+        return None
+    return model.model_fields[key].description
+
+
+def _fields(model: Any) -> dict[str, Any]:
+    """Names and annotations."""
+    if issubclass(model, BaseModel):
+        return {name: field.annotation for name, field in model.model_fields.items()}
+    return {field.name: field.type for field in fields(model)}
+
+
+def _model_in(annotation: Any) -> type | None:
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or is_dataclass(annotation)):
         return annotation
     found = (_model_in(inner) for inner in get_args(annotation))
     return next((model for model in found if model is not None), None)

@@ -1,0 +1,130 @@
+"""What must hold between the fields of a plan, beyond each field's own type."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from cascadia.domain.cluster import Cluster
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Gear, JudgePlan, Plan, ReplicaGroup
+
+_ANEW = "plan anew, or undo the edit"
+_SHARE_TOLERANCE = 1e-6
+
+
+class Fault(NamedTuple):
+    key: str
+    what: str
+    instead: str = _ANEW
+
+
+def check_plan(plan: Plan, where: str) -> None:
+    """Raises `BadInput` for the first fault."""
+    for fault in _faults(plan):
+        raise BadInput(f"{where}: {fault.key}", fault.what, fault.instead)
+
+
+def _faults(plan: Plan) -> Iterator[Fault]:
+    """Lazily: later checks may rely on earlier ones."""
+    yield from _cluster_faults(plan.cluster)
+    yield from _objective_faults(plan)
+    names = [stage.name for stage in plan.stages]
+    if not names:
+        yield Fault("stages", "is empty")
+    yield from _twice("stages", names)
+    for index, stage in enumerate(plan.stages):
+        yield from _replica_faults(f"stages[{index}]", stage.replicas, plan.cluster, stage.max_model_len)
+    if not any(stage.deployed for stage in plan.stages):
+        yield Fault("stages", "none has a replica")
+    yield from _judge_faults(plan.judge, plan.cluster)
+    yield from _capacity_faults(plan)
+    yield from _threshold_faults("thresholds", plan.thresholds, len(names))
+    yield from _gear_faults(plan.gears, names)
+    for index, prediction in enumerate(plan.predicted.stages):
+        if prediction.name not in names:
+            yield Fault(f"predicted.stages[{index}].name", f"{prediction.name!r} is not a stage")
+    if plan.seed < 0:
+        yield Fault("seed", "is negative")
+
+
+def _cluster_faults(cluster: Cluster) -> Iterator[Fault]:
+    yield from _twice("cluster.pools", [pool.name for pool in cluster.pools])
+    for index, pool in enumerate(cluster.pools):
+        if not (1 <= pool.nodes <= 10**6 and 1 <= pool.gpus_per_node <= 10**4):
+            yield Fault(f"cluster.pools[{index}]", "nodes and gpus_per_node must be at least 1 and plausible")
+        if pool.usd_per_gpu_hour < 0:
+            yield Fault(f"cluster.pools[{index}].usd_per_gpu_hour", "is negative")
+
+
+def _objective_faults(plan: Plan) -> Iterator[Fault]:
+    objective = plan.objective
+    if not 0 < objective.quantile < 1:
+        yield Fault("objective.quantile", "must lie between 0 and 1")
+    if objective.quality_min is not None and not 0 <= objective.quality_min <= 100:
+        yield Fault("objective.quality_min", "must lie within 0-100")
+
+
+def _replica_faults(
+    key: str, replicas: tuple[ReplicaGroup, ...], cluster: Cluster, max_model_len: int
+) -> Iterator[Fault]:
+    if max_model_len < 1:
+        yield Fault(f"{key}.max_model_len", "must be at least 1")
+    pools = {pool.name for pool in cluster.pools}
+    for index, group in enumerate(replicas):
+        at = f"{key}.replicas[{index}]"
+        if group.pool not in pools:
+            yield Fault(f"{at}.pool", f"{group.pool!r} is not a pool of the cluster")
+        if min(group.tp, group.pp, group.count) < 1:
+            yield Fault(at, "tp, pp and count must be at least 1")
+        if not 0 <= group.share <= 1:
+            yield Fault(f"{at}.share", "must lie within 0-1")
+    if replicas and not math.isclose(sum(group.share for group in replicas), 1, abs_tol=_SHARE_TOLERANCE):
+        yield Fault(f"{key}.replicas", "their shares do not add up to 1")
+
+
+def _judge_faults(judge: JudgePlan, cluster: Cluster) -> Iterator[Fault]:
+    if judge.replicas:
+        yield from _replica_faults("judge", judge.replicas, cluster, judge.max_model_len)
+        if judge.model is None:
+            yield Fault("judge.model", "a judge with replicas needs a model")
+
+
+def _capacity_faults(plan: Plan) -> Iterator[Fault]:
+    taken: Counter[str] = Counter()
+    for group in (*(group for stage in plan.stages for group in stage.replicas), *plan.judge.replicas):
+        taken[group.pool] += group.gpus
+    for pool in plan.cluster.pools:
+        if taken[pool.name] > pool.gpus:
+            yield Fault("stages", f"replicas take more GPUs than pool {pool.name!r} has ({pool.gpus})")
+
+
+def _threshold_faults(key: str, thresholds: tuple[float, ...], stages: int) -> Iterator[Fault]:
+    if len(thresholds) != stages - 1:
+        yield Fault(key, f"there are {len(thresholds)} for {stages} stages; every stage but the last has one")
+    for index, threshold in enumerate(thresholds):
+        if threshold < 0:
+            yield Fault(
+                f"{key}[{index}]", f"is {threshold:g}", "write 0 to accept all, above 100 to accept none"
+            )
+
+
+def _gear_faults(gears: tuple[Gear, ...], names: list[str]) -> Iterator[Fault]:
+    for index, gear in enumerate(gears):
+        yield from _threshold_faults(f"gears[{index}].thresholds", gear.thresholds, len(names))
+        if gear.entry_stage not in names:
+            yield Fault(f"gears[{index}].entry_stage", f"{gear.entry_stage!r} is not a stage")
+        if gear.max_rate_rps <= 0:
+            yield Fault(f"gears[{index}].max_rate_rps", "must be above 0")
+    for index, (slower, faster) in enumerate(pairwise(gears), start=1):
+        if faster.max_rate_rps <= slower.max_rate_rps:
+            yield Fault(
+                f"gears[{index}].max_rate_rps", "is out of order", "list gears by rising max_rate_rps"
+            )
+
+
+def _twice(key: str, names: list[str]) -> Iterator[Fault]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield Fault(key, f"{name!r} is there {count} times")

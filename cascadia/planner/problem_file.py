@@ -1,0 +1,86 @@
+"""From a spec file to the planner's input: everything it names is looked up, read and joined."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Problem, Stage
+from cascadia.planner.join import Context, join
+from cascadia.planner.problem_file_cluster import build_cluster
+from cascadia.planner.problem_file_judge import build_judge
+from cascadia.planner.problem_file_models import build_stages, config_path
+from cascadia.planner.quality_file import read_quality
+from cascadia.planner.spec import ObjectiveSpec, Spec, WorkloadSpec
+from cascadia.planner.spec_file import read_spec
+from cascadia_traces.errors import TraceError
+from cascadia_traces.reading import read_trace
+from cascadia_traces.trace import Trace
+
+
+def read_problem(path: str | Path, change: Callable[[Spec], Spec] = lambda spec: spec) -> Problem:
+    """The problem in the spec file `path`, after `change` (e.g. by flags of a command)."""
+    return build_problem(change(read_spec(path)), Path(path).parent, Path(path).name)
+
+
+def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
+    """`spec` as a problem: its relative paths start at `folder`, errors name `file`."""
+    stages = build_stages(spec.stages, folder, file)
+    cluster = build_cluster(spec.cluster, file)
+    judge, notes = build_judge(spec.judge, folder, file)
+    table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
+    table = read_quality(table_path, tuple(stage.name for stage in stages))
+    workload, cuts = join(
+        _read_trace(trace_path, spec.workload),
+        table,
+        seed=spec.seed,
+        lengths=spec.workload.lengths,
+        contexts=tuple(_context(stage) for stage in stages),
+        max_input_tokens=spec.workload.max_input_tokens,
+        overlong=spec.workload.overlong,
+        where=str(trace_path),
+    )
+    models = [part.model for part in (*stages, judge) if part.architecture is not None and part.model]
+    configs = [path for path in (config_path(model, folder) for model in models) if path is not None]
+    return Problem(
+        stages=stages,
+        cluster=cluster,
+        judge=judge,
+        workload=workload,
+        quality=table,
+        objective=_objective(spec.objective),
+        confidence=spec.quality.confidence,
+        seed=spec.seed,
+        digest=_digest(spec, [trace_path, table_path, *configs]),
+        notes=notes + cuts,
+    )
+
+
+def _context(stage: Stage) -> Context:
+    return Context(stage.name, stage.config.max_model_len or stage.architecture.max_position)
+
+
+def _objective(spec: ObjectiveSpec) -> Objective:
+    goal = spec.minimize or "quality"
+    quality_min = 0.0 if goal == "latency" and spec.quality_min is None else spec.quality_min
+    return Objective(goal, spec.quantile, quality_min, spec.latency_max_s)
+
+
+def _read_trace(path: Path, wanted: WorkloadSpec) -> Trace:
+    try:
+        trace = read_trace(path, wanted.format)
+        if wanted.max_requests is not None:
+            trace = trace.rows(0, min(wanted.max_requests, len(trace)))
+        return trace if wanted.rate_rps is None else trace.scaled(wanted.rate_rps)
+    except TraceError as error:
+        raise BadInput(error.where, error.what, error.instead) from None
+
+
+def _digest(spec: Spec, inputs: list[Path]) -> str:
+    """SHA-256 of the spec in canonical form and of every input's content, wherever the files lie."""
+    digest = hashlib.sha256(spec.model_dump_json().encode())
+    for path in inputs:
+        with path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()

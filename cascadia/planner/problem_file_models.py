@@ -1,0 +1,66 @@
+"""The models that a spec names, looked up: architectures and the settings of their engines."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.problem import Stage
+from cascadia.planner.spec_models import EngineOptions, StageSpec
+from cascadia_sim.architecture import Architecture
+from cascadia_sim.architectures_catalogue import architecture
+from cascadia_sim.config_json import read_architecture
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.errors import InputError
+
+_PATH_STARTS = ("./", "../", "/", "~")
+
+
+def build_stages(specs: tuple[StageSpec, ...], folder: Path, file: str) -> tuple[Stage, ...]:
+    return tuple(_stage(spec, folder, f"{file}: stages[{index}]") for index, spec in enumerate(specs))
+
+
+def find_architecture(model: str, folder: Path, where: str) -> Architecture:
+    """From the config.json that `model` is the path of, or from the catalogue by name."""
+    path = config_path(model, folder)
+    if path is None:
+        with told_at(where):
+            return architecture(model)
+    try:
+        return read_architecture(path)
+    except InputError as error:
+        raise BadInput(f"{where}: {error.where}", error.what, error.instead) from None
+
+
+def config_path(model: str, folder: Path) -> Path | None:
+    """The config.json that `model` names; None where it is a name and not a path."""
+    path = folder / Path(model).expanduser() if model.startswith("~") else folder / model
+    if path.is_dir():
+        return path / "config.json"
+    return path if model.endswith(".json") or model.startswith(_PATH_STARTS) else None
+
+
+def engine_config(spec: EngineOptions, found: Architecture, where: str) -> EngineConfig:
+    """The engine settings of `spec`; `where` is the place of the section that they stand in."""
+    if spec.max_model_len is not None and spec.max_model_len > found.max_position:
+        raise BadInput(
+            f"{where}.max_model_len",
+            f"{spec.max_model_len} is beyond the model's own context of {found.max_position} tokens",
+            "write at most that",
+        )
+    return EngineConfig(**spec.model_dump(include=set(EngineOptions.model_fields) - {"engine"}))
+
+
+@contextmanager
+def told_at(where: str) -> Iterator[None]:
+    """A catalogue's refusal, told at the place of the spec that caused it."""
+    try:
+        yield
+    except InputError as error:
+        raise BadInput(where, error.what, error.instead) from None
+
+
+def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
+    found = find_architecture(spec.model, folder, f"{where}.model")
+    config = engine_config(spec, found, where)
+    return Stage(spec.name, spec.model, found, spec.engine, spec.quantization, config)
