@@ -31,8 +31,9 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     judge, notes = build_judge(spec.judge, folder, file)
     table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
     table = read_quality(table_path, tuple(stage.name for stage in stages))
+    trace, oddities = _read_trace(trace_path, spec.workload, spec.seed)
     workload, cuts = join(
-        _read_trace(trace_path, spec.workload),
+        trace,
         table,
         seed=spec.seed,
         lengths=spec.workload.lengths,
@@ -41,7 +42,8 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         overlong=spec.workload.overlong,
         where=str(trace_path),
     )
-    models = [part.model for part in (*stages, judge) if part.architecture is not None and part.model]
+    hosted = judge.model if judge.placement == "self-hosted" else None
+    models = [*(stage.model for stage in stages), *([hosted] if hosted else [])]
     configs = [path for path in (config_path(model, folder) for model in models) if path is not None]
     return Problem(
         stages=stages,
@@ -53,7 +55,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         confidence=spec.quality.confidence,
         seed=spec.seed,
         digest=_digest(spec, [trace_path, table_path, *configs]),
-        notes=notes + cuts,
+        notes=notes + oddities + cuts,
     )
 
 
@@ -67,14 +69,17 @@ def _objective(spec: ObjectiveSpec) -> Objective:
     return Objective(goal, spec.quantile, quality_min, spec.latency_max_s)
 
 
-def _read_trace(path: Path, wanted: WorkloadSpec) -> Trace:
+def _read_trace(path: Path, wanted: WorkloadSpec, seed: int) -> tuple[Trace, tuple[str, ...]]:
+    """The trace as wanted, and what its reader had to change."""
+    notes: list[str] = []
     try:
-        trace = read_trace(path, wanted.format)
+        trace = read_trace(path, wanted.format, seed=seed, note=notes.append)
         if wanted.max_requests is not None:
             trace = trace.rows(0, min(wanted.max_requests, len(trace)))
-        return trace if wanted.rate_rps is None else trace.scaled(wanted.rate_rps)
+        trace = trace if wanted.rate_rps is None else trace.scaled(wanted.rate_rps)
     except TraceError as error:
         raise BadInput(error.where, error.what, error.instead) from None
+    return trace, tuple(notes)
 
 
 def _digest(spec: Spec, inputs: list[Path]) -> str:
