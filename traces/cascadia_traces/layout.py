@@ -1,8 +1,8 @@
 """The formats that traces come in: what each calls its columns, and how its times are to be read.
 
 Sources: Azure LLM inference traces 2023 and 2024 (Azure/AzurePublicDataset), Mooncake (kvcache-ai/Mooncake,
-FAST'25 release), BurstGPT 1 to 3 (HPMLL/BurstGPT; the third inserts Session ID and Elapsed time, so columns go
-by name, never by position), OpenAI chat-completion, completion and response objects.
+FAST'25 release), BurstGPT 1 to 3 (HPMLL/BurstGPT; the third inserts Session ID and Elapsed time, so columns
+go by name, never by position), OpenAI chat-completion, completion and response objects.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Rows of Mooncake's JSON Lines: prefix reuse is read off the hashes of 512-token blocks.
 
 Each hash covers its block and all before it (Mooncake, FAST'25, section 4), so equal ids mean equal prefixes
-and a set of the ids seen is enough. The set grows with the distinct blocks of the trace, about 100 bytes each.
+and a set of the ids seen is enough. The set grows with the distinct blocks of the trace, about 100 bytes
+each.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,8 +1,8 @@
 """Rows of OpenAI-style request logs: one JSON object a request, bare or wrapped by the logger.
 
 The time is the first of TIMES, and the usage the first `usage`, found in the object itself, then in
-`response`, then in `response.body` (as batch outputs have it). Counts may stand without `usage` around them. A
-request that failed (an `error`, or a status of 400 or more, and no usage) is left out and counted.
+`response`, then in `response.body` (as batch outputs have it). Counts may stand without `usage` around them.
+A request that failed (an `error`, or a status of 400 or more, and no usage) is left out and counted.
 """
 
 from collections.abc import Callable, Iterator

@@ -45,8 +45,8 @@ def read_trace(
 ) -> Trace:
     """The trace in `path`, whose format (one of FORMATS) is told from its content unless given.
 
-    Public formats are shifted to start at 0. `spread` lays requests whose times are rounded over the
-    rounding step, seeded (see `spread.py`); `sort` accepts rows in any order. `note` hears, in words, what was
+    Public formats are shifted to start at 0. `spread` lays requests whose times are rounded over the rounding
+    step, seeded (see `spread.py`); `sort` accepts rows in any order. `note` hears, in words, what was
     changed; `on_progress` the bytes of the file read so far. Raises TraceError.
     """
     source = open_source(path)

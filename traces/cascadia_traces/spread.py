@@ -1,8 +1,8 @@
 """Requests whose times were rounded to a tick, laid over that tick at random.
 
-Mooncake's times are multiples of 3 s (to a few ms), and `created` in OpenAI objects is in whole seconds. Taken
-as they stand, such a trace is a row of stampedes that never happened: mooncake_conversation has 10 requests at
-each tick. Within its tick a request's true time is unknown, so it is drawn uniformly.
+Mooncake's times are multiples of 3 s (to a few ms), and `created` in OpenAI objects is in whole seconds.
+Taken as they stand, such a trace is a row of stampedes that never happened: mooncake_conversation has 10
+requests at each tick. Within its tick a request's true time is unknown, so it is drawn uniformly.
 """
 
 from collections.abc import Callable, Iterator
