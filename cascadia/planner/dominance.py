@@ -1,0 +1,141 @@
+"""Which points no other point dominates: exact filters for the frontier of routings.
+
+A point has loads (less is better) and a total quality (more is better). q dominates p if it is no worse in
+any of them and better in one; of equal points the first is kept.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Ranks = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+LEAF = 8
+"""Points in a leaf of the box tree."""
+
+
+def non_dominated(loads: Floats, total: Ints) -> Ints:
+    """Ascending indices of the points that no other dominates; `loads` (n, d), `total` (n)."""
+    if len(total) == 0:
+        return np.zeros(0, dtype=np.int64)
+    # In this order whatever dominates a point comes before it: dominance is then <= in rank and every load.
+    order = np.lexsort((*loads.T[::-1], -total))
+    varying = [column for column in loads.T if column.min() < column.max()]
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    point = np.column_stack([rank, *(np.unique(column, return_inverse=True)[1] for column in varying)])
+    point = np.ascontiguousarray(point[np.argsort(_morton(point), kind="stable")], dtype=np.int32)
+    kept = order[point[_undominated(point, *_boxes(point)), 0]]
+    return np.sort(kept)
+
+
+def _morton(point: Ints) -> NDArray[np.uint64]:
+    """Position on the Z-order curve, which keeps points near each other in space near each other in order."""
+    dimensions = point.shape[1]
+    bits = 63 // dimensions
+    key = np.zeros(len(point), dtype=np.uint64)
+    scaled = (point * (2**bits - 1) // np.maximum(point.max(axis=0), 1)).astype(np.uint64)
+    for bit in range(bits - 1, -1, -1):
+        for column in scaled.T:
+            key = (key << np.uint64(1)) | ((column >> np.uint64(bit)) & np.uint64(1))
+    return key
+
+
+def _boxes(point: Ranks) -> tuple[Ranks, Ranks]:
+    """Lowest and highest corners of a binary tree over runs of `LEAF` points (heap order)."""
+    count, dimensions = point.shape
+    leaves = 1
+    while leaves * LEAF < count:
+        leaves *= 2
+    least = np.full((2 * leaves, dimensions), np.iinfo(np.int32).max, dtype=np.int32)
+    most = np.full((2 * leaves, dimensions), -1, dtype=np.int32)
+    starts = np.arange(0, count, LEAF)
+    least[leaves : leaves + len(starts)] = np.minimum.reduceat(point, starts)
+    most[leaves : leaves + len(starts)] = np.maximum.reduceat(point, starts)
+    while leaves > 1:
+        half = leaves // 2
+        least[half:leaves] = np.minimum(least[leaves : 2 * leaves : 2], least[leaves + 1 : 2 * leaves : 2])
+        most[half:leaves] = np.maximum(most[leaves : 2 * leaves : 2], most[leaves + 1 : 2 * leaves : 2])
+        leaves = half
+    return least, most
+
+
+@njit(cache=True, nogil=True)
+def _undominated(point: Ranks, least: Ranks, most: Ranks) -> Bools:
+    count, dimensions = point.shape
+    leaves = least.shape[0] // 2
+    kept = np.ones(count, dtype=np.bool_)
+    stack = np.empty(128, dtype=np.int64)
+    for p in range(count):
+        stack[0] = 1
+        size = 1
+        while size > 0:
+            size -= 1
+            node = stack[size]
+            inside, below = True, True
+            for d in range(dimensions):
+                if least[node, d] > point[p, d]:
+                    inside = False
+                    break
+                # Ranks are distinct, so a box wholly at or below p without p itself has a dominating point.
+                if most[node, d] > point[p, d] or (d == 0 and most[node, 0] == point[p, 0]):
+                    below = False
+            if not inside:
+                continue
+            if below:
+                kept[p] = False
+                break
+            if node < leaves:
+                stack[size] = 2 * node + 1
+                stack[size + 1] = 2 * node
+                size += 2
+                continue
+            first = (node - leaves) * LEAF
+            for q in range(first, min(first + LEAF, count)):
+                dominated = point[q, 0] < point[p, 0]
+                for d in range(1, dimensions):
+                    if point[q, d] > point[p, d]:
+                        dominated = False
+                        break
+                if dominated:
+                    kept[p] = False
+                    size = 0
+                    break
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def best_of_last_gates(total: Ints, last: Ints, prompts: int) -> Bools:
+    """Within each block (b, :, :): vectors that no other beats by its last two gates alone.
+
+    `total` and `last` (B, T, U): quality and prompts reaching the last stage, for U thresholds of the last
+    gate and T of the one before. The load on the stage between grows with T, `last` with both, so a vector is
+    beaten only by earlier ones: a Fenwick tree over `last` holds the best total so far.
+    """
+    blocks, rows, columns = total.shape
+    kept = np.zeros(total.shape, dtype=np.bool_)
+    best = np.empty(prompts + 2, dtype=np.int64)
+    for b in range(blocks):
+        best[:] = -1
+        for i in range(rows):
+            for j in range(columns):
+                here = total[b, i, j]
+                beaten = False
+                at = last[b, i, j] + 1
+                while at > 0:
+                    if best[at] >= here:
+                        beaten = True
+                        break
+                    at -= at & -at
+                if beaten:
+                    continue
+                kept[b, i, j] = True
+                at = last[b, i, j] + 1
+                while at < prompts + 2:
+                    if best[at] < here:
+                        best[at] = here
+                    at += at & -at
+    return kept

@@ -1,0 +1,170 @@
+"""The routings worth pricing: those that no other beats in quality and in load on every stage.
+
+Thresholds matter only up to the observed score levels, so over a table of m prompts there are finitely many
+routings. Take a subset of n deployed stages with gates 1..n-1 before stages 2..n. With a_j(p) the level of
+prompt p at gate j, t_j the lowest level that gate j accepts, and P_j = {p : a_1(p) < t_1, ..., a_j(p) < t_j}:
+
+    prompts that reach stage j+1 are P_j
+    sum of quality = sum over all p of q_1(p) + sum over j of sum over P_j of (q_{j+1}(p) - q_j(p))
+
+Both are cumulative sums of n-dimensional histograms, so all routings of a subset cost a few passes over an
+array of its level counts, however many prompts there are. DESIGN section 5.3; Cascadia section 3.3 searches
+the same space (theta, thresholds H) by local moves.
+
+Sums of quality are kept in integers of 1e-9 so that ties are ties.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from cascadia.domain.quality import Floats, QualityTable
+from cascadia.planner.dominance import best_of_last_gates, non_dominated
+from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, Ints, Routings, accepts, answered_by, thin
+
+__all__ = [
+    "ACCEPTS_ALL",
+    "ACCEPTS_NONE",
+    "Routings",
+    "accepts",
+    "all_routings",
+    "answered_by",
+    "frontier",
+    "thin",
+]
+
+
+EXACT_UP_TO = 4_000_000
+"""A subset with more threshold vectors than this has its levels thinned..."""
+THINNED_TO = 40_000
+"""...to at most this many."""
+
+QUALITY_UNIT = 1e-9
+
+
+def frontier(table: QualityTable) -> Routings:
+    """All routings that none dominates in (mean up, reached on each stage down), by falling mean.
+
+    Of routings alike in all of these one is kept: that with fewer stages, then with lower thresholds.
+    """
+    return _non_dominated(all_routings(table, keep_worse=False))
+
+
+def all_routings(
+    table: QualityTable,
+    *,
+    exact_up_to: int = EXACT_UP_TO,
+    thinned_to: int = THINNED_TO,
+    keep_worse: bool = True,
+) -> Routings:
+    """Every subset of stages with every vector of thresholds at observed levels, thinned beyond a limit.
+
+    A gate that accepts nothing, or everything, is not listed: leaving out its stage, or all later ones, is
+    the same with less load. Without `keep_worse`, a vector that the same subset beats by its last gate alone
+    is left out too.
+    """
+    parts = [
+        _subset(table, subset, exact_up_to, thinned_to, keep_worse) for subset in _subsets(len(table.stages))
+    ]
+    return Routings(
+        np.concatenate([part.thresholds for part in parts]),
+        np.concatenate([part.deployed for part in parts]),
+        np.concatenate([part.reached for part in parts]),
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.lower for part in parts]),
+        all(part.exact for part in parts),
+    )
+
+
+def _non_dominated(routings: Routings) -> Routings:
+    # Fewer stages and lower thresholds first: of equals, the filter keeps the first.
+    total = np.rint(routings.mean / QUALITY_UNIT).astype(np.int64)
+    order = np.argsort(routings.deployed.sum(axis=1), kind="stable")
+    kept = order[non_dominated(routings.reached[order], total[order])]
+    return routings.take(kept[np.argsort(-routings.mean[kept], kind="stable")])
+
+
+def _subsets(stages: int) -> Iterator[tuple[int, ...]]:
+    for size in range(1, stages + 1):
+        yield from combinations(range(stages), size)
+
+
+def _subset(
+    table: QualityTable, subset: tuple[int, ...], exact_up_to: int, thinned_to: int, keep_worse: bool
+) -> Routings:
+    """The vectors of thresholds of one deployed subset, as in the module's head."""
+    prompts, gates = len(table), subset[:-1]
+    levels = [np.unique(table.score[gate])[1:] for gate in gates]
+    exact = _product(levels) <= exact_up_to
+    if not exact:
+        levels = _thinned(table, gates, levels, thinned_to)
+    shape = tuple(len(level) for level in levels)
+
+    total, reached = _sums(table, subset, levels)
+    if keep_worse or not gates:
+        chosen = np.arange(total.size)
+    else:
+        # Without a second to last gate every row of the table is one and the same load: one block of one row.
+        block = (int(np.prod(shape[:-2])), shape[-2] if len(shape) > 1 else 1, shape[-1])
+        last = np.broadcast_to(reached[-1], shape).reshape(block)
+        chosen = np.flatnonzero(best_of_last_gates(total.reshape(block), last, prompts))
+
+    at = np.unravel_index(chosen, shape) if gates else ()
+    size = len(chosen)
+    thresholds = np.full((size, len(table.stages)), ACCEPTS_NONE)
+    share = np.zeros((size, len(table.stages)))
+    for gate, level, index in zip(gates, levels, at, strict=True):
+        thresholds[:, gate] = level[index]
+    thresholds[:, subset[-1]] = ACCEPTS_ALL
+    for depth, stage in enumerate(subset):
+        share[:, stage] = reached[depth][at[:depth]] / prompts
+    deployed = np.zeros((size, len(table.stages)), dtype=np.bool_)
+    deployed[:, subset] = True
+    mean = np.minimum(total.ravel()[chosen] * (QUALITY_UNIT / prompts), 100.0)
+    return Routings(thresholds[:, :-1], deployed, share, mean, np.zeros(size), exact)
+
+
+def _sums(table: QualityTable, subset: tuple[int, ...], levels: list[Floats]) -> tuple[Ints, list[Ints]]:
+    """Total quality (T_1, ..., T_{n-1}) in `QUALITY_UNIT`, and how many prompts reach each stage."""
+    quality = np.rint(table.quality / QUALITY_UNIT).astype(np.int64)
+    shape = tuple(len(level) for level in levels)
+    total = np.full(shape, quality[subset[0]].sum())
+    reached = [np.array(len(table), dtype=np.int64)]
+    inside = np.arange(len(table))
+    code: list[Ints] = []
+    for depth, (level, gate, after) in enumerate(zip(levels, subset[:-1], subset[1:], strict=True), start=1):
+        # Threshold i rejects a prompt iff its score lies below: iff at most i thresholds are <= the score.
+        below = np.searchsorted(level, table.score[gate, inside], side="right")
+        rejected = below < len(level)
+        inside, code = inside[rejected], [c[rejected] for c in code] + [below[rejected]]
+        counts, gain = np.zeros(shape[:depth], dtype=np.int64), np.zeros(shape[:depth], dtype=np.int64)
+        np.add.at(counts, tuple(code), 1)
+        np.add.at(gain, tuple(code), quality[after, inside] - quality[gate, inside])
+        for axis in range(depth):
+            np.cumsum(counts, axis=axis, out=counts)
+            np.cumsum(gain, axis=axis, out=gain)
+        reached.append(counts)
+        total += gain.reshape(gain.shape + (1,) * (len(shape) - depth))
+    return total, reached
+
+
+def _product(levels: list[Floats]) -> int:
+    product = 1
+    for level in levels:
+        product *= len(level)
+    return product
+
+
+def _thinned(table: QualityTable, gates: tuple[int, ...], levels: list[Floats], limit: int) -> list[Floats]:
+    """As many levels per gate as `limit` vectors allow, at even quantiles of the gate's scores."""
+    cap = max(len(level) for level in levels)
+    while _product([level[:cap] for level in levels]) > limit:
+        cap = cap - max(1, cap // 50)
+    thinned = []
+    for gate, level in zip(gates, levels, strict=True):
+        if len(level) > cap:
+            wanted = np.quantile(table.score[gate], np.arange(1, cap + 1) / (cap + 1), method="inverted_cdf")
+            level = np.unique(level[np.minimum(np.searchsorted(level, wanted), len(level) - 1)])
+        thinned.append(level)
+    return thinned
