@@ -1,0 +1,250 @@
+"""Quality tables on disk: one row per (prompt, stage), as Parquet, CSV or JSON lines (DESIGN section 3)."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.quality import Floats, QualityTable
+
+REQUIRED = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")
+NUMBERS = {
+    "score": (0.0, 100.0),
+    "quality": (0.0, 100.0),
+    "input_tokens": (1, 1e9),
+    "output_tokens": (1, 1e9),
+}
+"""Columns with numbers, and the range that each may take."""
+
+FRACTION_ROWS = 20
+"""From this many rows on, a column that never exceeds 1 is taken for fractions given by mistake."""
+
+
+def read_quality(path: str | Path, stages: tuple[str, ...]) -> QualityTable:
+    """The table of `stages`, prompts in order of first appearance; rows of other stages are ignored.
+
+    Raises `BadInput`, naming file and row, for anything that is not a complete table: a column, stage or
+    answer that is missing, a pair given twice, a number out of range.
+    """
+    path = Path(path)
+    table = _columns(path, _read(path))
+    stage_names, stage_of_row = _coded(table["stage"])
+    position = {name: stages.index(name) if name in stages else -1 for name in stage_names}
+    stage = np.array([position[name] for name in stage_names], dtype=np.int64)[stage_of_row]
+    rows = np.flatnonzero(stage >= 0)
+    for name in stages:
+        if name not in position:
+            have = ", ".join(sorted(stage_names)[:8])
+            raise BadInput(
+                str(path), f"no row for stage {name!r}", f"add its answers, or rename one of: {have}"
+            )
+
+    prompt_names, prompt_of_row = _coded(table["prompt_id"].take(rows))
+    stage = stage[rows]
+    cell = stage * len(prompt_names) + prompt_of_row
+    _check_complete(path, cell, rows, stages, prompt_names)
+
+    order = np.empty_like(cell)
+    order[cell] = np.arange(len(cell))
+    shape = (len(stages), len(prompt_names))
+    number: dict[str, Floats] = {}
+    for name in NUMBERS:
+        if name in table:
+            number[name] = _numbers(path, name, table[name].take(rows), rows)[order].reshape(shape)
+    return QualityTable(
+        prompt_ids=tuple(prompt_names),
+        stages=stages,
+        score=number["score"],
+        quality=number.get("quality", number["score"]),
+        input_tokens=number["input_tokens"],
+        output_tokens=number["output_tokens"],
+    )
+
+
+def write_quality(table: QualityTable, path: str | Path) -> None:
+    """Write `table` in the format that the file's name ends with; all of it or nothing."""
+    path = Path(path)
+    kind = _kind(path)
+    count = len(table)
+    columns: dict[str, list[Any]] = {
+        "prompt_id": list(table.prompt_ids) * len(table.stages),
+        "stage": [name for name in table.stages for _ in range(count)],
+        "score": table.score.ravel().tolist(),
+        "quality": table.quality.ravel().tolist(),
+        "input_tokens": table.input_tokens.ravel().tolist(),
+        "output_tokens": table.output_tokens.ravel().tolist(),
+    }
+    part = path.with_name(path.name + ".part")
+    try:
+        _write(kind, columns, part)
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise BadInput(
+            str(path), f"cannot be written ({error.strerror})", "name a writable folder"
+        ) from error
+
+
+def _write(kind: str, columns: dict[str, list[Any]], path: Path) -> None:
+    if kind == "jsonl":
+        names = list(columns)
+        lines = (
+            json.dumps(dict(zip(names, row, strict=True))) for row in zip(*columns.values(), strict=True)
+        )
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = pa.table(columns)
+    if kind == "csv":
+        pa.csv.write_csv(table, path)
+    else:
+        pa.parquet.write_table(table, path)
+
+
+def _kind(path: Path) -> str:
+    kind = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(
+        path.suffix.lower()
+    )
+    if kind is None:
+        raise BadInput(
+            str(path), "not a known kind of quality table", "end its name in .parquet, .csv or .jsonl"
+        )
+    return kind
+
+
+def _read(path: Path) -> Any:
+    """The file as an Arrow table; identifiers stay text, so that `007` is not 7."""
+    import pyarrow as pa
+
+    kind = _kind(path)
+    if not path.is_file():
+        raise BadInput(str(path), "no such file", "name a quality table, e.g. quality.parquet")
+    try:
+        if path.stat().st_size == 0:
+            raise BadInput(str(path), "the file is empty", f"write columns {', '.join(REQUIRED)}")
+        return {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl}[kind](path)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        said = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+        raise BadInput(str(path), f"cannot be read as {kind} ({said})", "write the file anew") from error
+
+
+def _read_parquet(path: Path) -> Any:
+    import pyarrow.parquet
+
+    # One small local file: neither memory mapping nor a data set's discovery pays.
+    with pyarrow.parquet.ParquetFile(path) as file:
+        return file.read()
+
+
+def _read_csv(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    text = {name: pa.string() for name in ("prompt_id", "stage")}
+    return pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=text))
+
+
+def _read_jsonl(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.json
+
+    text = pa.schema([(name, pa.string()) for name in ("prompt_id", "stage")])
+    try:
+        return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=text))
+    except pa.ArrowInvalid:
+        # Identifiers written as numbers are no text to Arrow; any other fault shows again.
+        return pa.json.read_json(path)
+
+
+def _columns(path: Path, table: Any) -> dict[str, Any]:
+    """The columns by name, each in one piece; identifiers as text, without gaps."""
+    import pyarrow as pa
+
+    names: list[str] = table.column_names
+    for name in REQUIRED:
+        if name not in names:
+            raise BadInput(str(path), f"no column {name!r}", f"write columns {', '.join(REQUIRED)}")
+    if table.num_rows == 0:
+        raise BadInput(str(path), "the table has no rows", "write one row per prompt and stage")
+    columns: dict[str, Any] = {}
+    for name in (*REQUIRED, "quality"):
+        if names.count(name) > 1:
+            raise BadInput(str(path), f"column {name!r} is there twice", "keep one of them")
+        if name in names:
+            columns[name] = table.column(name).combine_chunks()
+    for name in ("prompt_id", "stage"):
+        try:
+            columns[name] = columns[name].cast(pa.string())
+        except pa.ArrowException as error:
+            raise BadInput(str(path), f"column {name!r} is not text", "write names or numbers") from error
+        if columns[name].null_count:
+            row = columns[name].is_null().to_numpy(zero_copy_only=False).argmax() + 1
+            raise BadInput(f"{path} row {row}", f"{name} is missing", "give every row one")
+    return columns
+
+
+def _coded(column: Any) -> tuple[list[str], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Distinct values in order of first appearance, and each row's position among them."""
+    encoded = column.dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+
+
+def _numbers(path: Path, name: str, column: Any, rows: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
+    import pyarrow as pa
+
+    low, high = NUMBERS[name]
+    try:
+        values = np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    except pa.ArrowException:
+        values = np.array([_number(value) for value in column.to_pylist()])
+    bad = ~((values >= low) & (values <= high))
+    if bad.any():
+        first = int(bad.argmax())
+        value = column[first].as_py()
+        said = (
+            f"{name} is missing or not a number" if values[first] != values[first] else f"{name} is {value!r}"
+        )
+        upper = f"from {low:g} to {high:g}" if name in ("score", "quality") else f"of at least {low:g}"
+        raise BadInput(f"{path} row {rows[first] + 1}", said, f"write a number {upper}")
+    if high == 100.0 and len(values) >= FRACTION_ROWS and 0.0 < values.max() <= 1.0:
+        raise BadInput(str(path), f"column {name!r} never exceeds 1", "write 0-100, not fractions")
+    return values
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")
+
+
+def _check_complete(
+    path: Path,
+    cell: np.ndarray[Any, np.dtype[np.int64]],
+    rows: np.ndarray[Any, np.dtype[np.int64]],
+    stages: tuple[str, ...],
+    prompts: list[str],
+) -> None:
+    """Every (stage, prompt) has exactly one row."""
+    count = np.bincount(cell, minlength=len(stages) * len(prompts))
+    if (count > 1).any():
+        twice = int((count > 1).argmax())
+        row = int(rows[np.flatnonzero(cell == twice)[1]]) + 1
+        stage, prompt = stages[twice // len(prompts)], prompts[twice % len(prompts)]
+        raise BadInput(f"{path} row {row}", f"prompt {prompt!r} has a second row for {stage!r}", "keep one")
+    if (count == 0).any():
+        absent = int((count == 0).argmax())
+        stage, prompt = stages[absent // len(prompts)], prompts[absent % len(prompts)]
+        lacking = int((count == 0).sum())
+        more = f" ({lacking} such gaps)" if lacking > 1 else ""
+        raise BadInput(
+            str(path),
+            f"prompt {prompt!r} has no row for stage {stage!r}{more}",
+            "add the row or drop the prompt",
+        )
