@@ -1,0 +1,80 @@
+"""From a model, a GPU, a shape and an engine's settings to the cost tables of one replica."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from cascadia_sim import roofline
+from cascadia_sim.architecture import Architecture
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpu import Gpu
+from cascadia_sim.memory import DoesNotFit, available_bytes, kv_capacity_tokens, needed_bytes
+from cascadia_sim.quantization import weight_format
+from cascadia_sim.sharding import InvalidShape, check_shape, stage_layers, valid_shapes
+from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
+
+__all__ = ["DoesNotFit", "InvalidShape", "replica_timing", "valid_shapes"]
+
+MIN_KV_TOKENS = 2048
+
+
+@lru_cache(maxsize=1024)
+def replica_timing(
+    architecture: Architecture,
+    gpu: Gpu,
+    *,
+    tp: int,
+    pp: int,
+    config: EngineConfig,
+    gpus_per_node: int = 8,
+    min_kv_tokens: int = MIN_KV_TOKENS,
+) -> ReplicaTiming:
+    """Cost tables and KV capacity of one replica on `tp` x `pp` GPUs; the arrays are shared, treat them as constant.
+
+    Raises `InvalidShape` where the model cannot be split so, and `DoesNotFit` where the weights and a KV cache of
+    `min_kv_tokens` in each lane exceed a GPU's memory.
+
+    With pipelining the slowest stage sets the pace of all lanes, so each stage is charged as long as it: layers
+    count ceil(layers / pp) x pp, and the LM head once per stage where the split is even, once where the last stage
+    has a layer less to make up for it.
+    """
+    check_shape(architecture, tp, pp)
+    kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
+    form = weight_format(config.quantization or architecture.quantization)
+    tokens = np.arange(config.max_num_batched_tokens + 1, dtype=np.float64)
+    tokens[0] = 1.0
+    sequences = np.arange(config.max_num_seqs + 1, dtype=np.float64)
+    stretch = max(stage_layers(architecture.layers, pp)) * pp / architecture.layers
+    per_layer = roofline.layers_seconds(tokens, architecture, gpu, form, tp)
+    per_layer += roofline.allreduce_seconds(tokens, architecture, gpu, tp, gpus_per_node)
+    boundary = roofline.boundary_seconds(tokens, architecture, gpu, tp, pp, gpus_per_node)
+    heads = pp if architecture.layers % pp == 0 else 1
+    attention = stretch * PS_PER_S
+    return ReplicaTiming(
+        token_ps=_picoseconds(per_layer * stretch + boundary + gpu.efficiency.iteration_s),
+        sequence_ps=_picoseconds(roofline.head_seconds(sequences, architecture, gpu, tp) * heads),
+        context_ps=round(roofline.context_seconds(architecture, gpu, tp, config.kv_cache_dtype) * attention),
+        pair_ps=roofline.pair_seconds(architecture, gpu, tp) * attention,
+        kv_tokens=kv_tokens,
+        block_size=config.block_size,
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        chunked_prefill=config.enable_chunked_prefill,
+        lanes=pp,
+    )
+
+
+def _lane_kv_tokens(
+    architecture: Architecture, gpu: Gpu, tp: int, pp: int, config: EngineConfig, least: int
+) -> int:
+    """KV tokens of one of the `pp` lanes, in whole blocks."""
+    lane = kv_capacity_tokens(architecture, gpu, tp=tp, pp=pp, config=config) // pp
+    if lane < least:
+        needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least * pp)
+        raise DoesNotFit(round(needed), round(available_bytes(gpu, config)))
+    return lane - lane % config.block_size
+
+
+def _picoseconds(seconds: roofline.Floats) -> Ints:
+    """Rounded, and made non-decreasing where rounding or the smooth maximum left a dip."""
+    return np.maximum.accumulate(np.rint(seconds * PS_PER_S).astype(np.int64))

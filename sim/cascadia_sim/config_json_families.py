@@ -1,0 +1,49 @@
+"""What a config.json leaves unsaid: the defaults that a model family's code fills in."""
+
+from typing import Any
+
+TIED_BY_DEFAULT = frozenset(
+    "gemma gemma2 gemma3 gemma3_text cohere cohere2 gpt2 bloom opt falcon mpt phi3small gpt_bigcode starcoder2"
+    " smollm3 granite".split()
+)
+
+UNGATED = frozenset(
+    "gpt2 gptj gpt_neo gpt_neox opt bloom falcon mpt phi gpt_bigcode starcoder2 nemotron persimmon codegen".split()
+)
+
+# Head counts, vocabulary and windows that gemma-3's published text_config omits where they are the defaults.
+_GEMMA3: dict[str, Any] = {
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 256,
+    "vocab_size": 262208,
+    "max_position_embeddings": 131072,
+    "sliding_window": 4096,
+    "sliding_window_pattern": 6,
+}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "gemma": {"head_dim": 256},
+    "gemma2": {"head_dim": 256, "sliding_window_pattern": 2},
+    "gemma3_text": _GEMMA3,
+    "gemma3": _GEMMA3,
+    "cohere2": {"sliding_window_pattern": 4},
+    "gpt_oss": {"sliding_window_pattern": 2},
+    "mistral": {"num_key_value_heads": 8},
+    "mixtral": {"num_key_value_heads": 8},
+}
+
+# State-space, linear-attention, encoder and encoder-decoder families: their cost is not that of a decoder's.
+UNSUPPORTED = frozenset(
+    "mamba mamba2 falcon_mamba jamba zamba zamba2 bamba nemotron_h falcon_h1 rwkv recurrent_gemma qwen3_next lfm2"
+    " lfm2_moe minimax minimax_m1 granitemoehybrid plamo2 kimi_linear bert roberta xlm-roberta distilbert albert"
+    " electra deberta deberta-v2 t5 mt5 umt5 bart mbart pegasus whisper longformer bitnet vit clip siglip".split()
+)
+
+SUPPORTED_LAYERS = {
+    "full_attention": False,
+    "attention": False,
+    "global": False,
+    "sliding_attention": True,
+    "chunked_attention": True,
+    "local": True,
+}

@@ -1,0 +1,60 @@
+"""A GPU as the roofline sees it: memory, peaks, bandwidths, links, and the share of each that kernels reach."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    """Fractions (0-1) of the peaks, and fixed times. Fitted by GPU generation: docs/models/simulator.md.
+
+    `gemm_low_precision` is of the FP8 or INT8 peak, quantising the activations included; `dequantise` is the
+    further factor on compute where weights are widened first; `kernel_s` is one kernel's start inside a CUDA
+    graph, `attention_s` what one layer's attention takes beyond it, `iteration_s` the engine's own work.
+    """
+
+    gemm_compute: float
+    gemm_low_precision: float
+    gemm_hbm: float
+    expert_compute: float
+    dequantise: float
+    attention_compute: float
+    kv_hbm: float
+    link: float
+    kernel_s: float
+    attention_s: float
+    iteration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """Peaks are dense tensor-core rates; 0 where the GPU has no such units. Links are per GPU and direction.
+
+    `link_latency_s` is what one collective within the node takes for a message of no size.
+    """
+
+    name: str
+    generation: str
+    memory_bytes: int
+    bf16_flops: float
+    fp8_flops: float
+    int8_flops: float
+    fp4_flops: float
+    hbm_bytes_per_s: float
+    link: str
+    link_bytes_per_s: float
+    link_latency_s: float
+    inter_node_bytes_per_s: float
+    inter_node_latency_s: float
+    usd_per_hour: float
+    price_source: str
+    source: str
+    efficiency: Efficiency
+
+    def gemm_flops(self, precision: str) -> float:
+        """FLOP/s that a large matrix product reaches; without units of that precision, BF16's are used."""
+        peak = {"fp8": self.fp8_flops, "int8": self.int8_flops}.get(precision, 0.0)
+        if peak:
+            return max(
+                peak * self.efficiency.gemm_low_precision, self.bf16_flops * self.efficiency.gemm_compute
+            )
+        return self.bf16_flops * self.efficiency.gemm_compute

@@ -1,0 +1,73 @@
+"""GPUs by name, aliases included."""
+
+import json
+import re
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from cascadia_sim.errors import InputError, nearest_text
+from cascadia_sim.gpu import Efficiency, Gpu
+
+
+class UnknownGpu(InputError):
+    """No such GPU in the catalogue; `nearest` are the names that look most like it."""
+
+    def __init__(self, name: str, nearest: tuple[str, ...]) -> None:
+        known = f"write one of {', '.join(known_gpus())}"
+        super().__init__("gpu", f"unknown GPU {name!r}", nearest_text(nearest, known))
+        self.name = name
+        self.nearest = nearest
+        self.args = (name, nearest)
+
+
+class _Catalogue(NamedTuple):
+    gpus: dict[str, Gpu]
+    names: dict[str, str]  # folded name or alias -> name
+
+
+@lru_cache(maxsize=256)
+def gpu(name: str) -> Gpu:
+    """The GPU of that name or alias; letter case, spaces, underscores and a leading vendor don't matter."""
+    folded = re.sub(r"^(nvidia|amd|tesla)-", "", re.sub(r"[\s_]+", "-", name.strip().lower()))
+    catalogue = _catalogue()
+    if folded not in catalogue.names:
+        close = get_close_matches(folded, catalogue.names, n=6, cutoff=0.5)
+        raise UnknownGpu(name, tuple(dict.fromkeys(catalogue.names[c] for c in close))[:3])
+    return catalogue.gpus[catalogue.names[folded]]
+
+
+def known_gpus() -> tuple[str, ...]:
+    return tuple(_catalogue().gpus)
+
+
+@cache
+def _catalogue() -> _Catalogue:
+    data = json.loads((files("cascadia_sim") / "data" / "gpus.json").read_text(encoding="utf-8"))
+    gpus = {name: _gpu(name, entry, data) for name, entry in data["gpus"].items()}
+    names = {alias: name for name, entry in data["gpus"].items() for alias in (name, *entry["aliases"])}
+    return _Catalogue(gpus, names)
+
+
+def _gpu(name: str, entry: dict[str, Any], data: dict[str, Any]) -> Gpu:
+    flops = entry["flops"]
+    return Gpu(
+        name=name,
+        generation=entry["generation"],
+        memory_bytes=entry["memory_bytes"],
+        bf16_flops=flops["bf16"],
+        fp8_flops=flops.get("fp8", 0.0),
+        int8_flops=flops.get("int8", 0.0),
+        fp4_flops=flops.get("fp4", 0.0),
+        hbm_bytes_per_s=entry["hbm_bytes_per_s"],
+        link=entry["link"],
+        link_bytes_per_s=entry["link_bytes_per_s"],
+        link_latency_s=data["links"][entry["link"]]["link_latency_s"],
+        inter_node_bytes_per_s=entry["inter_node_bytes_per_s"],
+        inter_node_latency_s=data["inter_node_latency_s"],
+        usd_per_hour=entry["usd_per_hour"],
+        price_source=data["sources"][entry["price_source"]],
+        source=data["sources"][entry["source"]],
+        efficiency=Efficiency(**data["efficiencies"][entry["generation"]]),
+    )

@@ -1,0 +1,112 @@
+"""GPU memory: weights, what the engine reserves, and the KV cache that fits beside them."""
+
+from typing import NamedTuple
+
+from cascadia_sim.architecture import Architecture
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.errors import InputError
+from cascadia_sim.gpu import Gpu
+from cascadia_sim.quantization import BF16_BYTES, kv_element_bytes, weight_format
+from cascadia_sim.sharding import attention_gemms, kv_elements_per_gpu, mlp_gemms, stage_layers
+
+# CUDA context, library workspaces and captured graphs.
+FIXED_RESERVE_BYTES = 1_500_000_000
+# NCCL's buffers with more than one GPU: aiconfigurator's systems/*.yaml, nccl_mem.
+NCCL_BYTES = 411_041_792
+
+
+class DoesNotFit(InputError):
+    """Weights, reserve and the smallest useful KV cache exceed one GPU's memory. Both figures are per GPU."""
+
+    def __init__(self, needed_bytes: int, available_bytes: int) -> None:
+        super().__init__(
+            "memory",
+            f"{needed_bytes / 1e9:.1f} GB needed on a GPU, {available_bytes / 1e9:.1f} GB available",
+            "use more GPUs a replica, larger GPUs, or quantised weights",
+        )
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
+        self.args = (needed_bytes, available_bytes)
+
+
+class StageMemory(NamedTuple):
+    """Bytes on each GPU of one pipeline stage."""
+
+    weight_bytes: float
+    kv_bytes_per_token: float
+
+
+def stage_memory(
+    architecture: Architecture, *, tp: int, pp: int, config: EngineConfig
+) -> tuple[StageMemory, ...]:
+    """Of each stage; the first also holds the embedding, the last the LM head.
+
+    Dense layers of a mixture are taken to come first, as in DeepSeek. A layer with a sliding window keeps its
+    share of a context of `REFERENCE_CONTEXT_TOKENS`.
+    """
+    a = architecture
+    table_bytes = a.embedding_parameters / tp * BF16_BYTES
+    kv_layer_bytes = kv_elements_per_gpu(a, tp) * kv_element_bytes(config.kv_cache_dtype)
+    kv_layer_bytes *= a.attending_layers() / a.layers
+    dense_bytes, mixture_bytes = _layer_weight_bytes(a, tp, config.quantization)
+    stages = []
+    first = 0
+    for index, layers in enumerate(stage_layers(a.layers, pp)):
+        dense = min(max(0, a.dense_layers - first), layers)
+        weights = dense * dense_bytes + (layers - dense) * mixture_bytes
+        tables = 1 if pp == 1 and a.tied_embeddings else (index == 0) + (index == pp - 1)
+        stages.append(StageMemory(weights + tables * table_bytes, layers * kv_layer_bytes))
+        first += layers
+    return tuple(stages)
+
+
+def _layer_weight_bytes(a: Architecture, tp: int, quantization: str | None) -> tuple[float, float]:
+    """Bytes of a dense layer and of a mixture layer on one GPU."""
+    own = weight_format(quantization or a.quantization)
+    plain = BF16_BYTES if own.experts_only else own.bytes_per_weight
+    attention = sum(g.weights for g in attention_gemms(a, tp)) * plain + 2 * a.hidden * BF16_BYTES
+    dense = attention + sum(g.weights for g in mlp_gemms(a, a.intermediate, tp)) * plain
+    if a.moe is None:
+        return dense, dense
+    shared = sum(g.weights for g in mlp_gemms(a, a.moe.shared_intermediate, tp)) * plain
+    routed = a.moe.count * sum(g.weights for g in mlp_gemms(a, a.moe.intermediate, tp)) * own.bytes_per_weight
+    return dense, attention + shared + routed + a.hidden * a.moe.count * BF16_BYTES
+
+
+def reserve_bytes(architecture: Architecture, *, tp: int, pp: int, config: EngineConfig) -> float:
+    """What the engine keeps from the KV cache: fixed parts, peak activations of a full batch, logits.
+
+    At the peak of a layer the residual, the normed input and the MLP's gate, up and product are alive; logits are
+    FP32, once raw and once as probabilities.
+    """
+    a = architecture
+    width = a.intermediate
+    if a.moe is not None:
+        width = max(width, a.moe.shared_intermediate, a.moe.per_token * a.moe.intermediate)
+    token_bytes = (3 * a.hidden + a.mlp_matrices * width / tp) * BF16_BYTES
+    logits_bytes = 2 * 4 * config.max_num_seqs * a.vocab / tp
+    shared = NCCL_BYTES if tp * pp > 1 else 0
+    return FIXED_RESERVE_BYTES + shared + config.max_num_batched_tokens * token_bytes + logits_bytes
+
+
+def available_bytes(gpu: Gpu, config: EngineConfig) -> float:
+    """Of one GPU, as the engine is told to use it."""
+    return gpu.memory_bytes * config.gpu_memory_utilization
+
+
+def kv_capacity_tokens(
+    architecture: Architecture, gpu: Gpu, *, tp: int, pp: int, config: EngineConfig
+) -> int:
+    """Tokens whose KV entries fit beside the weights on the fullest stage; negative where weights do not fit."""
+    free = available_bytes(gpu, config) - reserve_bytes(architecture, tp=tp, pp=pp, config=config)
+    stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
+    return min(int((free - stage.weight_bytes) // stage.kv_bytes_per_token) for stage in stages)
+
+
+def needed_bytes(
+    architecture: Architecture, *, tp: int, pp: int, config: EngineConfig, kv_tokens: int
+) -> float:
+    """On a GPU of the fullest stage, with a KV cache of `kv_tokens`."""
+    stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
+    largest = max(stage.weight_bytes + kv_tokens * stage.kv_bytes_per_token for stage in stages)
+    return largest + reserve_bytes(architecture, tp=tp, pp=pp, config=config)

@@ -1,0 +1,67 @@
+"""How weights and KV entries are stored, and at which precision they are multiplied.
+
+Scales and zero points are counted with the weights: INT4 in groups of 128 with an FP16 scale and a 4-bit zero
+point (AWQ, GPTQ), MXFP4 in blocks of 32 with an 8-bit scale (OCP Microscaling 1.0, section 5). Embeddings, the LM
+head, norms and routers stay in BF16, as in the published checkpoints of every one of these formats.
+"""
+
+from dataclasses import dataclass
+
+from cascadia_sim.errors import InputError
+
+BF16_BYTES = 2.0
+
+
+class UnknownQuantization(InputError):
+    """No such weight or KV format."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFormat:
+    """`precision` is what the tensor cores multiply in; `dequantised` weights are widened to it on the fly.
+
+    `experts_only`: the format applies to the routed experts, and all else stays BF16 (gpt-oss).
+    """
+
+    name: str
+    bytes_per_weight: float
+    precision: str
+    dequantised: bool = False
+    experts_only: bool = False
+
+
+FORMATS = {
+    f.name: f
+    for f in (
+        WeightFormat("bf16", BF16_BYTES, "bf16"),
+        WeightFormat("fp8", 1.0, "fp8"),
+        WeightFormat("int8", 1.0, "int8"),
+        WeightFormat("awq-int4", 0.5 + 2.5 / 128, "bf16", dequantised=True),
+        WeightFormat("gptq-int4", 0.5 + 2.5 / 128, "bf16", dequantised=True),
+        WeightFormat("mxfp4", 0.5 + 1 / 32, "bf16", dequantised=True, experts_only=True),
+    )
+}
+
+KV_ELEMENT_BYTES = {"auto": 2.0, "bf16": 2.0, "fp8": 1.0}
+
+
+def weight_format(quantization: str | None) -> WeightFormat:
+    """The format called `quantization`; None is BF16."""
+    found = FORMATS.get(quantization or "bf16")
+    if found is None:
+        raise UnknownQuantization(
+            "quantization", f"unknown format {quantization!r}", f"write one of {', '.join(FORMATS)}"
+        )
+    return found
+
+
+def kv_element_bytes(kv_cache_dtype: str) -> float:
+    """Bytes of one number in the KV cache."""
+    found = KV_ELEMENT_BYTES.get(kv_cache_dtype)
+    if found is None:
+        raise UnknownQuantization(
+            "kv_cache_dtype",
+            f"unknown format {kv_cache_dtype!r}",
+            f"write one of {', '.join(KV_ELEMENT_BYTES)}",
+        )
+    return found

@@ -1,0 +1,187 @@
+"""How long the work of one iteration takes on one replica: the larger of arithmetic and memory traffic.
+
+Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. All functions return seconds through all layers of
+the model on one tensor-parallel group; arrays are by tokens (or sequences) in the iteration. Equations, constants
+and their errors: docs/models/simulator.md.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia_sim.architecture import REFERENCE_CONTEXT_TOKENS, Architecture
+from cascadia_sim.gpu import Gpu
+from cascadia_sim.quantization import WeightFormat, kv_element_bytes, weight_format
+from cascadia_sim.sharding import Gemm, attention_gemms, kv_elements_per_gpu, mlp_gemms
+
+Floats = NDArray[np.float64]
+
+ACTIVATION_BYTES = 2.0
+ALLREDUCES_PER_LAYER = 2
+# Two norms, projections in and out, rotary embedding, KV write, attention, up, activation, down.
+DENSE_KERNELS = 10
+# A mixture adds routing, sorting, a second pair of grouped products and the weighted sum.
+EXPERT_KERNELS = 6
+# Latent attention projects twice on the way in and absorbs its key and value matrices.
+LATENT_KERNELS = 5
+# Measured: 4.3, 4.6 and 4.9 us on 2, 4 and 8 H100s (aiconfigurator, vLLM custom all-reduce in a graph).
+LATENCY_PER_DOUBLING = 0.1
+# Of the network card: RDMA with large messages.
+INTER_NODE_EFFICIENCY = 0.8
+
+_BF16 = weight_format("bf16")
+
+
+def gemm_seconds(tokens: Floats, gemms: tuple[Gemm, ...], gpu: Gpu, form: WeightFormat) -> Floats:
+    """Each product of `tokens` rows reads its matrix once and its rows in and out."""
+    flops = _flops(gpu, form)
+    bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
+    total = np.zeros_like(tokens)
+    for gemm in gemms:
+        memory = (gemm.weights * form.bytes_per_weight) / bandwidth + tokens * (
+            (gemm.inputs + gemm.outputs) * ACTIVATION_BYTES / bandwidth
+        )
+        total += smooth_max(tokens * (2.0 * gemm.weights / flops), memory)
+    return total
+
+
+def expert_seconds(
+    tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
+) -> Floats:
+    """One layer's routed experts: only those that some token chose are read.
+
+    With uniform choice, E (1 - (1 - k/E)^t) of E experts are distinct among t tokens that take k each.
+    """
+    moe = architecture.moe
+    if moe is None:
+        return np.zeros_like(tokens)
+    weights = sum(g.weights for g in mlp_gemms(architecture, moe.intermediate, tp))
+    distinct = np.full_like(tokens, moe.count)
+    if moe.per_token < moe.count:
+        distinct *= -np.expm1(tokens * math.log1p(-moe.per_token / moe.count))
+    share = gpu.efficiency.expert_compute / gpu.efficiency.gemm_compute
+    rows_bytes = moe.per_token * 2 * (architecture.hidden + moe.intermediate / tp) * ACTIVATION_BYTES
+    bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
+    memory = distinct * (weights * form.bytes_per_weight / bandwidth) + tokens * (rows_bytes / bandwidth)
+    return smooth_max(tokens * (2.0 * moe.per_token * weights / (_flops(gpu, form) * share)), memory)
+
+
+def layers_seconds(
+    tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
+) -> Floats:
+    """All layers without the part of attention that depends on the context, and without communication."""
+    a = architecture
+    plain = form if not form.experts_only else _BF16
+    total = a.layers * (gemm_seconds(tokens, attention_gemms(a, tp), gpu, plain) + _fixed_layer_s(a, gpu))
+    if a.dense_layers:
+        total += a.dense_layers * gemm_seconds(tokens, mlp_gemms(a, a.intermediate, tp), gpu, plain)
+    if a.moe is not None:
+        shared = gemm_seconds(tokens, mlp_gemms(a, a.moe.shared_intermediate, tp), gpu, plain)
+        routed = expert_seconds(tokens, a, gpu, form, tp)
+        total += a.moe_layers * (shared + routed + EXPERT_KERNELS * gpu.efficiency.kernel_s)
+    element_wise = _element_wise_bytes(a, tp) / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm)
+    return np.asarray(total + tokens * element_wise)
+
+
+def head_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
+    """The LM head and the sampler, for those rows that yield a token; nothing for none."""
+    a = architecture
+    head = gemm_seconds(sequences, (Gemm(a.hidden, -(-a.vocab // tp)),), gpu, _BF16)
+    # Logits as FP32: gathered, scaled, turned into probabilities, drawn from.
+    sampler = sequences * (4 * 4 * a.vocab / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm))
+    return np.where(sequences > 0, head + sampler + 4 * gpu.efficiency.kernel_s, 0.0)
+
+
+def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtype: str) -> float:
+    """Decode attention over one token of context: its KV entries are read; latent attention may be compute-bound.
+
+    Latent attention multiplies in the compressed space, (2 kv_rank + rope) wide, for each head on the GPU.
+    """
+    a = architecture
+    entry_bytes = kv_elements_per_gpu(a, tp) * kv_element_bytes(kv_cache_dtype)
+    seconds = entry_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.kv_hbm)
+    if a.mla is not None:
+        flops = 2.0 * (a.heads / tp) * (2 * a.mla.kv_rank + a.mla.rope_dim)
+        seconds = max(seconds, flops / (gpu.bf16_flops * gpu.efficiency.attention_compute))
+    return seconds * a.attending_layers()
+
+
+def pair_seconds(architecture: Architecture, gpu: Gpu, tp: int) -> float:
+    """Prefill attention of one query to one key: both products, for each head on the GPU.
+
+    Of a prompt of n tokens a window of w leaves about 2 w / n of the pairs; n is `REFERENCE_CONTEXT_TOKENS`.
+    """
+    a = architecture
+    layers = float(a.layers)
+    if a.window is not None:
+        layers -= a.window.layers * (1.0 - min(1.0, 2.0 * a.window.tokens / REFERENCE_CONTEXT_TOKENS))
+    flops = 2.0 * (a.heads / tp) * (a.head_dim + a.v_head_dim)
+    return layers * flops / (gpu.bf16_flops * gpu.efficiency.attention_compute)
+
+
+def allreduce_seconds(
+    tokens: Floats, architecture: Architecture, gpu: Gpu, tp: int, gpus_per_node: int
+) -> Floats:
+    """Two all-reduces a layer and one after the embedding; each moves 2 (tp - 1) / tp of its message per GPU."""
+    if tp == 1:
+        return np.zeros_like(tokens)
+    latency, bandwidth = _link(gpu, tp > gpus_per_node)
+    message_bytes = architecture.hidden * ACTIVATION_BYTES
+    count = ALLREDUCES_PER_LAYER * architecture.layers + 1
+    latency *= 1.0 + LATENCY_PER_DOUBLING * math.log2(tp / 2)
+    return np.asarray(count * (latency + tokens * (2 * (tp - 1) / tp * message_bytes / bandwidth)))
+
+
+def boundary_seconds(
+    tokens: Floats, architecture: Architecture, gpu: Gpu, tp: int, pp: int, gpus_per_node: int
+) -> Floats:
+    """Activations sent from each pipeline stage to the next, split over the tensor-parallel GPUs."""
+    if pp == 1:
+        return np.zeros_like(tokens)
+    stages_per_node = max(1, gpus_per_node // tp)
+    between_nodes = -(-pp // stages_per_node) - 1
+    message_bytes = 2 * architecture.hidden * ACTIVATION_BYTES / tp  # hidden state and residual
+    total = np.zeros_like(tokens)
+    for count, across in ((pp - 1 - between_nodes, False), (between_nodes, True)):
+        latency, bandwidth = _link(gpu, across)
+        total += count * (latency + tokens * (message_bytes / bandwidth))
+    return total
+
+
+def smooth_max(a: Floats, b: Floats) -> Floats:
+    """(a^4 + b^4)^(1/4): at most 19 % above the larger, which is what kernels near the ridge lose."""
+    high = np.maximum(a, b)
+    ratio = np.minimum(a, b) / np.maximum(high, 1e-30)
+    ratio *= ratio
+    return np.asarray(high * np.sqrt(np.sqrt(1.0 + ratio * ratio)))
+
+
+def _flops(gpu: Gpu, form: WeightFormat) -> float:
+    return gpu.gemm_flops(form.precision) * (gpu.efficiency.dequantise if form.dequantised else 1.0)
+
+
+def _fixed_layer_s(a: Architecture, gpu: Gpu) -> float:
+    kernels = DENSE_KERNELS + (LATENT_KERNELS if a.mla is not None else 0)
+    return kernels * gpu.efficiency.kernel_s + gpu.efficiency.attention_s
+
+
+def _element_wise_bytes(a: Architecture, tp: int) -> float:
+    """Traffic of one token through norms, residuals, rotary embedding, KV write and activation, all layers."""
+    norms = 2 * 4 * a.hidden
+    rotary = 2 * (a.heads * a.head_dim / tp + kv_elements_per_gpu(a, tp))
+    dense = a.dense_layers * a.intermediate
+    mixture = 0.0
+    if a.moe is not None:
+        mixture = a.moe_layers * (
+            a.moe.shared_intermediate + a.moe.per_token * (a.moe.intermediate + a.hidden)
+        )
+    activation = a.mlp_matrices * (dense + mixture) / tp
+    return ACTIVATION_BYTES * (a.layers * (norms + rotary) + activation)
+
+
+def _link(gpu: Gpu, between_nodes: bool) -> tuple[float, float]:
+    """Latency of a message and the bandwidth it reaches."""
+    if between_nodes:
+        return gpu.inter_node_latency_s, gpu.inter_node_bytes_per_s * INTER_NODE_EFFICIENCY
+    return gpu.link_latency_s, gpu.link_bytes_per_s * gpu.efficiency.link
