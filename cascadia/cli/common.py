@@ -1,0 +1,21 @@
+"""Options that every command has."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from cascadia.cli.output import Output
+
+
+def with_output(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds --json and --quiet; `command` gets them as its keyword argument `output`."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+    @click.option("--quiet", "-q", is_flag=True, help="Print no progress, notes or summary.")
+    @wraps(command)
+    def wrapper(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
+        command(*args, output=Output(json=as_json, quiet=quiet), **options)
+
+    return wrapper

@@ -1,0 +1,95 @@
+"""Every way a command can fail, as one line for people, one object for programs, and an exit code."""
+
+import errno
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import click
+
+from cascadia.domain.errors import BadInput, CascadiaError, Infeasible
+
+INTERRUPTED = 130
+DEBUG_VARIABLE = "CASCADIA_DEBUG"
+
+
+@runtime_checkable
+class _Refusal(Protocol):
+    """A leaf package's own error for input that it cannot use."""
+
+    where: str
+    what: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`kind` is one of bad-input, infeasible, usage, interrupted, system, internal."""
+
+    kind: str
+    exit_code: int
+    message: str
+    details: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def line(self) -> str:
+        return f"error: {self.message}" if self.kind not in ("internal", "infeasible") else self.message
+
+    def document(self) -> dict[str, Any]:
+        about = {"kind": self.kind, "exit_code": self.exit_code, "message": self.message}
+        return {"error": about | self.details}
+
+
+def failure(error: BaseException) -> Failure:
+    """What to tell of `error`. Anything unforeseen is an internal error, never a result."""
+    match error:
+        case BadInput():
+            return _bad_input(error.where, error.what, error.instead)
+        case Infeasible():
+            details = {"constraint": error.constraint, "nearest": error.nearest}
+            return Failure("infeasible", error.exit_code, one_line(str(error)), _clean(details))
+        case CascadiaError():
+            return Failure("error", error.exit_code, one_line(str(error)))
+        case ValueError() if isinstance(error, _Refusal):
+            return _bad_input(error.where, error.what, error.instead)
+        case click.UsageError():
+            return Failure("usage", 2, _usage(error))
+        case click.ClickException():
+            return Failure("error", error.exit_code, one_line(error.format_message()))
+        case KeyboardInterrupt() | click.Abort():
+            return Failure("interrupted", INTERRUPTED, "interrupted")
+        case OSError():
+            named = f" ({error.filename})" if error.filename else ""
+            return Failure("system", 1, one_line(f"{error.strerror or error}{named}"))
+        case MemoryError():
+            return Failure("system", 1, "out of memory")
+    what = one_line(f"{type(error).__name__}: {error}")
+    again = f"please report it, with what {DEBUG_VARIABLE}=1 prints"
+    return Failure("internal", 1, f"internal error: {what}; {again}")
+
+
+def is_broken_pipe(error: BaseException) -> bool:
+    """The reader of our output went away, e.g. `| head`."""
+    return isinstance(error, OSError) and error.errno == errno.EPIPE
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks, and with anything else that could upset a terminal written as an escape."""
+    flat = " ".join(text.split())
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in flat
+    )
+
+
+def _bad_input(where: str, what: str, instead: str) -> Failure:
+    message = one_line(str(BadInput(where, what, instead)))
+    return Failure("bad-input", 2, message, _clean({"where": where, "what": what, "instead": instead}))
+
+
+def _clean(details: dict[str, str]) -> dict[str, str]:
+    return {key: one_line(value) for key, value in details.items()}
+
+
+def _usage(error: click.UsageError) -> str:
+    command = error.ctx.command_path if error.ctx else "cascadia"
+    return f"{one_line(error.format_message()).rstrip('.')} (see `{command} --help`)"

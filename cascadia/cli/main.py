@@ -1,0 +1,103 @@
+"""The `cascadia` command. Its parts are loaded when they are asked for, so that it starts at once."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from cascadia import __version__
+from cascadia.cli.errors import DEBUG_VARIABLE, failure, is_broken_pipe
+from cascadia.cli.output import plain
+
+
+class Entry(NamedTuple):
+    """`target` is "module:attribute"; `summary` stands in the list of commands."""
+
+    target: str
+    summary: str
+
+
+COMMANDS = {
+    "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
+}
+
+
+class Cascadia(click.Group):
+    """Loads a command when it is run, and turns whatever it raises into one line and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].target.partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = get_close_matches(args[0][:100], COMMANDS, n=1)
+            instead = f"did you mean {near[0]!r}?" if near else f"commands: {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command {args[0]!r}; {instead}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """From the registry: help need not load what it lists."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, **extra)
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(given, prog_name or "cascadia", complete_var, False, **extra)
+            sys.stdout.flush()
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            code = 2
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the one place where all errors end)
+            code = _tell(error, as_json="--json" in given)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell(error: BaseException, as_json: bool) -> int:
+    """Says what happened, and returns the exit code."""
+    if os.environ.get(DEBUG_VARIABLE) == "1":
+        traceback.print_exception(error)
+    if is_broken_pipe(error):
+        # Python flushes standard output once more as it exits; let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    told = failure(error)
+    print(told.line, file=sys.stderr)
+    if as_json:
+        import json
+
+        print(json.dumps(plain(told.document()), indent=2))
+    return told.exit_code
+
+
+@click.group(
+    cls=Cascadia,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 anything else.",
+)
+@click.version_option(__version__, message="cascadia %(version)s")
+def main() -> None:
+    """Plan, deploy and serve cascades of large language models."""

@@ -1,0 +1,76 @@
+"""A folder of results that is either wholly there or not there at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cascadia.domain.errors import BadInput
+
+_ELSEWHERE = "name another with --out"
+
+
+@contextmanager
+def output_dir(path: str | Path, owned: Sequence[str], *, force: bool = False) -> Iterator[Path]:
+    """A folder to write in, which becomes `path` when the block ends well and vanishes when it does not.
+
+    It is made at once, so that an unwritable `path` is refused before any work. `owned` are the names that
+    the command may write; `owned[0]` marks a folder as its own. A folder that exists keeps all other files;
+    where it has files but not the mark, it is refused unless `force`.
+    """
+    target = Path(os.path.abspath(path))
+    _refuse_strangers(target, str(path), owned, force)
+    anchor = target
+    while not anchor.is_dir() and anchor != anchor.parent:
+        anchor = anchor.parent
+    try:
+        staging = Path(tempfile.mkdtemp(prefix=".cascadia-", dir=anchor))
+    except OSError as error:
+        raise _unwritable(str(path), error) from None
+    try:
+        yield staging
+        try:
+            _move(staging, target, owned)
+        except OSError as error:
+            raise _unwritable(str(path), error) from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _refuse_strangers(target: Path, shown: str, owned: Sequence[str], force: bool) -> None:
+    try:
+        if not target.exists():
+            blocked = next((parent for parent in target.parents if parent.exists()), target)
+            if not blocked.is_dir():
+                raise BadInput(shown, f"{blocked.name} is a file, not a folder", _ELSEWHERE)
+            return
+        if not target.is_dir():
+            raise BadInput(shown, "is a file, not a folder", _ELSEWHERE)
+        if force or (target / owned[0]).exists() or not any(target.iterdir()):
+            return
+    except (OSError, ValueError) as error:
+        raise _unwritable(shown, error) from None
+    raise BadInput(shown, f"has files in it but no {owned[0]}", f"{_ELSEWHERE}, or add --force")
+
+
+def _move(staging: Path, target: Path, owned: Sequence[str]) -> None:
+    """A new folder appears in one step; in an old one the mark goes first and comes last."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        umask = os.umask(0)
+        os.umask(umask)
+        staging.chmod(0o777 & ~umask)
+        staging.rename(target)
+        return
+    for name in owned:
+        (target / name).unlink(missing_ok=True)
+    for name in reversed(owned):
+        if (staging / name).exists():
+            (staging / name).replace(target / name)
+
+
+def _unwritable(shown: str, error: OSError | ValueError) -> BadInput:
+    reason = getattr(error, "strerror", None) or str(error)
+    return BadInput(shown, f"cannot be written to ({reason})", _ELSEWHERE)

@@ -1,0 +1,28 @@
+"""`cascadia schema`: the JSON schema of what users write and of what we write."""
+
+import json
+
+import click
+
+from cascadia.cli.common import with_output
+from cascadia.cli.output import Output, write
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["spec", "plan"]), default="spec")
+@with_output
+def schema(what: str, output: Output) -> None:
+    """Print the JSON schema of a spec (`cascade.yaml`, the default) or of a plan (`plan.json`).
+
+    An editor that is given the spec's schema completes its keys and marks mistakes.
+    """
+    del output  # the schema is JSON as it is, and the command's only product
+    if what == "spec":
+        from cascadia.planner.spec import Spec
+
+        document: object = Spec.model_json_schema()
+    else:
+        from cascadia.planner.plan_file import plan_schema
+
+        document = plan_schema()
+    write(json.dumps(document, indent=2))
