@@ -1,0 +1,144 @@
+"""The command line of one engine process.
+
+Each flag is `--name=value`, so that a value that starts with a dash stays a value. docs/reference/engines.md
+lists the flags and how they were checked.
+"""
+
+from dataclasses import dataclass
+
+from cascadia.domain.errors import BadInput
+from cascadia.render.engines import COMMAND
+from cascadia.render.models import is_quantised
+from cascadia_sim.engine_config import EngineConfig
+
+SGLANG_ACTIVATION_SHARE = 0.05
+"""`--mem-fraction-static` is for weights and KV cache; vLLM's share is for activations and graphs as well."""
+
+_DEFAULT = EngineConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """This process's place among the `count` processes of a replica, which meet at `address`:`port`."""
+
+    count: int
+    rank: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """`weights` is what the engine loads (an id or a directory); `model` is what the plan calls it."""
+
+    engine: str
+    model: str
+    weights: str
+    served_name: str
+    config: EngineConfig
+    tp: int
+    pp: int
+    host: str
+    port: int
+    drain_s: int
+    ranks: Ranks | None = None
+
+
+def command(launch: Launch) -> tuple[str, ...]:
+    """The program, without its arguments."""
+    if launch.engine not in COMMAND:
+        raise BadInput(
+            f"stage {launch.served_name}", f"no engine is called {launch.engine!r}", "use vllm or sglang"
+        )
+    return COMMAND[launch.engine]
+
+
+def arguments(launch: Launch) -> tuple[str, ...]:
+    return _vllm(launch) if launch.engine == "vllm" else _sglang(launch)
+
+
+def _vllm(launch: Launch) -> tuple[str, ...]:
+    config, ranks = launch.config, launch.ranks
+    tokens = max(config.max_num_batched_tokens, config.max_num_seqs)
+    if not config.enable_chunked_prefill:
+        # The engine refuses a batch that the longest prompt would not fit into.
+        tokens = max(tokens, config.max_model_len or 0)
+    flags = [
+        launch.weights,
+        f"--served-model-name={launch.served_name}",
+        f"--host={launch.host}",
+        f"--port={launch.port}",
+        f"--tensor-parallel-size={launch.tp}",
+        f"--pipeline-parallel-size={launch.pp}",
+        "--data-parallel-size=1",
+        f"--max-model-len={config.max_model_len}",
+        f"--gpu-memory-utilization={config.gpu_memory_utilization:g}",
+        f"--max-num-seqs={config.max_num_seqs}",
+        f"--max-num-batched-tokens={tokens}",
+        "--enable-chunked-prefill" if config.enable_chunked_prefill else "--no-enable-chunked-prefill",
+    ]
+    if config.block_size != _DEFAULT.block_size:
+        flags.append(f"--block-size={config.block_size}")
+    if config.kv_cache_dtype != "auto":
+        flags.append(f"--kv-cache-dtype={_VLLM_KV.get(config.kv_cache_dtype, config.kv_cache_dtype)}")
+    if _quantise_on_loading(launch):
+        flags.append("--quantization=fp8_per_tensor")
+    flags.append(f"--shutdown-timeout={launch.drain_s}")
+    if ranks is not None:
+        flags += [
+            "--distributed-executor-backend=mp",
+            f"--nnodes={ranks.count}",
+            f"--node-rank={ranks.rank}",
+            f"--master-addr={ranks.address}",
+            f"--master-port={ranks.port}",
+        ]
+        if ranks.rank != "0":
+            flags.append("--headless")
+    return tuple(flags)
+
+
+def _sglang(launch: Launch) -> tuple[str, ...]:
+    config, ranks = launch.config, launch.ranks
+    chunk = config.max_num_batched_tokens if config.enable_chunked_prefill else -1
+    static = config.gpu_memory_utilization - SGLANG_ACTIVATION_SHARE
+    flags = [
+        f"--model-path={launch.weights}",
+        f"--served-model-name={launch.served_name}",
+        f"--host={launch.host}",
+        f"--port={launch.port}",
+        f"--tp-size={launch.tp}",
+        f"--pp-size={launch.pp}",
+        "--dp-size=1",
+        f"--context-length={config.max_model_len}",
+        f"--mem-fraction-static={max(static, 0.05):.3g}",
+        f"--max-running-requests={config.max_num_seqs}",
+        f"--chunked-prefill-size={chunk}",
+        f"--max-prefill-tokens={config.max_num_batched_tokens}",
+        "--schedule-policy=fcfs",
+        "--enable-metrics",
+    ]
+    if config.block_size != _DEFAULT.block_size:
+        flags.append(f"--page-size={config.block_size}")
+    if config.kv_cache_dtype != "auto":
+        flags.append(f"--kv-cache-dtype={_SGLANG_KV.get(config.kv_cache_dtype, config.kv_cache_dtype)}")
+    if _quantise_on_loading(launch):
+        flags.append("--quantization=fp8")
+    if ranks is not None:
+        flags += [
+            f"--nnodes={ranks.count}",
+            f"--node-rank={ranks.rank}",
+            f"--dist-init-addr={ranks.address}:{ranks.port}",
+        ]
+    return tuple(flags)
+
+
+_VLLM_KV = {"bf16": "bfloat16"}
+_SGLANG_KV = {"fp8": "fp8_e4m3"}
+
+
+def _quantise_on_loading(launch: Launch) -> bool:
+    """Only FP8 is made from BF16 weights at load time; all else an engine reads from the checkpoint itself.
+
+    Both engines refuse a method that differs from the checkpoint's own, so none is given where it has one.
+    """
+    return launch.config.quantization == "fp8" and not is_quantised(launch.model)

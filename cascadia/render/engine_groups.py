@@ -1,0 +1,181 @@
+"""A plan as groups of equal engine replicas, placed on nodes: what every target is written from."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.render.engine_args import Launch
+from cascadia.render.gpu_nodes import GpuNode, gpu_node
+from cascadia.render.names import check_name, labels
+from cascadia.render.placement import Demand, Replica, place
+from cascadia_sim.engine_config import EngineConfig
+
+JUDGE = "judge"
+
+SHORTEST_DRAIN_S = 120
+LONGEST_DRAIN_S = 1800
+
+
+@dataclass(frozen=True, slots=True)
+class EngineGroup:
+    """Equal replicas of one model on one pool.
+
+    `service` is the DNS label shared by all groups of a stage, `name` the group's own. `share` (0-1) of the
+    stage's requests goes to the group as a whole. `drain_s` is how long a stopping engine may finish what it
+    has begun.
+    """
+
+    role: Literal["stage", "judge"]
+    served_name: str
+    service: str
+    name: str
+    engine: str
+    model: str
+    config: EngineConfig
+    pool: str
+    pool_label: str
+    gpu: GpuNode
+    tp: int
+    pp: int
+    share: float
+    drain_s: int
+    replicas: tuple[Replica, ...]
+
+    @property
+    def ranks(self) -> int:
+        """Engine processes of one replica."""
+        return len(self.replicas[0])
+
+    @property
+    def gpus_per_rank(self) -> int:
+        return self.tp * self.pp // self.ranks
+
+    @property
+    def gpus(self) -> int:
+        return self.tp * self.pp * len(self.replicas)
+
+    def launch(self, *, weights: str, host: str, port: int) -> Launch:
+        """How a single-rank replica starts; others `replace` its `ranks`."""
+        return Launch(
+            engine=self.engine,
+            model=self.model,
+            weights=weights,
+            served_name=self.served_name,
+            config=self.config,
+            tp=self.tp,
+            pp=self.pp,
+            host=host,
+            port=port,
+            drain_s=self.drain_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    role: Literal["stage", "judge"]
+    served_name: str
+    unit: StagePlan | JudgePlan
+    model: str
+    group: ReplicaGroup
+    drain_s: int
+
+
+def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
+    """In the plan's order, the judge last; what has no replicas is left out.
+
+    Raises `BadInput` where the cluster does not hold the plan or a name cannot be used.
+    """
+    wanted = tuple(_wanted(plan))
+    pools = {w.group.pool: _pool(cluster, w.group.pool) for w in wanted}
+    pool_labels = dict(zip(pools, labels(pools, limit=12), strict=True))
+    services, names = _names(wanted, pool_labels)
+    placed = _placed(wanted, pools)
+    return tuple(
+        EngineGroup(
+            role=w.role,
+            served_name=w.served_name,
+            service=services[w.role, w.served_name],
+            name=names[i],
+            engine=w.unit.engine,
+            model=w.model,
+            config=replace(
+                w.unit.config, quantization=w.unit.quantization, max_model_len=w.unit.max_model_len
+            ),
+            pool=w.group.pool,
+            pool_label=pool_labels[w.group.pool],
+            gpu=gpu_node(pools[w.group.pool].gpu),
+            tp=w.group.tp,
+            pp=w.group.pp,
+            share=w.group.share,
+            drain_s=w.drain_s,
+            replicas=placed[i],
+        )
+        for i, w in enumerate(wanted)
+    )
+
+
+def _wanted(plan: Plan) -> Iterator[_Wanted]:
+    names = [stage.name for stage in plan.stages]
+    longest_s = {stage.name: stage.latency.p99_s for stage in plan.predicted.stages}
+    for i, stage in enumerate(plan.stages):
+        check_name(f"plan: stages[{i}].name", stage.name)
+        if stage.name in names[:i]:
+            raise BadInput(
+                f"plan: stages[{i}].name", f"{stage.name!r} is used twice", "rename one of the two"
+            )
+        for group in stage.replicas:
+            if group.gpus:
+                drain_s = _drain_s(longest_s.get(stage.name, 0.0))
+                yield _Wanted("stage", stage.name, stage, stage.model, group, drain_s)
+    judge = plan.judge
+    if judge.gpus and judge.model is None:
+        raise BadInput("plan: judge.model", "a self-hosted judge has no model", "plan again")
+    for group in judge.replicas:
+        if group.gpus and judge.model is not None:
+            longest = plan.predicted.judge.latency.p99_s if plan.predicted.judge else 0.0
+            yield _Wanted("judge", JUDGE, judge, judge.model, group, _drain_s(longest))
+
+
+def _drain_s(p99_s: float) -> int:
+    """Twice the 99th percentile, within bounds: few answers take longer."""
+    if not math.isfinite(p99_s):
+        return LONGEST_DRAIN_S
+    return min(max(SHORTEST_DRAIN_S, math.ceil(2 * p99_s)), LONGEST_DRAIN_S)
+
+
+def _pool(cluster: Cluster, name: str) -> Pool:
+    for pool in cluster.pools:
+        if pool.name == name:
+            check_name("cluster: pools", name)
+            return pool
+    known = ", ".join(pool.name for pool in cluster.pools)
+    raise BadInput(f"plan: pool {name}", "the cluster has no such pool", f"it has {known}; plan again for it")
+
+
+def _names(
+    wanted: tuple[_Wanted, ...], pool_labels: dict[str, str]
+) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
+    """DNS labels of the services, by role and served name, and of the groups; none is used twice."""
+    units = tuple(dict.fromkeys((w.role, w.served_name) for w in wanted))
+    stems = dict(zip(units, labels((name for _, name in units), limit=24), strict=True))
+    described = [
+        f"cascadia-{stems[w.role, w.served_name]}-{pool_labels[w.group.pool]}-tp{w.group.tp}pp{w.group.pp}"
+        for w in wanted
+    ]
+    unique = labels([*(f"cascadia-{stem}" for stem in stems.values()), *described])
+    return dict(zip(units, unique[: len(units)], strict=True)), unique[len(units) :]
+
+
+def _placed(wanted: tuple[_Wanted, ...], pools: dict[str, Pool]) -> dict[int, tuple[Replica, ...]]:
+    placed: dict[int, tuple[Replica, ...]] = {}
+    by_pool = sorted(range(len(wanted)), key=lambda i: (wanted[i].group.pool, i))
+    for name, members in groupby(by_pool, key=lambda i: wanted[i].group.pool):
+        indices = list(members)
+        demands = [Demand(g.tp, g.pp, g.count) for g in (wanted[i].group for i in indices)]
+        placed |= dict(zip(indices, place(pools[name], demands), strict=True))
+    return placed

@@ -1,0 +1,63 @@
+"""How a cluster knows a GPU type: the node label that names it and the resource that counts it.
+
+NVIDIA: label `nvidia.com/gpu.product` of GPU feature discovery, the device's name with dashes for spaces.
+AMD: label `amd.com/gpu.product-name` of the node labeller, with underscores.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cascadia.domain.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNode:
+    """`visible` is the variable that limits a process to some of a machine's GPUs."""
+
+    vendor: Literal["nvidia", "amd"]
+    product: str
+
+    @property
+    def resource(self) -> str:
+        return f"{self.vendor}.com/gpu"
+
+    @property
+    def label(self) -> str:
+        return "nvidia.com/gpu.product" if self.vendor == "nvidia" else "amd.com/gpu.product-name"
+
+    @property
+    def visible(self) -> str:
+        return "CUDA_VISIBLE_DEVICES" if self.vendor == "nvidia" else "HIP_VISIBLE_DEVICES"
+
+
+_NVIDIA = {
+    "a10g": "NVIDIA-A10G",
+    "a100-40gb": "NVIDIA-A100-SXM4-40GB",
+    "a100-pcie": "NVIDIA-A100-80GB-PCIe",
+    "a100-sxm": "NVIDIA-A100-SXM4-80GB",
+    "a30": "NVIDIA-A30",
+    "a6000": "NVIDIA-RTX-A6000",
+    "b200-sxm": "NVIDIA-B200",
+    "h100-pcie": "NVIDIA-H100-PCIe",
+    "h100-sxm": "NVIDIA-H100-80GB-HBM3",
+    "h200-sxm": "NVIDIA-H200",
+    "l4": "NVIDIA-L4",
+    "l40s": "NVIDIA-L40S",
+    "rtx4090": "NVIDIA-GeForce-RTX-4090",
+}
+_AMD = {"mi300x": "AMD_Instinct_MI300X_OAM"}
+
+GPU_NODES = {name: GpuNode("nvidia", product) for name, product in _NVIDIA.items()} | {
+    name: GpuNode("amd", product) for name, product in _AMD.items()
+}
+"""By the catalogue's name of the GPU."""
+
+
+def gpu_node(gpu: str) -> GpuNode:
+    try:
+        return GPU_NODES[gpu.lower()]
+    except KeyError:
+        known = ", ".join(GPU_NODES)
+        raise BadInput(
+            f"cluster: gpu {gpu}", "no node label is known for it", f"use one of {known}"
+        ) from None

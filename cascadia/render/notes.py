@@ -1,0 +1,32 @@
+"""What a person must know or do before the rendered plan can run."""
+
+from cascadia.domain.plan import JudgePlan, Plan, StagePlan
+from cascadia.render.models import is_path, is_quantised, mounted_weights, weights
+
+FROM_CHECKPOINT = ("awq-int4", "gptq-int4", "int8", "mxfp4")
+"""Formats that engines read from a checkpoint and do not make from BF16 weights."""
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """One line each, in the plan's order."""
+    units: list[tuple[str, StagePlan | JudgePlan]] = [(f"stage {s.name}", s) for s in plan.stages]
+    found = []
+    for name, unit in [*units, ("judge", plan.judge)]:
+        if unit.gpus and unit.model:
+            found += _notes(name, unit, unit.model)
+    return tuple(found)
+
+
+def _notes(name: str, unit: StagePlan | JudgePlan, model: str) -> list[str]:
+    found = []
+    if is_path(model):
+        found.append(
+            f"{name}: weights are expected beside {model}; in containers as {mounted_weights(model)} "
+            "(claim cascadia-models in Kubernetes, ./models in compose)"
+        )
+    if unit.quantization in FROM_CHECKPOINT and not is_quantised(model):
+        found.append(
+            f"{name}: planned with {unit.quantization}, which engines only read from a checkpoint: "
+            f"replace {weights(model)} by one that is quantised so"
+        )
+    return found
