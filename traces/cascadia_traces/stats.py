@@ -1,0 +1,139 @@
+"""What a trace looks like, from one pass over its parts in memory that does not grow with them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .burstiness import Burstiness, RateSeries, WindowCounts
+from .correlation import LengthPairs
+from .errors import TraceError
+from .histogram import LengthHistogram
+from .moments import Moments
+from .trace import Trace
+
+QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TraceSummary:
+    """The figures of a trace. A figure that is not defined for it is None.
+
+    `gap_cv` is the coefficient of variation of the gaps between arrivals. `pearson_log` correlates the
+    logarithms of input and output lengths, `spearman` their ranks (up to a million requests). `prefix_share`
+    is the share of input tokens that an earlier request had as its prefix. `sample` holds (input, output)
+    lengths of up to 2,048 requests, evenly picked.
+    """
+
+    requests: int
+    duration_s: float
+    gap_cv: float | None
+    per_second: Burstiness | None
+    per_minute: Burstiness | None
+    input_tokens: LengthHistogram
+    output_tokens: LengthHistogram
+    pearson_log: float | None
+    spearman: float | None
+    prefix_share: float | None
+    rate: RateSeries
+    sample: list[tuple[int, int]]
+
+    @property
+    def rate_rps(self) -> float:
+        return self.requests / self.duration_s if self.duration_s > 0 else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Numbers and texts only, for JSON; without what is there for plots."""
+        return {
+            "requests": self.requests,
+            "duration_s": self.duration_s,
+            "rate_rps": self.rate_rps,
+            "gap_cv": self.gap_cv,
+            "per_second": _burstiness(self.per_second),
+            "per_minute": _burstiness(self.per_minute),
+            "input_tokens": _lengths(self.input_tokens),
+            "output_tokens": _lengths(self.output_tokens),
+            "pearson_log": self.pearson_log,
+            "spearman": self.spearman,
+            "prefix_share": self.prefix_share,
+        }
+
+
+def summarise(chunks: Trace | Iterable[Trace]) -> TraceSummary:
+    """The summary of a trace, given whole or as its consecutive parts."""
+    parts = iter([chunks] if isinstance(chunks, Trace) else chunks)
+    first = next(parts, None)
+    if first is None:
+        raise TraceError("trace", "it holds no requests", "give at least one request")
+    summing = _Summing(first)
+    for chunk in parts:
+        summing.add(chunk)
+    return summing.summary()
+
+
+class _Summing:
+    """A summary in the making."""
+
+    def __init__(self, first: Trace) -> None:
+        self.start_s = self.last_s = float(first.arrival_s[0])
+        self.requests = 0
+        self.gaps = Moments()
+        self.seconds, self.minutes = WindowCounts(1.0), WindowCounts(60.0)
+        self.rate = RateSeries()
+        self.inputs = LengthHistogram.empty()
+        self.outputs = LengthHistogram.empty()
+        self.pairs = LengthPairs()
+        self.prefix_tokens: float | None = 0.0
+        self.add(first)
+
+    def add(self, chunk: Trace) -> None:
+        if chunk.arrival_s[0] < self.last_s:
+            raise TraceError("trace", "a part starts before the one ahead of it ends", "order the parts")
+        # The first request has no gap before it.
+        gaps_s = np.diff(chunk.arrival_s, prepend=self.last_s)[0 if self.requests else 1 :]
+        self.gaps += Moments.of(gaps_s, gaps_s)
+        since_start_s = chunk.arrival_s - self.start_s
+        for counts in (self.seconds, self.minutes, self.rate):
+            counts.add(since_start_s)
+        self.inputs += LengthHistogram.of(chunk.input_tokens)
+        self.outputs += LengthHistogram.of(chunk.output_tokens)
+        self.pairs.add(chunk)
+        if chunk.prefix_tokens is None or self.prefix_tokens is None:
+            self.prefix_tokens = None
+        else:
+            self.prefix_tokens += float(chunk.prefix_tokens.sum())
+        self.requests += len(chunk)
+        self.last_s = float(chunk.arrival_s[-1])
+
+    def summary(self) -> TraceSummary:
+        return TraceSummary(
+            self.requests,
+            self.last_s - self.start_s,
+            self.gaps.cv_x,
+            self.seconds.burstiness(),
+            self.minutes.burstiness(),
+            self.inputs,
+            self.outputs,
+            self.pairs.logs.correlation,
+            self.pairs.spearman(),
+            None if self.prefix_tokens is None else self.prefix_tokens / self.inputs.total,
+            self.rate,
+            self.pairs.sample,
+        )
+
+
+def _lengths(histogram: LengthHistogram) -> dict[str, float | int]:
+    return {
+        "mean": histogram.mean,
+        "cv": histogram.cv,
+        "min": histogram.smallest,
+        **{f"p{round(q * 100):02d}": histogram.quantile(q) for q in QUANTILES},
+        "max": histogram.largest,
+    }
+
+
+def _burstiness(counted: Burstiness | None) -> dict[str, float] | None:
+    if counted is None:
+        return None
+    return {"peak_to_mean": counted.peak_to_mean, "index_of_dispersion": counted.index_of_dispersion}
