@@ -1,4 +1,7 @@
-"""Errors that say what to do next. The command line turns each into one line and an exit code."""
+"""Errors that say what to do next. The command line turns each into one line and an exit code.
+
+They are not frozen: on its way up, an exception is given its traceback, e.g. by `contextlib.contextmanager`.
+"""
 
 from dataclasses import dataclass
 
@@ -9,7 +12,7 @@ class CascadiaError(Exception):
     exit_code = 1
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class BadInput(CascadiaError):
     """The input cannot be used: where it stands, what is wrong, what to write instead."""
 
@@ -23,7 +26,7 @@ class BadInput(CascadiaError):
         return f"{self.where}: {self.what}" + (f"; {self.instead}" if self.instead else "")
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Infeasible(CascadiaError):
     """No plan meets the constraints: which one binds, and the nearest value that would do."""
 
