@@ -23,6 +23,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "init": Entry("cascadia.cli.init:init", "Write a commented spec to start from."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
 

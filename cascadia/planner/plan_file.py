@@ -1,7 +1,5 @@
 """`plan.json`: a plan written and read back. Reading trusts nothing."""
 
-import os
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import FORMAT_VERSION, Plan
 from cascadia.planner.plan_file_checks import check_plan
 from cascadia.planner.spec_errors import bad_input, shown
-from cascadia.planner.spec_file import read_text
+from cascadia.planner.text_file import read_text, write_whole
 
 MAX_BYTES = 100_000_000
 _NOT_A_PLAN = "name a plan.json that `cascadia plan` wrote"
@@ -42,22 +40,13 @@ def plan_schema() -> dict[str, object]:
 
 
 def write_plan(plan: Plan, path: str | Path) -> None:
-    """All or nothing: the file is complete under a temporary name before it takes its own."""
-    target = Path(path)
+    """All or nothing. Raises `ValueError` for a plan that could not be read back, e.g. with an infinite latency."""
+    text = plan_json(plan)
     try:
-        handle, partial = tempfile.mkstemp(prefix=".plan-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(plan_json(plan))
-            Path(partial).chmod(0o644)
-            Path(partial).replace(target)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise BadInput(
-            str(path), f"cannot be written ({error.strerror})", "name a file in a writable folder"
-        ) from None
+        parse_plan(text, "plan")
+    except BadInput as error:
+        raise ValueError(f"this plan could not be read back: {error}") from error
+    write_whole(path, text)
 
 
 def read_plan(path: str | Path) -> Plan:

@@ -9,6 +9,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.planner.spec import Spec
 from cascadia.planner.spec_errors import bad_input, shown
 from cascadia.planner.spec_yaml import MAX_BYTES, parse_yaml
+from cascadia.planner.text_file import read_text
 
 
 def read_spec(path: str | Path) -> Spec:
@@ -36,24 +37,3 @@ def check_spec(document: object, file: str) -> Spec:
         return Spec.model_validate(document)
     except ValidationError as error:
         raise bad_input(error, Spec, file) from None
-
-
-def read_text(path: str | Path, max_bytes: int) -> str:
-    """The text of a file that the user named."""
-    where = str(path)
-    try:
-        with Path(path).open("rb") as stream:
-            content = stream.read(max_bytes + 1)
-    except FileNotFoundError:
-        raise BadInput(where, "no such file", "check the path") from None
-    except IsADirectoryError:
-        raise BadInput(where, "is a directory", "name a file") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise BadInput(where, f"cannot be read ({reason})", "check the path and its permissions") from None
-    if len(content) > max_bytes:
-        raise BadInput(where, f"is larger than {max_bytes:,} bytes", "is this the right file?")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInput(where, f"is not UTF-8 text (byte {error.start})", "is this the right file?") from None

@@ -1,0 +1,101 @@
+"""The text of a new spec, with a comment beside whatever a first reader may wonder about."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_PLAIN = re.compile(r"[A-Za-z.][A-Za-z0-9._/-]*")
+_NOT_TEXT = {"null", "true", "false", ".nan", ".inf"}
+
+
+class Model(NamedTuple):
+    """A stage's name and its model, a Hugging Face id or the path of a config.json."""
+
+    name: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What `cascadia init` asks. `models` go from small to large."""
+
+    models: tuple[Model, ...]
+    gpu: str
+    nodes: int
+    gpus_per_node: int
+    judge: str
+    trace: str
+    quality_table: str
+    quality_min: float
+    rate_rps: float | None = None
+
+
+def spec_text(answers: Answers) -> str:
+    """A spec that `read_spec` accepts."""
+    stages = "\n".join(_stage(model) for model in answers.models)
+    return f"""\
+# What to plan: `cascadia plan THIS_FILE --out plan/`. All keys: `cascadia schema spec`.
+# Paths are relative to this file.
+
+# The cascade, from small to large. An answer that the judge scores too low goes on to the next stage.
+# model: a Hugging Face id, or the path of a config.json. Also: engine (vllm or sglang), quantization (fp8,
+# awq-int4, gptq-int4, int8, mxfp4), max_model_len, max_num_seqs, gpu_memory_utilization, ...
+stages:
+{stages}
+
+# What there is to deploy on; the planner may leave GPUs free.
+cluster:
+  pools:
+    - gpu: {_text(answers.gpu)}
+      nodes: {answers.nodes}
+      gpus_per_node: {answers.gpus_per_node}
+      # usd_per_gpu_hour: 2.5   # the catalogue's price where absent
+
+{_judge(answers.judge)}
+
+# When requests come and how long they are: Parquet, CSV or JSONL with arrival_s, input_tokens and
+# output_tokens, or a public format (Azure, Mooncake, BurstGPT, OpenAI logs). `cascadia trace generate` makes one.
+workload:
+  trace: {_text(answers.trace)}
+  {_rate(answers.rate_rps)}
+
+# How good each stage's answers are: one row per prompt and stage with prompt_id, stage, score (0-100, what the
+# judge says), optionally quality (0-100, what counts), input_tokens and output_tokens.
+quality:
+  table: {_text(answers.quality_table)}
+  confidence: 0.95   # quality_min holds with this probability for prompts like those in the table
+
+# Or {{maximize: quality, latency_max_s: 20}}, or {{minimize: cost, quality_min: 85, latency_max_s: 20}}.
+objective:
+  minimize: latency
+  quantile: 0.95
+  quality_min: {answers.quality_min:g}
+"""
+
+
+def _stage(model: Model) -> str:
+    return f"  - name: {_text(model.name)}\n    model: {_text(model.model)}"
+
+
+def _judge(judge: str) -> str:
+    if judge in ("embedding", "certainty"):
+        how = f"# Who scores answers. {judge} runs on the router's CPU and takes no GPU."
+        return f"{how}\njudge:\n  kind: {judge}"
+    how = "# Who scores answers. Self-hosted, it takes GPUs; the plan counts them. Or kind: embedding, certainty."
+    return f"{how}\njudge:\n  kind: llm\n  model: {_text(judge)}\n  placement: self-hosted"
+
+
+def _rate(rate_rps: float | None) -> str:
+    return (
+        "# rate_rps: 6   # the trace's own rate where absent"
+        if rate_rps is None
+        else f"rate_rps: {rate_rps:g}"
+    )
+
+
+def _text(value: str) -> str:
+    """`value` as YAML text, quoted where it could be taken for something else."""
+    if _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
+        return value
+    return json.dumps(value, ensure_ascii=False)

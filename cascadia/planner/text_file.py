@@ -1,0 +1,52 @@
+"""Text files that users name: read whole or refused, written whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from cascadia.domain.errors import BadInput
+
+
+def read_text(path: str | Path, max_bytes: int) -> str:
+    """The text of the file `path`, UTF-8 with or without a byte-order mark."""
+    where = str(path)
+    try:
+        with Path(path).open("rb") as stream:
+            content = stream.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise BadInput(where, "no such file", "check the path") from None
+    except IsADirectoryError:
+        raise BadInput(where, "is a directory", "name a file") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            where, f"cannot be read ({_reason(error)})", "check the path and its permissions"
+        ) from None
+    if len(content) > max_bytes:
+        raise BadInput(where, f"is larger than {max_bytes:,} bytes", "is this the right file?")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(where, f"is not UTF-8 text (byte {error.start})", "is this the right file?") from None
+
+
+def write_whole(path: str | Path, text: str) -> None:
+    """The file is complete under a temporary name before it takes its own."""
+    target = Path(path)
+    try:
+        handle, partial = tempfile.mkstemp(prefix=".cascadia-", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            Path(partial).chmod(0o644)
+            Path(partial).replace(target)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            str(path), f"cannot be written ({_reason(error)})", "name a file in a writable folder"
+        ) from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
