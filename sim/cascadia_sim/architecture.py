@@ -1,7 +1,7 @@
 """The shape of a decoder-only transformer: all that its cost depends on, and its parameter counts.
 
-Biases are left out (below 0.1 % of any catalogued model), as are vision towers and multi-token-prediction heads,
-which do no work for a text request.
+Biases are left out (below 0.1 % of any catalogued model), as are vision towers and multi-token-prediction
+heads, which do no work for a text request.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ REFERENCE_CONTEXT_TOKENS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """A mixture of experts in all layers but `dense_layers`; `shared_intermediate` is 0 without shared experts."""
+    """A mixture of experts in all layers but `dense_layers`; experts are MLPs `intermediate` wide.
+
+    `shared_intermediate` is the width of all shared experts together.
+    """
 
     count: int
     per_token: int
@@ -25,7 +28,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class LatentAttention:
-    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1). `q_rank` None: full queries."""
+    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, §2.1). `q_rank` None: full queries."""
 
     q_rank: int | None
     kv_rank: int
@@ -145,7 +148,7 @@ class Architecture:
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that multiply each token: `per_token` experts, and no input embedding (a mere look-up)."""
+        """Parameters that multiply each token: `per_token` experts, no input embedding (a look-up)."""
         routed = self.moe_layers * self.moe.per_token * self.expert_parameters if self.moe else 0
         return self._layer_parameters + routed + self._norm_parameters + self.embedding_parameters
 

@@ -47,7 +47,7 @@ class _Catalogue(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def architecture(model_id: str) -> Architecture:
-    """The architecture of `model_id`; `name` is the id as its publisher spells it, plus any suffix as given."""
+    """The architecture of `model_id`; its `name` is the publisher's spelling, plus any suffix as given."""
     for end, quantization in (("", None), *_SUFFIXES):
         if not model_id.lower().endswith(end):
             continue

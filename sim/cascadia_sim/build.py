@@ -29,14 +29,14 @@ def replica_timing(
     gpus_per_node: int = 8,
     min_kv_tokens: int = MIN_KV_TOKENS,
 ) -> ReplicaTiming:
-    """Cost tables and KV capacity of one replica on `tp` x `pp` GPUs; the arrays are shared, treat them as constant.
+    """Cost tables and KV capacity of one replica on `tp` x `pp` GPUs; cached, so never write to its arrays.
 
-    Raises `InvalidShape` where the model cannot be split so, and `DoesNotFit` where the weights and a KV cache of
-    `min_kv_tokens` in each lane exceed a GPU's memory.
+    Raises `InvalidShape` where the model cannot be split so, and `DoesNotFit` where the weights and a KV
+    cache of `min_kv_tokens` in each lane (of `max_model_len` in all, where set) exceed a GPU's memory.
 
-    With pipelining the slowest stage sets the pace of all lanes, so each stage is charged as long as it: layers
-    count ceil(layers / pp) x pp, and the LM head once per stage where the split is even, once where the last stage
-    has a layer less to make up for it.
+    With pipelining the slowest stage sets the pace of all lanes, so each stage is charged as long as it:
+    layers count ceil(layers / pp) x pp, and the LM head once per stage where the split is even, once in all
+    where the last stage has a layer less to make up for it.
     """
     check_shape(architecture, tp, pp)
     kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
@@ -69,6 +69,8 @@ def _lane_kv_tokens(
 ) -> int:
     """KV tokens of one of the `pp` lanes, in whole blocks."""
     lane = kv_capacity_tokens(architecture, gpu, tp=tp, pp=pp, config=config) // pp
+    # Engines refuse to start where their whole cache cannot hold one request of the longest length.
+    least = max(least, -(-(config.max_model_len or 0) // pp))
     if lane < least:
         needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least * pp)
         raise DoesNotFit(round(needed), round(available_bytes(gpu, config)))

@@ -1,4 +1,4 @@
-"""Reads an architecture from a Hugging Face config.json: dense, grouped-query, mixture of experts or latent."""
+"""Reads an architecture from a Hugging Face config.json: dense, grouped-query, mixture, latent attention."""
 
 import json
 from collections.abc import Mapping
@@ -51,7 +51,9 @@ def read_architecture(path: Path | str) -> Architecture:
         ) from None
     except (ValueError, RecursionError):
         raise ArchitectureError(str(file), "is no JSON", "write the path of a model's config.json") from None
-    return from_config(config, file.parent.name if file.name == "config.json" else file.stem, str(file))
+    return from_config(
+        config, file.resolve().parent.name if file.name == "config.json" else file.stem, str(file)
+    )
 
 
 def from_config(config: Mapping[str, Any], name: str, where: str | None = None) -> Architecture:

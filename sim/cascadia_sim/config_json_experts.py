@@ -50,7 +50,7 @@ def _dense_layers(fields: Fields, layers: int) -> int:
     if isinstance(per_layer, list):
         if len(per_layer) != layers or not all(v in (0, 1) for v in per_layer):
             raise fields.error("moe_layer_freq is no list of 0 and 1", f"list {layers} entries of 0 or 1")
-        return layers - sum(per_layer)
+        return layers - round(sum(per_layer))
     step = fields.count("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq", default=1)
     listed = fields.values.get("mlp_only_layers") or []
     if not isinstance(listed, list) or not all(isinstance(v, int) for v in listed):

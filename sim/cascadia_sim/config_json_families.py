@@ -2,13 +2,19 @@
 
 from typing import Any
 
-TIED_BY_DEFAULT = frozenset(
-    "gemma gemma2 gemma3 gemma3_text cohere cohere2 gpt2 bloom opt falcon mpt phi3small gpt_bigcode starcoder2"
-    " smollm3 granite".split()
+
+def _words(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
+
+
+TIED_BY_DEFAULT = _words(
+    "gemma gemma2 gemma3 gemma3_text cohere cohere2 gpt2 bloom opt falcon mpt",
+    "phi3small gpt_bigcode starcoder2 smollm3 granite",
 )
 
-UNGATED = frozenset(
-    "gpt2 gptj gpt_neo gpt_neox opt bloom falcon mpt phi gpt_bigcode starcoder2 nemotron persimmon codegen".split()
+UNGATED = _words(
+    "gpt2 gptj gpt_neo gpt_neox opt bloom falcon mpt phi gpt_bigcode starcoder2",
+    "nemotron persimmon codegen",
 )
 
 # Head counts, vocabulary and windows that gemma-3's published text_config omits where they are the defaults.
@@ -33,12 +39,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 # State-space, linear-attention, encoder and encoder-decoder families: their cost is not that of a decoder's.
-UNSUPPORTED = frozenset(
-    "mamba mamba2 falcon_mamba jamba zamba zamba2 bamba nemotron_h falcon_h1 rwkv recurrent_gemma qwen3_next lfm2"
-    " lfm2_moe minimax minimax_m1 granitemoehybrid plamo2 kimi_linear bert roberta xlm-roberta distilbert albert"
-    " electra deberta deberta-v2 t5 mt5 umt5 bart mbart pegasus whisper longformer bitnet vit clip siglip".split()
+UNSUPPORTED = _words(
+    "mamba mamba2 falcon_mamba jamba zamba zamba2 bamba nemotron_h falcon_h1 rwkv recurrent_gemma qwen3_next",
+    "qwen3_5 qwen3_5_moe lfm2 lfm2_moe minimax minimax_m1 granitemoehybrid plamo2 kimi_linear",
+    "bert roberta xlm-roberta distilbert albert electra deberta deberta-v2 modernbert longformer",
+    "t5 mt5 umt5 bart mbart pegasus whisper bitnet vit clip siglip",
 )
 
+# Whether a layer of this type attends through a sliding window; other types are not simulated.
 SUPPORTED_LAYERS = {
     "full_attention": False,
     "attention": False,

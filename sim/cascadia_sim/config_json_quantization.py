@@ -26,7 +26,7 @@ def read_quantization(fields: Fields) -> str | None:
     if found is None:
         raise declared.error(
             f"unknown weight format (quant_method {method!r})",
-            "remove quantization_config and state the format as quantization: fp8, awq-int4, gptq-int4, int8 or mxfp4",
+            "remove quantization_config, and state quantization as fp8, int8, awq-int4, gptq-int4 or mxfp4",
         )
     return found
 

@@ -27,8 +27,7 @@ def _windowed_layers(fields: Fields, layers: int) -> int:
     _, pattern = fields.find("sliding_window_pattern", "_sliding_window_pattern")
     if isinstance(pattern, str):
         # EXAONE 4 writes one period as letters, L for local: "LLLG".
-        local = sum(pattern[i % len(pattern)] == "L" for i in range(layers)) if pattern else 0
-        return local
+        return sum(pattern[i % len(pattern)] == "L" for i in range(layers)) if pattern else 0
     if pattern is not None:
         period = fields.count("sliding_window_pattern", "_sliding_window_pattern")
         return layers - layers // period

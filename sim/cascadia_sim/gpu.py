@@ -1,4 +1,4 @@
-"""A GPU as the roofline sees it: memory, peaks, bandwidths, links, and the share of each that kernels reach."""
+"""A GPU as the roofline sees it: memory, peaks, bandwidths, links, and what share kernels reach."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ class Efficiency:
     """Fractions (0-1) of the peaks, and fixed times. Fitted by GPU generation: docs/models/simulator.md.
 
     `gemm_low_precision` is of the FP8 or INT8 peak, quantising the activations included; `dequantise` is the
-    further factor on compute where weights are widened first; `kernel_s` is one kernel's start inside a CUDA
+    further factor on compute where weights are widened first. `kernel_s` is one kernel's start inside a CUDA
     graph, `attention_s` what one layer's attention takes beyond it, `iteration_s` the engine's own work.
     """
 

@@ -76,8 +76,8 @@ def _layer_weight_bytes(a: Architecture, tp: int, quantization: str | None) -> t
 def reserve_bytes(architecture: Architecture, *, tp: int, pp: int, config: EngineConfig) -> float:
     """What the engine keeps from the KV cache: fixed parts, peak activations of a full batch, logits.
 
-    At the peak of a layer the residual, the normed input and the MLP's gate, up and product are alive; logits are
-    FP32, once raw and once as probabilities.
+    At the peak of a layer the residual, the normed input and the MLP's gate, up and product are alive;
+    logits are FP32, once raw and once as probabilities.
     """
     a = architecture
     width = a.intermediate
@@ -97,7 +97,7 @@ def available_bytes(gpu: Gpu, config: EngineConfig) -> float:
 def kv_capacity_tokens(
     architecture: Architecture, gpu: Gpu, *, tp: int, pp: int, config: EngineConfig
 ) -> int:
-    """Tokens whose KV entries fit beside the weights on the fullest stage; negative where weights do not fit."""
+    """Tokens whose KV entries fit beside the weights on the fullest stage; negative where weights don't."""
     free = available_bytes(gpu, config) - reserve_bytes(architecture, tp=tp, pp=pp, config=config)
     stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
     return min(int((free - stage.weight_bytes) // stage.kv_bytes_per_token) for stage in stages)

@@ -1,8 +1,8 @@
 """How weights and KV entries are stored, and at which precision they are multiplied.
 
 Scales and zero points are counted with the weights: INT4 in groups of 128 with an FP16 scale and a 4-bit zero
-point (AWQ, GPTQ), MXFP4 in blocks of 32 with an 8-bit scale (OCP Microscaling 1.0, section 5). Embeddings, the LM
-head, norms and routers stay in BF16, as in the published checkpoints of every one of these formats.
+point (AWQ, GPTQ), MXFP4 in blocks of 32 with an 8-bit scale (OCP Microscaling 1.0, section 5). Embeddings,
+the LM head, norms and routers stay in BF16, as in the published checkpoints of each of these formats.
 """
 
 from dataclasses import dataclass

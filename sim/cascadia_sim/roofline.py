@@ -1,8 +1,8 @@
 """How long the work of one iteration takes on one replica: the larger of arithmetic and memory traffic.
 
-Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. All functions return seconds through all layers of
-the model on one tensor-parallel group; arrays are by tokens (or sequences) in the iteration. Equations, constants
-and their errors: docs/models/simulator.md.
+Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. All functions return seconds through all layers
+of the model on one tensor-parallel group; arrays are by tokens (or sequences) in the iteration. Equations,
+constants and their errors: docs/models/simulator.md.
 """
 
 import math
@@ -94,7 +94,7 @@ def head_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: in
 
 
 def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtype: str) -> float:
-    """Decode attention over one token of context: its KV entries are read; latent attention may be compute-bound.
+    """Decode attention over one token of context: reads its KV entries; latent attention may compute longer.
 
     Latent attention multiplies in the compressed space, (2 kv_rank + rope) wide, for each head on the GPU.
     """
@@ -123,7 +123,7 @@ def pair_seconds(architecture: Architecture, gpu: Gpu, tp: int) -> float:
 def allreduce_seconds(
     tokens: Floats, architecture: Architecture, gpu: Gpu, tp: int, gpus_per_node: int
 ) -> Floats:
-    """Two all-reduces a layer and one after the embedding; each moves 2 (tp - 1) / tp of its message per GPU."""
+    """Two all-reduces a layer, one after the embedding; each moves 2 (tp - 1) / tp messages per GPU."""
     if tp == 1:
         return np.zeros_like(tokens)
     latency, bandwidth = _link(gpu, tp > gpus_per_node)
@@ -151,10 +151,11 @@ def boundary_seconds(
 
 def smooth_max(a: Floats, b: Floats) -> Floats:
     """(a^4 + b^4)^(1/4): at most 19 % above the larger, which is what kernels near the ridge lose."""
-    high = np.maximum(a, b)
-    ratio = np.minimum(a, b) / np.maximum(high, 1e-30)
-    ratio *= ratio
-    return np.asarray(high * np.sqrt(np.sqrt(1.0 + ratio * ratio)))
+    a, b = a * a, b * b
+    a *= a
+    b *= b
+    a += b
+    return np.sqrt(np.sqrt(a, out=a), out=a)
 
 
 def _flops(gpu: Gpu, form: WeightFormat) -> float:
@@ -167,7 +168,7 @@ def _fixed_layer_s(a: Architecture, gpu: Gpu) -> float:
 
 
 def _element_wise_bytes(a: Architecture, tp: int) -> float:
-    """Traffic of one token through norms, residuals, rotary embedding, KV write and activation, all layers."""
+    """Traffic of one token, all layers: norms, residuals, rotary embedding, KV write, activation."""
     norms = 2 * 4 * a.hidden
     rotary = 2 * (a.heads * a.head_dim / tp + kv_elements_per_gpu(a, tp))
     dense = a.dense_layers * a.intermediate

@@ -1,7 +1,7 @@
-"""What one GPU of a replica holds: its share of each matrix under tensor parallelism, its layers under pipelining.
+"""What one GPU of a replica holds: its share of each matrix (tensor parallelism), its layers (pipelining).
 
-Heads and MLP widths are split over the tensor-parallel GPUs; norms, routers and the down-projections of latent
-attention are on each. KV heads fewer than GPUs are replicated, as vLLM and SGLang do.
+Heads and MLP widths are split over the tensor-parallel GPUs; norms, routers and latent attention's
+down-projections are on each. KV heads fewer than GPUs are replicated, as vLLM and SGLang do.
 """
 
 from typing import NamedTuple
@@ -77,7 +77,7 @@ def mlp_gemms(architecture: Architecture, width: int, tp: int) -> tuple[Gemm, ..
 
 
 def stage_layers(layers: int, pp: int) -> tuple[int, ...]:
-    """Layers of each pipeline stage: vLLM's `get_pp_indices` gives the remainder to the last stages but one."""
+    """Layers of each pipeline stage; as vLLM's `get_pp_indices`, the last is the last to get one more."""
     counts = [layers // pp] * pp
     for i in range(2, layers % pp + 2):
         counts[-i] += 1
