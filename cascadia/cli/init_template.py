@@ -55,13 +55,14 @@ cluster:
 {_judge(answers.judge)}
 
 # When requests come and how long they are: Parquet, CSV or JSONL with arrival_s, input_tokens and
-# output_tokens, or a public format (Azure, Mooncake, BurstGPT, OpenAI logs). `cascadia trace generate` makes one.
+# output_tokens, or a public format (Azure, Mooncake, BurstGPT, OpenAI logs). `cascadia trace generate`
+# makes one up.
 workload:
   trace: {_text(answers.trace)}
   {_rate(answers.rate_rps)}
 
-# How good each stage's answers are: one row per prompt and stage with prompt_id, stage, score (0-100, what the
-# judge says), optionally quality (0-100, what counts), input_tokens and output_tokens.
+# How good each stage's answers are: one row per prompt and stage with prompt_id, stage, score (0-100, what
+# the judge says), optionally quality (0-100, what counts), input_tokens and output_tokens.
 quality:
   table: {_text(answers.quality_table)}
   confidence: 0.95   # quality_min holds with this probability for prompts like those in the table
@@ -82,7 +83,7 @@ def _judge(judge: str) -> str:
     if judge in ("embedding", "certainty"):
         how = f"# Who scores answers. {judge} runs on the router's CPU and takes no GPU."
         return f"{how}\njudge:\n  kind: {judge}"
-    how = "# Who scores answers. Self-hosted, it takes GPUs; the plan counts them. Or kind: embedding, certainty."
+    how = "# Who scores answers. Self-hosted, it takes GPUs of the plan. Or kind: embedding, certainty."
     return f"{how}\njudge:\n  kind: llm\n  model: {_text(judge)}\n  placement: self-hosted"
 
 

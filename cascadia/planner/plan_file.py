@@ -40,7 +40,7 @@ def plan_schema() -> dict[str, object]:
 
 
 def write_plan(plan: Plan, path: str | Path) -> None:
-    """All or nothing. Raises `ValueError` for a plan that could not be read back, e.g. with an infinite latency."""
+    """All or nothing. Raises `ValueError` for a plan that could not be read back, e.g. with an infinity."""
     text = plan_json(plan)
     try:
         parse_plan(text, "plan")
