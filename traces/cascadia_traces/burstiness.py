@@ -78,9 +78,8 @@ class RateSeries:
         used = min(int(self.end_s / self.bin_s) + 1, SERIES_BINS)
         starts_s = np.arange(used) * self.bin_s
         widths_s = np.clip(self.end_s - starts_s, self.bin_s / 2, self.bin_s)
-        middles_s: Floats = starts_s + self.bin_s / 2
-        rates_rps: Floats = self.counts[:used] / widths_s
-        return middles_s, rates_rps
+        rates_rps = np.asarray(self.counts[:used] / widths_s, dtype=np.float64)
+        return np.asarray(starts_s + self.bin_s / 2, dtype=np.float64), rates_rps
 
     def _coarsen(self, factor: int) -> None:
         starts = np.arange(0, SERIES_BINS, factor)

@@ -160,3 +160,8 @@ def _trace(rows: Rows, origin_s: float) -> Trace:
 def _whole(tokens: Numbers) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     # A copy in any case: what pyarrow gives is read-only.
     return np.array(tokens, dtype=np.int64)
+
+
+def detect_format(path: str | Path) -> str:
+    """Which of FORMATS the file's content shows."""
+    return layout_of(open_source(path)).name

@@ -1,7 +1,7 @@
 """What a trace looks like, from one pass over its parts in memory that does not grow with them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from .histogram import LengthHistogram
 from .moments import Moments
 from .trace import Trace
 
+WINDOWS_S = (0.1, 1.0, 10.0, 60.0, 600.0)
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
@@ -20,17 +21,17 @@ QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 class TraceSummary:
     """The figures of a trace. A figure that is not defined for it is None.
 
-    `gap_cv` is the coefficient of variation of the gaps between arrivals. `pearson_log` correlates the
-    logarithms of input and output lengths, `spearman` their ranks (up to a million requests). `prefix_share`
-    is the share of input tokens that an earlier request had as its prefix. `sample` holds (input, output)
-    lengths of up to 2,048 requests, evenly picked.
+    `windows` tells the burstiness in windows of WINDOWS_S, where the trace is long enough. `gap_cv` is the
+    coefficient of variation of the gaps between arrivals. `pearson_log` correlates the logarithms of input
+    and output lengths, `spearman` their ranks (up to a million requests). `prefix_share` is the share of
+    input tokens that an earlier request had as its prefix. `sample` holds (input, output) lengths of up to
+    2,048 requests, evenly picked.
     """
 
     requests: int
     duration_s: float
     gap_cv: float | None
-    per_second: Burstiness | None
-    per_minute: Burstiness | None
+    windows: tuple[Burstiness, ...]
     input_tokens: LengthHistogram
     output_tokens: LengthHistogram
     pearson_log: float | None
@@ -38,6 +39,14 @@ class TraceSummary:
     prefix_share: float | None
     rate: RateSeries
     sample: list[tuple[int, int]]
+
+    @property
+    def per_second(self) -> Burstiness | None:
+        return self._per(1.0)
+
+    @property
+    def per_minute(self) -> Burstiness | None:
+        return self._per(60.0)
 
     @property
     def rate_rps(self) -> float:
@@ -50,14 +59,16 @@ class TraceSummary:
             "duration_s": self.duration_s,
             "rate_rps": self.rate_rps,
             "gap_cv": self.gap_cv,
-            "per_second": _burstiness(self.per_second),
-            "per_minute": _burstiness(self.per_minute),
+            "windows": [asdict(window) for window in self.windows],
             "input_tokens": _lengths(self.input_tokens),
             "output_tokens": _lengths(self.output_tokens),
             "pearson_log": self.pearson_log,
             "spearman": self.spearman,
             "prefix_share": self.prefix_share,
         }
+
+    def _per(self, window_s: float) -> Burstiness | None:
+        return next((window for window in self.windows if window.window_s == window_s), None)
 
 
 def summarise(chunks: Trace | Iterable[Trace]) -> TraceSummary:
@@ -79,7 +90,7 @@ class _Summing:
         self.start_s = self.last_s = float(first.arrival_s[0])
         self.requests = 0
         self.gaps = Moments()
-        self.seconds, self.minutes = WindowCounts(1.0), WindowCounts(60.0)
+        self.windows = [WindowCounts(window_s) for window_s in WINDOWS_S]
         self.rate = RateSeries()
         self.inputs = LengthHistogram.empty()
         self.outputs = LengthHistogram.empty()
@@ -94,8 +105,9 @@ class _Summing:
         gaps_s = np.diff(chunk.arrival_s, prepend=self.last_s)[0 if self.requests else 1 :]
         self.gaps += Moments.of(gaps_s, gaps_s)
         since_start_s = chunk.arrival_s - self.start_s
-        for counts in (self.seconds, self.minutes, self.rate):
-            counts.add(since_start_s)
+        for window in self.windows:
+            window.add(since_start_s)
+        self.rate.add(since_start_s)
         self.inputs += LengthHistogram.of(chunk.input_tokens)
         self.outputs += LengthHistogram.of(chunk.output_tokens)
         self.pairs.add(chunk)
@@ -111,8 +123,7 @@ class _Summing:
             self.requests,
             self.last_s - self.start_s,
             self.gaps.cv_x,
-            self.seconds.burstiness(),
-            self.minutes.burstiness(),
+            tuple(found for counts in self.windows if (found := counts.burstiness()) is not None),
             self.inputs,
             self.outputs,
             self.pairs.logs.correlation,
@@ -131,9 +142,3 @@ def _lengths(histogram: LengthHistogram) -> dict[str, float | int]:
         **{f"p{round(q * 100):02d}": histogram.quantile(q) for q in QUANTILES},
         "max": histogram.largest,
     }
-
-
-def _burstiness(counted: Burstiness | None) -> dict[str, float] | None:
-    if counted is None:
-        return None
-    return {"peak_to_mean": counted.peak_to_mean, "index_of_dispersion": counted.index_of_dispersion}
