@@ -1,0 +1,80 @@
+"""The event-skipping engine and its token-by-token twin agree to the picosecond."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cascadia_sim.replica import ReplicaRun, simulate_replica
+from cascadia_sim.timing import ReplicaTiming
+from tests.unit.sim_engine.twin import Sequence, Twin, run_twin
+
+Request = tuple[int, int, int, int]
+
+
+@st.composite
+def timings(draw: st.DrawFn) -> ReplicaTiming:
+    seqs = draw(st.integers(1, 6))
+    chunked = draw(st.booleans())
+    budget = draw(st.integers(seqs if chunked else 1, 40))
+    block = draw(st.sampled_from([1, 2, 5, 16]))
+    kv_blocks = draw(st.integers(-(-32 // block), -(-120 // block)))
+    base = draw(st.integers(1, 2000))
+    slope = draw(st.integers(0, 50))
+    entries = draw(st.integers(2, 60))
+    return ReplicaTiming(
+        token_ps=np.arange(entries, dtype=np.int64) * slope + base,
+        sequence_ps=np.arange(seqs + 1, dtype=np.int64) * draw(st.integers(0, 9)),
+        context_ps=draw(st.integers(0, 20)),
+        pair_ps=draw(st.sampled_from([0.0, 0.37, 3.0])),
+        kv_tokens=kv_blocks * block,
+        block_size=block,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=budget,
+        chunked_prefill=chunked,
+        lanes=draw(st.integers(1, 3)),
+    )
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[Request]:
+    gaps = st.sampled_from([0, 0, 1, 7, 300, 5000, 40_000])
+    n = draw(st.integers(1, 25))
+    now = 0
+    requests = []
+    for _ in range(n):
+        now += draw(gaps)
+        prompt = draw(st.integers(1, 16))
+        requests.append((now, prompt, draw(st.integers(1, 16)), draw(st.integers(0, prompt - 1))))
+    return requests
+
+
+def run_both(timing: ReplicaTiming, requests: list[Request]) -> tuple[ReplicaRun, list[Sequence], list[Twin]]:
+    run = simulate_replica(
+        timing, *(np.array(column, dtype=np.int64) for column in zip(*requests, strict=True))
+    )
+    return run, *run_twin(timing, requests)
+
+
+@settings(max_examples=600, deadline=None)
+@given(timings(), workloads())
+def test_first_tokens_and_finishes_equal_the_twins(timing: ReplicaTiming, requests: list[Request]) -> None:
+    run, sequences, lanes = run_both(timing, requests)
+    assert run.first_token_ps.tolist() == [s.first_token_ps for s in sequences]
+    assert run.finish_ps.tolist() == [s.finish_ps for s in sequences]
+    assert run.preemptions == sum(lane.preemptions for lane in lanes)
+    assert run.peak_kv_tokens == max(lane.peak_blocks for lane in lanes) * timing.block_size
+    assert run.busy_ps == sum(lane.busy_ps for lane in lanes) // timing.lanes
+
+
+@settings(max_examples=200, deadline=None)
+@given(timings(), workloads())
+def test_every_request_finishes_once_with_every_token(timing: ReplicaTiming, requests: list[Request]) -> None:
+    run, sequences, _ = run_both(timing, requests)
+    assert run.complete
+    assert run.peak_kv_tokens <= timing.kv_tokens
+    arrival_ps = np.array([r[0] for r in requests])
+    assert (run.first_token_ps > arrival_ps).all()
+    assert (run.finish_ps >= run.first_token_ps).all()
+    for s in sequences:
+        assert len(s.steps) == s.output_tokens
+        assert sorted(set(s.steps)) == s.steps
