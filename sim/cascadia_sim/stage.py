@@ -1,0 +1,169 @@
+"""A stage: replicas, possibly of unequal shapes, behind one dispatch rule."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cascadia_sim.dispatch import Dispatch, check_dispatch, round_robin, smooth_weighted
+from cascadia_sim.errors import InputError
+from cascadia_sim.replica_requests import (
+    RequestArrays,
+    check_fit,
+    check_ran,
+    check_timing,
+    request_arrays,
+)
+from cascadia_sim.timing import Ints, ReplicaTiming
+
+if TYPE_CHECKING:
+    from cascadia_sim.kernel import Fleet, Requests
+
+# Below this many requests a lane's run is shorter than what a thread costs.
+REQUESTS_WORTH_A_THREAD = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """`weight` is its share of the requests relative to its siblings': its capacity, say."""
+
+    timing: ReplicaTiming
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageRun:
+    """`replica`, `first_token_ps`, `finish_ps` [n] in the caller's order; `busy_ps` [R], averaged over lanes.
+
+    `span_ps` is the time from the first arrival to the last finish.
+    """
+
+    replica: Ints
+    first_token_ps: Ints
+    finish_ps: Ints
+    busy_ps: Ints
+    preemptions: int
+    span_ps: int
+
+    @property
+    def utilisation(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Share of the span [R] that each replica was at work, 0-1."""
+        return self.busy_ps / max(self.span_ps, 1)
+
+
+def simulate_stage(
+    replicas: Sequence[Replica],
+    dispatch: Dispatch,
+    arrival_ps: ArrayLike,
+    input_tokens: ArrayLike,
+    output_tokens: ArrayLike,
+    cached_tokens: ArrayLike,
+) -> StageRun:
+    """Serves requests [n], in any order of arrival; those that arrive together keep the caller's order.
+
+    "weighted" is smooth weighted round robin; "least-loaded" gives each request to the replica with the
+    fewest tokens (prompt and answer) of unfinished requests per weight at that instant, the first of equals.
+    """
+    check_dispatch(dispatch)
+    _check_replicas(replicas)
+    given = request_arrays(arrival_ps, input_tokens, output_tokens, cached_tokens)
+    timings = [r.timing for r in replicas]
+    check_fit(given, timings)
+    order = _order(given.arrival_ps)
+    ordered = given if order is None else RequestArrays(*(column[order] for column in given))
+    return _in_callers_order(_run(replicas, timings, dispatch, ordered), order)
+
+
+def _check_replicas(replicas: Sequence[Replica]) -> None:
+    if not replicas:
+        raise InputError("replicas", "a stage without replicas serves nothing", "give at least one")
+    for timing in {id(r.timing): r.timing for r in replicas}.values():
+        check_timing(timing)
+    if not all(0 < r.weight < np.inf for r in replicas):
+        raise InputError(
+            "replicas", "a weight that is not above 0 and finite", "leave out replicas without load"
+        )
+
+
+def _order(arrival_ps: Ints) -> Ints | None:
+    """What sorts the arrivals; None where they are sorted."""
+    if arrival_ps.size < 2 or not (np.diff(arrival_ps) < 0).any():
+        return None
+    return np.argsort(arrival_ps, kind="stable")
+
+
+def _run(
+    replicas: Sequence[Replica], timings: Sequence[ReplicaTiming], dispatch: Dispatch, given: RequestArrays
+) -> StageRun:
+    from cascadia_sim import kernel
+    from cascadia_sim.kernel_fleet import fleet_of, requests_of
+
+    n = given.arrival_ps.size
+    fleet, requests = fleet_of(timings), requests_of(*given)
+    weights = tuple(float(r.weight) for r in replicas)
+    lanes = np.array([t.lanes for t in timings], np.int64)
+    first_lane = np.concatenate([[0], np.cumsum(lanes)]).astype(np.int64)
+    if dispatch == "least-loaded":
+        replica = np.zeros(n, np.int64)
+        turn = np.zeros(len(replicas), np.int64)
+        kernel.least_loaded(fleet, requests, first_lane, np.array(weights), turn, replica)
+    else:
+        weighted = dispatch == "weighted" and len(set(weights)) > 1
+        replica = smooth_weighted(n, weights) if weighted else round_robin(n, len(replicas))
+        _run_apart(fleet, requests, first_lane[replica] + _turns(replica, len(replicas)) % lanes[replica])
+    check_ran(given, requests.finish_ps)
+    return StageRun(
+        replica=replica,
+        first_token_ps=requests.first_token_ps,
+        finish_ps=requests.finish_ps,
+        busy_ps=np.add.reduceat(fleet.state[:, kernel.BUSY], first_lane[:-1]) // lanes,
+        preemptions=int(fleet.state[:, kernel.PREEMPTIONS].sum()),
+        span_ps=int(requests.finish_ps.max() - given.arrival_ps[0]) if n else 0,
+    )
+
+
+def _turns(replica: Ints, replicas: int) -> Ints:
+    """The how-manieth of its replica's requests each request [n] is, from 0."""
+    turn = np.empty(replica.size, np.int64)
+    for r in range(replicas):
+        mine = replica == r
+        turn[mine] = np.arange(np.count_nonzero(mine))
+    return turn
+
+
+def _run_apart(fleet: "Fleet", requests: "Requests", lane: Ints) -> None:
+    """Runs every lane to its end, on threads where that pays: no lane writes what another one reads."""
+    from cascadia_sim import kernel
+
+    kernel.assign(fleet, requests, lane)
+    lanes = fleet.state.shape[0]
+    threads = min(os.cpu_count() or 1, lanes, lane.size // REQUESTS_WORTH_A_THREAD)
+
+    def run(which: int) -> None:
+        kernel.advance(fleet, requests, which, kernel.NEVER)
+
+    if threads < 2:
+        for which in range(lanes):
+            run(which)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(run, range(lanes)))
+
+
+def _in_callers_order(run: StageRun, order: Ints | None) -> StageRun:
+    if order is None:
+        return run
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    return StageRun(
+        replica=run.replica[place],
+        first_token_ps=run.first_token_ps[place],
+        finish_ps=run.finish_ps[place],
+        busy_ps=run.busy_ps,
+        preemptions=run.preemptions,
+        span_ps=run.span_ps,
+    )
