@@ -1,0 +1,120 @@
+"""Plans for tests: one by hand, and any that could be."""
+
+from hypothesis import strategies as st
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.objective import Objective
+from cascadia.domain.plan import (
+    FORMAT_VERSION,
+    Gear,
+    JudgePlan,
+    Plan,
+    Predicted,
+    Proof,
+    QualityPrediction,
+    Quantiles,
+    ReplicaGroup,
+    StagePlan,
+    StagePrediction,
+)
+
+_TIMES = Quantiles(mean_s=2.5, p50_s=2.0, p95_s=6.0, p99_s=9.5)
+
+
+def a_prediction(name: str) -> StagePrediction:
+    return StagePrediction(name, 1.0, 0.6, 6.0, _TIMES, _TIMES, 0.7, 5_000.0)
+
+
+def a_plan() -> Plan:
+    """Two stages and a judge on two nodes."""
+    return Plan(
+        version=FORMAT_VERSION,
+        objective=Objective("latency", 0.95, 80.0),
+        cluster=Cluster((Pool("h100-sxm", "h100-sxm", 2, 8, 2.67),)),
+        thresholds=(62.5,),
+        stages=(
+            StagePlan("small", "a/b", "vllm", None, 8192, (ReplicaGroup("h100-sxm", 1, 1, 3, 1.0),)),
+            StagePlan(
+                "large",
+                "a/c",
+                "sglang",
+                "fp8",
+                32768,
+                (ReplicaGroup("h100-sxm", 4, 1, 1, 0.4), ReplicaGroup("h100-sxm", 4, 2, 1, 0.6)),
+            ),
+        ),
+        judge=JudgePlan(
+            "llm", "self-hosted", "a/d", "vllm", None, 8192, (ReplicaGroup("h100-sxm", 1, 1, 1, 1.0),)
+        ),
+        predicted=Predicted(
+            e2e=_TIMES,
+            ttft=_TIMES,
+            objective_s=6.0,
+            stage_bound_s=5.0,
+            quality=QualityPrediction(84.0, 81.2, 0.95, "bootstrap", 1000),
+            stages=(a_prediction("small"), a_prediction("large")),
+            judge=a_prediction("judge"),
+            rate_rps=6.0,
+            usd_per_hour=42.72,
+            usd_per_1k_requests=1.98,
+        ),
+        gears=(Gear(6.0, (62.5,), "small"), Gear(9.0, (50.0,), "small")),
+        proof=Proof("optimal", "columns", 5.0, 5.0, 0.0),
+        seed=7,
+        digest="0" * 64,
+        wall_s=1.25,
+    )
+
+
+_FINITE = st.floats(allow_nan=False, allow_infinity=False)
+_NAMES = st.text(min_size=1, max_size=12)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Consistent plans with odd names and numbers."""
+    pool = Pool(draw(_NAMES), draw(_NAMES), 10, 8, draw(st.floats(0, 1e3)))
+    names = draw(st.lists(_NAMES, min_size=1, max_size=4, unique=True))
+    stages = tuple(
+        StagePlan(
+            name,
+            draw(_NAMES),
+            draw(st.sampled_from(["vllm", "sglang"])),
+            draw(st.none() | _NAMES),
+            draw(st.integers(1, 10**6)),
+            (ReplicaGroup(pool.name, draw(st.integers(1, 8)), 1, 1, 1.0),),
+        )
+        for name in names
+    )
+    thresholds = tuple(draw(st.floats(0, 101)) for _ in names[1:])
+    times = st.builds(Quantiles, _FINITE, _FINITE, _FINITE, _FINITE)
+    stage = st.builds(
+        StagePrediction, st.sampled_from(names), _FINITE, _FINITE, _FINITE, times, times, _FINITE, _FINITE
+    )
+    predicted = st.builds(
+        Predicted,
+        times,
+        times,
+        _FINITE,
+        _FINITE,
+        st.builds(QualityPrediction, _FINITE, _FINITE, _FINITE, _NAMES, st.integers(1)),
+        st.lists(stage, max_size=4).map(tuple),
+        st.none() | stage,
+        _FINITE,
+        _FINITE,
+        _FINITE,
+    )
+    return Plan(
+        FORMAT_VERSION,
+        Objective("cost", draw(st.floats(0.01, 0.99)), draw(st.none() | st.floats(0, 100)), draw(_FINITE)),
+        Cluster((pool,)),
+        thresholds,
+        stages,
+        JudgePlan("certainty", "router", None, "vllm", None, 1, ()),
+        draw(predicted),
+        (Gear(draw(st.floats(1e-3, 1e6)), thresholds, names[0]),),
+        Proof("incumbent", "paper", draw(_FINITE), draw(_FINITE), draw(_FINITE)),
+        draw(st.integers(0, 2**63)),
+        draw(_NAMES),
+        draw(_FINITE),
+    )
