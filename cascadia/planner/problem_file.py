@@ -31,7 +31,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     judge, notes = build_judge(spec.judge, folder, file)
     table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
     table = read_quality(table_path, tuple(stage.name for stage in stages))
-    trace, oddities = _read_trace(trace_path, spec.workload, spec.seed)
+    trace, oddities = _read_trace(trace_path, spec.workload, spec.seed, file)
     workload, cuts = join(
         trace,
         table,
@@ -69,7 +69,7 @@ def _objective(spec: ObjectiveSpec) -> Objective:
     return Objective(goal, spec.quantile, quality_min, spec.latency_max_s)
 
 
-def _read_trace(path: Path, wanted: WorkloadSpec, seed: int) -> tuple[Trace, tuple[str, ...]]:
+def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple[Trace, tuple[str, ...]]:
     """The trace as wanted, and what its reader had to change."""
     notes: list[str] = []
     try:
@@ -78,7 +78,8 @@ def _read_trace(path: Path, wanted: WorkloadSpec, seed: int) -> tuple[Trace, tup
             trace = trace.rows(0, min(wanted.max_requests, len(trace)))
         trace = trace if wanted.rate_rps is None else trace.scaled(wanted.rate_rps)
     except TraceError as error:
-        raise BadInput(error.where, error.what, error.instead) from None
+        where = f"{file}: workload.{error.where}" if error.where in WorkloadSpec.model_fields else error.where
+        raise BadInput(where, error.what, error.instead) from None
     return trace, tuple(notes)
 
 

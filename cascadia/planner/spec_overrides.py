@@ -1,6 +1,6 @@
 """A spec with some of its values replaced, e.g. by flags of the command line. The result is checked anew."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -33,14 +33,14 @@ class Overrides:
 
     def __call__(self, spec: Spec) -> Spec:
         document = spec.model_dump(exclude_unset=True)
-        for name, value in ((field.name, getattr(self, field.name)) for field in fields(self)):
-            if name in _SECTIONS and value is not None:
-                document[_SECTIONS[name]][name] = value
+        for name, section in _SECTIONS.items():
+            if (value := getattr(self, name)) is not None:
+                document[section][name] = value
         if self.seed is not None:
             document["seed"] = self.seed
         for pool, gpus in self.gpus:
             index = _pool_index(spec.cluster.pools, pool)
-            document["cluster"]["pools"][index] |= _sized(spec.cluster.pools[index], gpus)
+            document["cluster"]["pools"][index].update(_sized(spec.cluster.pools[index], gpus))
         try:
             return Spec.model_validate(document)
         except ValidationError as error:

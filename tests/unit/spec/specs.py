@@ -1,7 +1,12 @@
 """A valid spec as plain values, for tests to break one thing of."""
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
+
+import yaml
+
+STAGES = ("small", "medium", "large")
 
 _VALID: dict[str, Any] = {
     "stages": [
@@ -41,3 +46,23 @@ def without(path: str) -> dict[str, Any]:
         place = place[key]
     del place[last]
     return document
+
+
+def write_spec(folder: Path, document: dict[str, Any]) -> Path:
+    path = folder / "cascade.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def write_inputs(folder: Path) -> None:
+    """A short trace and a small table, under the names that the valid spec has for them."""
+    rows = ["arrival_s,input_tokens,output_tokens"]
+    rows += [f"{i * 0.5},{100 + i},{20 + i}" for i in range(40)]
+    (folder / "trace.csv").write_text("\n".join(rows))
+    table = ["prompt_id,stage,score,quality,input_tokens,output_tokens"]
+    table += [
+        f"p{i},{stage},{50 + i},{60 + 10 * s},{100},{50 * (s + 1)}"
+        for i in range(20)
+        for s, stage in enumerate(STAGES)
+    ]
+    (folder / "quality.csv").write_text("\n".join(table))
