@@ -1,0 +1,193 @@
+"""Cascadia's bi-level loop (algorithm 1): deployment by integer program, routing by Chebyshev-guided choice.
+
+Start at proportional routing (type i gets 1/i of the requests, section 3.3). Each round makes the tables of the
+present routing, solves its deployment, and moves to the routing that minimises
+
+    J(theta) = L(theta) + mu * max(0, (q_min - Q(theta)) / (z1 - z2))                          (section 3.3)
+    J(theta) = -Q(theta) + nu * max(0, L(theta) - L_max) / (z_max - z_min)                     (appendix C)
+
+with L exact where a round has been there and priced from the tables elsewhere, Q the lower confidence bound.
+It ends when the best J has not changed for K rounds.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Problem
+from cascadia.planner.demand import JUDGE, Allocation, Demand
+from cascadia.planner.pricing import Prices
+from cascadia.planner.routings import Routings
+from cascadia.planner.search import Search
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+STABLE_ROUNDS = 2
+STABLE = 0.005
+"""K: the loop ends after this many rounds in a row that improve the best J by less than this share."""
+MAX_ROUNDS = 12
+MU = 1000.0
+"""Penalty weight, in multiples of the largest latency on the grid: any shortfall outweighs any latency."""
+MAX_PRICED = 600
+MAX_RELAXED = 48
+"""Routings priced in one round: by covering on one pool, by linear relaxation on several."""
+
+
+class Solver(Protocol):
+    def __call__(self, demands: list[Demand]) -> Allocation | None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """One evaluated routing. `allocation` is None where the cluster cannot sustain it."""
+
+    routing: int
+    demands: tuple[Demand, ...]
+    allocation: Allocation | None
+    score: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BilevelResult:
+    """`prices_s` are by routing (infinite: cannot be sustained; NaN: never priced)."""
+
+    rounds: tuple[Round, ...]
+    prices_s: Floats
+
+    @property
+    def best(self) -> Round:
+        return min(self.rounds, key=lambda r: r.score)
+
+
+def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> BilevelResult:
+    objective, routings = search.problem.objective, search.routings
+    references: dict[int, tuple[Demand, float]] = {}
+    exact: dict[int, Round] = {}
+    prices = np.full(len(routings.mean), np.nan)
+    # The first round gives every stage a table; those of stages that later routings leave out stay in use.
+    routing, stable, best = proportional(routings), 0, np.inf
+    while stable < STABLE_ROUNDS and len(exact) < MAX_ROUNDS:
+        demands = search.demands(routing)
+        references |= {d.stage: (d, tokens_sent(search, d.stage, routing)) for d in demands}
+        allocation = solve(demands)
+        latency = allocation.latency_s if allocation else np.inf
+        prices = priced(search, references)
+        prices[routing] = latency
+        for known, round_ in exact.items():
+            prices[known] = round_.allocation.latency_s if round_.allocation else np.inf
+        scores = chebyshev(objective, routings, prices)
+        exact[routing] = Round(routing, tuple(demands), allocation, float(scores[routing]))
+        progress(f"round {len(exact)}: stage bound {latency:.3g} s")
+        found = min(float(scores[k]) for k in exact)
+        stable, best = (0 if improves(found, best) else stable + 1), min(found, best)
+        routing = next((k for k in np.argsort(scores, kind="stable").tolist() if k not in exact), -1)
+        if routing < 0 or not np.isfinite(scores[routing]):
+            break
+    scores = chebyshev(objective, routings, prices)
+    rounds = tuple(Round(r.routing, r.demands, r.allocation, float(scores[k])) for k, r in exact.items())
+    return BilevelResult(rounds, prices)
+
+
+def improves(score: float, best: float) -> bool:
+    """Is `score` better than `best` by more than the share that counts as standing still?"""
+    return score < best - STABLE * abs(best) if np.isfinite(best) else np.isfinite(score)
+
+
+def chebyshev(objective: Objective, routings: Routings, latency_s: Floats) -> Floats:
+    """J for every routing: the smaller the better; infinite where no deployment sustains it or none was priced."""
+    latency = np.where(np.isnan(latency_s), np.inf, latency_s)
+    finite = latency[np.isfinite(latency)]
+    if not len(finite):
+        return np.full(len(latency), np.inf)
+    scale = max(float(finite.max()), 1e-9)
+    spread = max(float(routings.mean.max() - routings.mean.min()), 1e-9)
+    if objective.goal == "quality":
+        limit = objective.latency_max_s or np.inf
+        width = max(float(finite.max() - finite.min()), 1e-9)
+        over = np.maximum(0.0, latency - limit) / width
+        return np.where(np.isfinite(latency), -routings.lower + MU * over, np.inf)
+    shortfall = np.maximum(0.0, (objective.quality_min or 0.0) - routings.lower) / spread
+    return latency + MU * scale * shortfall
+
+
+def proportional(routings: Routings) -> int:
+    """The routing nearest to theta_0, in which stage i (from 1) gets 1/i of all requests."""
+    target = 1.0 / np.arange(1, routings.reached.shape[1] + 1)
+    return int(np.abs(routings.reached - target).sum(axis=1).argmin())
+
+
+def priced(search: Search, references: dict[int, tuple[Demand, float]]) -> Floats:
+    """Price of every routing that the tables at hand can speak of; NaN elsewhere."""
+    routings = search.routings
+    stages = [s for s in references if s != JUDGE]
+    missing = [s for s in range(routings.deployed.shape[1]) if s not in stages]
+    known = np.flatnonzero(~routings.deployed[:, missing].any(axis=1))
+    at_most = MAX_PRICED if len(search.problem.cluster.pools) == 1 else MAX_RELAXED
+    known = known[_most_useful(search.problem.objective, routings, known, at_most)]
+    prices = np.full(len(routings.mean), np.nan)
+    if not len(known):
+        return prices
+    last = routings.deployed.shape[1] - 1 - routings.deployed[known, ::-1].argmax(axis=1)
+    judged = {s: routings.deployed[known, s] & (last != s) for s in stages}
+    work = {s: _tokens(search, s, known) for s in stages}
+    if JUDGE in references:
+        work[JUDGE] = _judge_tokens(search, known, judged)
+    prices[known] = Prices(references, search.problem.cluster, search.verdict_s).least_bound_s(work, judged)
+    return prices
+
+
+def _most_useful(
+    objective: Objective, routings: Routings, known: NDArray[np.int64], at_most: int
+) -> NDArray[np.int64]:
+    """Positions in `known`: all, or those evenly spread among the routings that are good enough, least load first."""
+    if len(known) <= at_most:
+        return np.arange(len(known))
+    good = routings.lower[known] >= (objective.quality_min or 0.0)
+    chosen = np.flatnonzero(good) if good.any() else np.arange(len(known))
+    chosen = chosen[np.argsort(routings.lower[known][chosen], kind="stable")]
+    keep = np.unique(np.rint(np.linspace(0, len(chosen) - 1, at_most)).astype(int))
+    useful: NDArray[np.int64] = np.sort(chosen[keep])
+    return useful
+
+
+def tokens_sent(search: Search, stage: int, routing: int) -> float:
+    """Tokens that one routing sends to a stage (or to the judge): the measure of its work."""
+    one = np.array([routing])
+    if stage != JUDGE:
+        return float(_tokens(search, stage, one)[0])
+    gated = search.gated(routing)
+    return float(_judge_tokens(search, one, {s: gated[s : s + 1] for s in range(len(gated))})[0])
+
+
+def _tokens(search: Search, stage: int, known: NDArray[np.int64]) -> Floats:
+    w = search.problem.workload
+    tokens = w.input_tokens[stage] + w.output_tokens[stage]
+    return search.routings.reached[known, stage] * float(tokens.sum())
+
+
+def _judge_tokens(search: Search, known: NDArray[np.int64], gated: dict[int, Bools]) -> Floats:
+    w, judge = search.problem.workload, search.problem.judge
+    work = np.zeros(len(known))
+    for stage, judged in gated.items():
+        read = float((w.input_tokens[stage] + w.output_tokens[stage] + judge.prompt_tokens).sum())
+        work += np.where(judged, search.routings.reached[known, stage] * read, 0.0)
+    return work
+
+
+def feasible(problem: Problem, routings: Routings) -> Bools:
+    """Routings whose lower bound of quality reaches the bar."""
+    good: Bools = routings.lower >= (problem.objective.quality_min or 0.0)
+    return good
+
+
+def iterate_by_score(result: BilevelResult, objective: Objective, routings: Routings) -> Iterator[int]:
+    """Routings by J, best first; those never priced or not sustainable are left out."""
+    scores = chebyshev(objective, routings, result.prices_s)
+    for k in np.argsort(scores, kind="stable").tolist():
+        if np.isfinite(scores[k]):
+            yield k

@@ -1,0 +1,194 @@
+"""End-to-end latency of many combinations of options at once, from stage latencies simulated one by one.
+
+For one routing and a window of the workload, each stage is simulated under each of its options; a request's
+end-to-end latency under a combination is the sum of its latencies at the stages it visits and of its verdicts.
+What is left out is that a stage's arrivals follow the stage before; the best combinations are therefore
+simulated as a whole afterwards (`refine.py`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from cascadia.domain.problem import Problem
+from cascadia.planner.demand import JUDGE
+from cascadia.planner.loads import judge_load, stage_load
+from cascadia.planner.options import Mix, Option
+from cascadia.planner.routings import Routings
+from cascadia.planner.search import accepts, gated, reached
+from cascadia.planner.simulation import replicas_of, verdict_delays
+from cascadia_sim.stage import simulate_stage
+from cascadia_sim.timing import PS_PER_S
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+
+@dataclass(eq=False)
+class Composer:
+    """Stage latencies on a window of the workload, kept per routed set and mix."""
+
+    window: Problem
+    _rows: dict[object, Floats]
+
+    @staticmethod
+    def on(window: Problem) -> "Composer":
+        return Composer(window, {})
+
+    def rows(
+        self, routings: Routings, routing: int, stages: Sequence[int], choices: Sequence[Sequence[Option]]
+    ) -> tuple[list[Floats], Floats]:
+        """Per demand, latencies (options, n) of each request (0 where it does not pass), and fixed delays (n)."""
+        deployed = routings.deployed[routing]
+        reached_ = reached(accepts(self.window, routings, routing), deployed)
+        judged = gated(deployed)
+        rows = [
+            np.stack([self._row(stage, option.replicas, reached_, judged) for option in options])
+            for stage, options in zip(stages, choices, strict=True)
+        ]
+        fixed = np.zeros(reached_.shape[1])
+        delays = verdict_delays(self.window)
+        if delays is not None:
+            fixed = (delays * (reached_ & judged[:, None])).sum(axis=0) / PS_PER_S
+        return rows, fixed
+
+    def _row(self, stage: int, mix: Mix, reached_: Bools, judged: Bools) -> Floats:
+        mask = reached_[stage] if stage != JUDGE else reached_ & judged[:, None]
+        key = (
+            stage,
+            mask.tobytes(),
+            tuple((r.shape.pool, r.shape.tp, r.shape.pp, r.count, r.level) for r in mix),
+        )
+        if key not in self._rows:
+            self._rows[key] = (
+                self._judge_row(mix, reached_, judged)
+                if stage == JUDGE
+                else self._stage_row(stage, mix, mask)
+            )
+        return self._rows[key]
+
+    def _stage_row(self, stage: int, mix: Mix, mask: Bools) -> Floats:
+        load = stage_load(self.window, stage, mask)
+        row = np.zeros(len(mask))
+        if len(load):
+            run = simulate_stage(
+                replicas_of(mix),
+                "weighted",
+                load.arrival_ps,
+                load.input_tokens,
+                load.output_tokens,
+                load.cached_tokens,
+            )
+            row[mask] = (run.finish_ps - load.arrival_ps) / PS_PER_S
+        return row
+
+    def _judge_row(self, mix: Mix, reached_: Bools, judged: Bools) -> Floats:
+        load = judge_load(self.window, reached_, judged)
+        if not len(load):
+            return np.zeros(reached_.shape[1])
+        run = simulate_stage(
+            replicas_of(mix),
+            "weighted",
+            load.arrival_ps,
+            load.input_tokens,
+            load.output_tokens,
+            load.cached_tokens,
+        )
+        took = (run.finish_ps - load.arrival_ps) / PS_PER_S
+        return np.bincount(load.request, weights=took, minlength=reached_.shape[1])
+
+
+def best_combinations(
+    rows: Sequence[Floats],
+    fixed: Floats,
+    choices: Sequence[Sequence[Option]],
+    pools: Sequence[str],
+    limits: Sequence[int],
+    quantile: float,
+) -> tuple[Ints, Floats]:
+    """Composed quantile of every combination within the pools' GPUs: (choices (m, D), latency_s (m)).
+
+    Combinations over budget are infinite.
+    """
+    depth, widest = len(rows), max(len(c) for c in choices)
+    n = rows[0].shape[1]
+    stacked = np.zeros((depth, widest, n))
+    gpus = np.zeros((depth, widest, len(pools)), np.int64)
+    for d, (row, options) in enumerate(zip(rows, choices, strict=True)):
+        stacked[d, : len(options)] = row
+        for o, option in enumerate(options):
+            for r in option.replicas:
+                gpus[d, o, pools.index(r.shape.pool)] += r.shape.gpus * r.count
+    counts = np.array([len(c) for c in choices])
+    rank = min(n - 1, int(np.ceil(quantile * n)) - 1)
+    latency = _all_combinations(stacked, fixed, gpus, counts, np.array(limits, np.int64), rank)
+    grid = np.stack(np.unravel_index(np.arange(len(latency)), tuple(counts.tolist())), axis=1)
+    return grid, latency
+
+
+@njit(cache=True, nogil=True)
+def _all_combinations(  # type: ignore[no-untyped-def]
+    rows, fixed, gpus, counts, limits, rank
+):
+    """Mixed-radix walk over all combinations, with partial sums kept per digit."""
+    depth, _, n = rows.shape
+    total = 1
+    for d in range(depth):
+        total *= counts[d]
+    out = np.full(total, np.inf)
+    partial = np.zeros((depth + 1, n))
+    partial[0] = fixed
+    used = np.zeros((depth + 1, limits.shape[0]), np.int64)
+    digit = np.zeros(depth, np.int64)
+    start = 0  # the first digit whose partial sum is stale
+    scratch = np.empty(n)
+    for index in range(total):
+        over = False
+        for d in range(start, depth):
+            for p in range(limits.shape[0]):
+                used[d + 1, p] = used[d, p] + gpus[d, digit[d], p]
+            for r in range(n):
+                partial[d + 1, r] = partial[d, r] + rows[d, digit[d], r]
+        for p in range(limits.shape[0]):
+            if used[depth, p] > limits[p]:
+                over = True
+        if not over:
+            scratch[:] = partial[depth]
+            out[index] = _select(scratch, rank)
+        start = depth
+        for d in range(depth - 1, -1, -1):
+            start = d
+            digit[d] += 1
+            if digit[d] < counts[d]:
+                break
+            digit[d] = 0
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _select(values, rank):  # type: ignore[no-untyped-def]
+    """The rank-th smallest of `values` (Hoare's quickselect, in place)."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            break
+    return values[rank]

@@ -1,0 +1,92 @@
+"""What a stage could get: a short list of mixes of replicas, from the fewest GPUs to the lowest latency."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cascadia.domain.cluster import Cluster
+from cascadia.planner.demand import Demand, Replicas
+from cascadia.planner.knapsack import EPS, cover, mix
+
+Mix = tuple[Replicas, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A mix for one demand and the quantile bound that its tables promise."""
+
+    replicas: Mix
+    bound_s: float
+
+    @property
+    def gpus(self) -> int:
+        return sum(r.shape.gpus * r.count for r in self.replicas)
+
+    @property
+    def usd_per_hour(self) -> float:
+        return sum(r.shape.usd_per_hour * r.count for r in self.replicas)
+
+    @property
+    def key(self) -> tuple[tuple[str, int, int, int], ...]:
+        return tuple((r.shape.pool, r.shape.tp, r.shape.pp, r.count) for r in self.replicas)
+
+
+def options(
+    demand: Demand, cluster: Cluster, *, need: float = 1.0, at_most: int = 48, spacing: float = 1.02
+) -> list[Option]:
+    """Mixes for `demand`, by cost ascending: per pool, the smallest mix for each of a grid of bounds.
+
+    `need` is the work to cover, as a multiple of what the demand's table was made for. Bounds nearer than
+    `spacing` (a ratio) are one. Where more than `at_most` remain, they are thinned evenly.
+    """
+    found: dict[object, Option] = {}
+    for pool in cluster.pools:
+        mine = [s for s, shape in enumerate(demand.shapes) if shape.pool == pool.name]
+        gpus = [demand.shapes[s].gpus for s in mine]
+        for bound_s in _spaced(np.unique(_finite(demand.table.latency_s[mine])), spacing):
+            level = demand.table.best_level(bound_s + EPS)
+            shares = demand.table.shares(bound_s + EPS)[mine]
+            covered = cover(gpus, shares, pool.gpus, enough=need)
+            enough = np.flatnonzero(covered.share >= need - EPS)
+            if not len(enough):
+                continue
+            counts = mix(covered, gpus, int(enough[0]))
+            replicas = tuple(
+                Replicas(demand.shapes[mine[s]], n, int(demand.table.levels[level[mine[s]]]))
+                for s, n in sorted(counts.items())
+            )
+            option = Option(replicas, bound_s)
+            found.setdefault(option.key, option)
+    return thinned(_undominated(found.values()), at_most)
+
+
+def thinned(choices: list[Option], at_most: int) -> list[Option]:
+    if len(choices) <= at_most:
+        return choices
+    keep = np.unique(np.rint(np.linspace(0, len(choices) - 1, at_most)).astype(int))
+    return [choices[i] for i in keep]
+
+
+def _undominated(found: Iterable[Option]) -> list[Option]:
+    """By cost ascending, each with a lower bound than all cheaper ones."""
+    ordered = sorted(found, key=lambda o: (o.usd_per_hour, o.gpus, o.bound_s))
+    kept: list[Option] = []
+    for option in ordered:
+        if not kept or option.bound_s < kept[-1].bound_s:
+            kept.append(option)
+    return kept
+
+
+def _finite(
+    values: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]",
+) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    return values[np.isfinite(values)]
+
+
+def _spaced(values: "np.ndarray[tuple[int], np.dtype[np.float64]]", ratio: float) -> list[float]:
+    kept: list[float] = []
+    for value in values.tolist():
+        if not kept or value >= kept[-1] * ratio:
+            kept.append(value)
+    return kept

@@ -1,0 +1,145 @@
+"""From a problem to a plan. `plan` reads as DESIGN section 5 and Cascadia's algorithm 1 do."""
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+from cascadia.domain.plan import Plan, Proof, QualityPrediction
+from cascadia.domain.problem import Problem
+from cascadia.planner import explain
+from cascadia.planner.allocation import Limits, allocate
+from cascadia.planner.allocation_paper import allocate_paper
+from cascadia.planner.assemble import assemble, predict
+from cascadia.planner.bilevel import BilevelResult, Solver, bilevel
+from cascadia.planner.demand import Allocation, Demand
+from cascadia.planner.frontier import frontier, thin
+from cascadia.planner.guarantee import with_bounds
+from cascadia.planner.refine import Candidate, Effort, refine
+from cascadia.planner.routings import Routings
+from cascadia.planner.search import Search, start_search
+from cascadia.planner.simulation import Simulator
+from cascadia_sim.cascade import CascadeRun
+
+Formulation = Literal["columns", "paper"]
+
+MAX_ROUTINGS = 2000
+"""Routings kept of the frontier, spread over loads and independent of the bar."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlanResult:
+    """The plan, what to tell the user beside it, and the search behind it for the report."""
+
+    plan: Plan
+    notes: tuple[str, ...]
+    search: Search
+    loop: BilevelResult
+    chosen: Candidate
+    candidates: tuple[Candidate, ...]
+    run: CascadeRun
+    simulator: Simulator
+
+
+def plan(
+    problem: Problem,
+    *,
+    formulation: Formulation = "columns",
+    time_limit_s: float = 10.0,
+    effort: Effort = Effort(),
+    progress: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> PlanResult:
+    """The plan for `problem`.
+
+    Raises `BadInput` for a stage that fits nowhere and `Infeasible` where no plan keeps the objective's bounds.
+    """
+    started = clock()
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        routings, method = routings_of(problem)
+        search = start_search(problem, routings, threads)
+        if (why := explain.quality_out_of_reach(search)) is not None:
+            raise why
+        loop = bilevel(search, solver(search, formulation, time_limit_s), progress)
+        best, found = refine(search, loop, effort=effort, progress=progress)
+        if best is None:
+            raise explain.too_slow(search, found) if found else explain.nothing_sustains(search, loop)
+        return _finish(
+            search, loop, best, found, formulation, time_limit_s, method, lambda: clock() - started
+        )
+
+
+def routings_of(problem: Problem) -> tuple[Routings, str]:
+    """The frontier, thinned, with lower bounds that hold for all of it at once; and how they were made."""
+    return with_bounds(
+        problem.quality, thin(frontier(problem.quality), MAX_ROUTINGS), problem.confidence, problem.seed
+    )
+
+
+def solver(search: Search, formulation: Formulation, time_limit_s: float) -> Solver:
+    """The deployment solver of the bi-level loop."""
+    cluster, verdict_s = search.problem.cluster, search.verdict_s
+
+    def solve(demands: list[Demand]) -> Allocation | None:
+        if formulation == "paper":
+            return allocate_paper(demands, cluster, verdict_s=verdict_s, time_limit_s=time_limit_s)
+        return allocate(demands, cluster, verdict_s=verdict_s, limits=Limits(time_limit_s=time_limit_s))
+
+    return solve
+
+
+def _finish(
+    search: Search,
+    loop: BilevelResult,
+    best: Candidate,
+    found: list[Candidate],
+    formulation: Formulation,
+    time_limit_s: float,
+    method: str,
+    elapsed: Callable[[], float],
+) -> PlanResult:
+    problem, routing = search.problem, best.deployment.routing
+    rounds = {r.routing: r for r in loop.rounds}
+    allocation = (
+        rounds[routing].allocation
+        if routing in rounds
+        else solver(search, formulation, time_limit_s)(search.demands(routing))
+    )
+    proof = _proof(allocation, formulation)
+    simulator = Simulator.of(problem)
+    run = simulator.run(best.deployment, search.accepts(routing))
+    quality = QualityPrediction(
+        mean=float(search.routings.mean[routing]),
+        lower=float(search.routings.lower[routing]),
+        confidence=problem.confidence,
+        method=method,
+        questions=len(problem.quality),
+    )
+    predicted = predict(
+        problem, run, simulator.arrivals, best.deployment.usd_per_hour, proof.objective_s, quality
+    )
+    thresholds = search.routings.thresholds[routing].tolist()
+    plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed())
+    notes = (*problem.notes, *_notes(problem, plan_))
+    return PlanResult(plan_, notes, search, loop, best, tuple(found), run, simulator)
+
+
+def _proof(allocation: Allocation | None, formulation: Formulation) -> Proof:
+    """`optimal` only where the solver proved that no smaller bound is feasible."""
+    if allocation is None:
+        return Proof("incumbent", formulation, float("inf"), 0.0, 1.0)
+    status: Literal["optimal", "incumbent"] = "optimal" if allocation.proven else "incumbent"
+    return Proof(status, formulation, allocation.latency_s, allocation.bound_s, allocation.gap)
+
+
+def _notes(problem: Problem, plan_: Plan) -> list[str]:
+    notes = []
+    span_s = float(problem.workload.arrival_s[-1])
+    if span_s < 20 * plan_.predicted.e2e.mean_s:
+        notes.append(
+            f"the trace spans {span_s:.0f} s, only {span_s / max(plan_.predicted.e2e.mean_s, 1e-9):.0f} times the mean"
+            " latency: queues have little time to build up, so use a longer trace for a firm figure"
+        )
+    return notes

@@ -1,0 +1,126 @@
+"""What the steps of a search share: the problem, its routings, the shapes of each stage, the tables made so far."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.problem import Problem
+from cascadia.planner import frontier
+from cascadia.planner.demand import JUDGE, Demand
+from cascadia.planner.loads import judge_load, stage_load
+from cascadia.planner.routings import Routings
+from cascadia.planner.shapes import Shape, shapes
+from cascadia.planner.simulation import quantile_s, verdict_delays
+from cascadia.planner.tables import TableCache
+from cascadia_sim.timing import PS_PER_S
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Search:
+    """`shapes` are by stage index, a self-hosted judge's under `JUDGE`. `verdict_s`: a judge without GPUs."""
+
+    problem: Problem
+    routings: Routings
+    shapes: dict[int, tuple[Shape, ...]]
+    tables: TableCache
+    threads: ThreadPoolExecutor
+    verdict_s: float
+    _accepts: dict[int, Bools] = field(default_factory=dict)
+
+    @property
+    def quantile(self) -> float:
+        return self.problem.objective.quantile
+
+    @property
+    def self_hosted_judge(self) -> bool:
+        return JUDGE in self.shapes
+
+    def accepts(self, routing: int) -> Bools:
+        """(S, n): would stage s's answer to request r pass its gate? The last deployed stage accepts all."""
+        if routing not in self._accepts:
+            self._accepts[routing] = accepts(self.problem, self.routings, routing)
+        return self._accepts[routing]
+
+    def reached(self, routing: int) -> Bools:
+        """(S, n): does request r run on stage s?"""
+        return reached(self.accepts(routing), self.routings.deployed[routing])
+
+    def gated(self, routing: int) -> Bools:
+        return gated(self.routings.deployed[routing])
+
+    def demands(self, routing: int) -> list[Demand]:
+        """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
+        reached_, gated = self.reached(routing), self.gated(routing)
+        demands = [
+            self._stage_demand(s, reached_[s], bool(gated[s]))
+            for s in np.flatnonzero(self.routings.deployed[routing]).tolist()
+        ]
+        if self.self_hosted_judge and gated.any():
+            load = judge_load(self.problem, reached_, gated)
+            if len(load):
+                table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self.budget)
+                demands.append(Demand(JUDGE, "judge", table, gated=False))
+        return demands
+
+    def _stage_demand(self, s: int, reached_: Bools, gated: bool) -> Demand:
+        name = self.problem.stages[s].name
+        load = stage_load(self.problem, s, reached_)
+        table = self.tables.table(name, self.shapes[s], load, self.quantile, self.budget)
+        return Demand(s, name, table, gated)
+
+    def budget(self, shape: Shape) -> int:
+        """How many replicas of `shape` its pool could hold."""
+        return self.problem.cluster.pool(shape.pool).gpus // shape.gpus
+
+
+def accepts(problem: Problem, routings: Routings, routing: int) -> Bools:
+    by_request: Bools = frontier.accepts(problem.quality, routings, routing)[:, problem.workload.row]
+    return by_request
+
+
+def reached(accepts_: Bools, deployed: Bools) -> Bools:
+    waiting = np.ones(accepts_.shape[1], dtype=bool)
+    out = np.zeros_like(accepts_)
+    for s in np.flatnonzero(deployed):
+        out[s] = waiting
+        waiting = waiting & ~accepts_[s]
+    return out
+
+
+def gated(deployed: Bools) -> Bools:
+    """Deployed stages whose answers are judged: all but the last."""
+    judged = deployed.copy()
+    judged[np.flatnonzero(deployed)[-1]] = False
+    return judged
+
+
+def start_search(problem: Problem, routings: Routings, threads: ThreadPoolExecutor) -> Search:
+    """Find every stage's shapes. Raises `BadInput` for a stage that fits nowhere."""
+    w, judge = problem.workload, problem.judge
+    found = {
+        s: shapes(
+            stage.name,
+            stage.architecture,
+            stage.config,
+            problem.cluster,
+            int((w.input_tokens[s] + w.output_tokens[s]).max()),
+        )
+        for s, stage in enumerate(problem.stages)
+    }
+    verdict_s = 0.0
+    if judge.placement == "self-hosted" and len(problem.stages) > 1:
+        assert judge.architecture is not None
+        assert judge.config is not None
+        longest = int((w.input_tokens + w.output_tokens).max()) + judge.prompt_tokens + judge.output_tokens
+        found[JUDGE] = shapes("judge", judge.architecture, judge.config, problem.cluster, longest)
+    else:
+        delays = verdict_delays(problem)
+        assert delays is not None or len(problem.stages) == 1
+        if delays is not None:
+            verdict_s = quantile_s(delays.ravel() / PS_PER_S, problem.objective.quantile)
+    return Search(problem, routings, found, TableCache(threads), threads, verdict_s)

@@ -1,0 +1,133 @@
+"""Which replicas could serve a model: every (pool, tp, pp) whose memory holds weights and a working KV cache.
+
+DESIGN section 5.1; Cascadia section 3.2 "Parallelism strategy search".
+"""
+
+from dataclasses import dataclass
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.errors import BadInput
+from cascadia_sim.architecture import Architecture
+from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing, valid_shapes
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+
+MAX_REPLICA_NODES = 4
+"""A replica that spans more nodes than this is not considered."""
+
+MAX_PIPELINE = 4
+"""Pipelines are no deeper than this, unless the model needs it to fit at its tensor-parallel degree."""
+
+KV_ENOUGH = 0.8
+"""A shape counts as holding as much KV cache as another from this share of it."""
+
+LANE_KV_TOKENS = 100_000
+"""A lane with this much KV cache is not short of it for one more reason: a single long request."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """One replica of a model: `tp * pp` GPUs of a pool, and how fast it is."""
+
+    pool: str
+    tp: int
+    pp: int
+    timing: ReplicaTiming
+    usd_per_hour: float
+
+    @property
+    def gpus(self) -> int:
+        return self.tp * self.pp
+
+    @property
+    def label(self) -> str:
+        return f"{self.pool} TP={self.tp} PP={self.pp}"
+
+
+def shapes(
+    name: str, architecture: Architecture, config: EngineConfig, cluster: Cluster, min_kv_tokens: int
+) -> tuple[Shape, ...]:
+    """All shapes of `architecture` on `cluster`, smallest first, less those that smaller ones make needless.
+
+    `min_kv_tokens` is the longest request: a lane must hold it. Raises `BadInput` where nothing fits.
+    """
+    found: list[Shape] = []
+    worst = ""
+    for pool in cluster.pools:
+        fitting, why = _fitting(architecture, config, pool, min_kv_tokens)
+        found += _worthwhile(fitting)
+        worst = why or worst
+    if not found:
+        raise BadInput(
+            f"stages: {name}",
+            f"the model fits no shape on this cluster ({worst or 'no tensor-parallel degree divides its heads'})",
+            "give it more or larger GPUs, quantise it, or shorten max_model_len",
+        )
+    return tuple(sorted(found, key=lambda s: (s.gpus, s.pool, s.tp)))
+
+
+def _fitting(
+    architecture: Architecture, config: EngineConfig, pool: Pool, min_kv_tokens: int
+) -> tuple[list[Shape], str]:
+    hardware = gpu(pool.gpu)
+    fitting, why = [], ""
+    most = min(pool.gpus, MAX_REPLICA_NODES * pool.gpus_per_node)
+    for tp, pp in valid_shapes(architecture, pool.gpus_per_node, most):
+        try:
+            timing = replica_timing(
+                architecture,
+                hardware,
+                tp=tp,
+                pp=pp,
+                config=config,
+                gpus_per_node=pool.gpus_per_node,
+                min_kv_tokens=min_kv_tokens,
+            )
+        except (DoesNotFit, InvalidShape) as error:
+            why = str(error)
+            continue
+        fitting.append(Shape(pool.name, tp, pp, timing, tp * pp * pool.usd_per_gpu_hour))
+    return fitting, why
+
+
+def _worthwhile(fitting: list[Shape]) -> list[Shape]:
+    """Drop deep pipelines, and each shape that another beats on no more GPUs in step time, prefill and memory.
+
+    A pipeline does not shorten a decode step; it pays where its pooled memory or its lack of all-reduces allows
+    what tensor parallelism on the same GPUs does not.
+    """
+    shallow = {s.tp: min(x.pp for x in fitting if x.tp == s.tp) for s in fitting}
+    kept = [s for s in fitting if s.pp <= max(MAX_PIPELINE, shallow[s.tp])]
+    return [a for a in kept if not any(_beats(b, a) for b in kept if b is not a)]
+
+
+def _beats(b: Shape, a: Shape) -> bool:
+    """Are copies of `b`, on no more GPUs than `a`, at least as fast at every batch, with as much KV cache?"""
+    copies = a.gpus // b.gpus
+    if copies == 0:
+        return False
+    lanes = copies * b.timing.lanes
+    batches = (1, 8, 32, 128, 512)
+    return (
+        all(_step_s(b, batch / lanes) <= _step_s(a, batch / a.timing.lanes) for batch in batches)
+        and _prefill_s(b) <= _prefill_s(a)
+        and _prefill_s(b) / lanes <= _prefill_s(a) / a.timing.lanes
+        and lanes * b.timing.kv_tokens >= KV_ENOUGH * a.timing.lanes * a.timing.kv_tokens
+        and b.timing.kv_tokens >= min(a.timing.kv_tokens, LANE_KV_TOKENS)
+    )
+
+
+def _step_s(shape: Shape, batch: float) -> float:
+    """Seconds of one decode step of a lane with `batch` sequences at 1,000 tokens of context each."""
+    t = shape.timing
+    sequences = min(max(1, round(batch)), t.max_num_seqs)
+    return (
+        float(t.token_ps[sequences] + t.sequence_ps[sequences] + t.context_ps * sequences * 1000) / PS_PER_S
+    )
+
+
+def _prefill_s(shape: Shape) -> float:
+    """Seconds of an iteration of 2,048 prompt tokens."""
+    t = shape.timing
+    return float(t.token_ps[min(2048, len(t.token_ps) - 1)] + t.pair_ps * 2048 * 1024) / PS_PER_S

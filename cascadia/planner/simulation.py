@@ -1,0 +1,97 @@
+"""A deployment on the workload, end to end: stages, judge and escalation (DESIGN section 5.6)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.problem import Problem
+from cascadia.planner.demand import JUDGE
+from cascadia.planner.deployment import Deployment
+from cascadia.planner.loads import arrival_ps, cached_tokens
+from cascadia.planner.options import Mix
+from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.stage import Replica
+from cascadia_sim.timing import PS_PER_S
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """Common random numbers: every deployment sees the same requests, rows of the table and judge delays.
+
+    `accepts[stage, request]` is what the gate decides, given the routing.
+    """
+
+    problem: Problem
+    arrivals: Ints
+    cached: Ints
+    delays: Ints | None
+
+    @staticmethod
+    def of(problem: Problem) -> "Simulator":
+        cached = np.stack([cached_tokens(problem, s) for s in range(len(problem.stages))])
+        return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem))
+
+    def run(self, deployment: Deployment, accepts: Bools) -> CascadeRun:
+        w, judge = self.problem.workload, self.problem.judge
+        stages = [
+            CascadeStage(
+                replicas=replicas_of(deployment.mix(s)),
+                input_tokens=w.input_tokens[s],
+                output_tokens=w.output_tokens[s],
+                cached_tokens=self.cached[s],
+                accept=accepts[s],
+            )
+            for s in range(len(self.problem.stages))
+        ]
+        return simulate_cascade(stages, self._gate(deployment.mix(JUDGE)), self.arrivals)
+
+    def _gate(self, mix: Mix) -> JudgeStage | None:
+        """The judge; None where nothing is judged (a self-hosted judge without a replica)."""
+        judge = self.problem.judge
+        if not mix and self.delays is None:
+            return None
+        return JudgeStage(
+            replicas=replicas_of(mix),
+            dispatch="weighted",
+            prompt_tokens=judge.prompt_tokens,
+            output_tokens=judge.output_tokens,
+            latency_ps=self.delays,
+        )
+
+    def latency_s(self, run: CascadeRun) -> Floats:
+        latency: Floats = (run.finish_ps - self.arrivals) / PS_PER_S
+        return latency
+
+
+def replicas_of(mix: Mix) -> tuple[Replica, ...]:
+    """One entry per replica, weighted by the share of requests that its level stands for."""
+    return tuple(Replica(r.shape.timing, 1.0 / r.level) for r in mix for _ in range(r.count))
+
+
+def verdict_delays(problem: Problem) -> Ints | None:
+    """Delay of each (gate, request) verdict of a judge without GPUs; None for a self-hosted one.
+
+    Lognormal through the judge's two quantiles, drawn once from the problem's seed.
+    """
+    judge = problem.judge
+    shape = (len(problem.stages), len(problem.workload))
+    if judge.placement == "self-hosted":
+        return None
+    if judge.latency_p50_s <= 0:
+        return np.zeros(shape, np.int64)
+    spread = max(judge.latency_p95_s / judge.latency_p50_s, 1.0)
+    sigma = np.log(spread) / 1.6448536269514722
+    normal = np.random.default_rng(problem.seed + 1).standard_normal(shape)
+    return np.rint(judge.latency_p50_s * np.exp(sigma * normal) * PS_PER_S).astype(np.int64)
+
+
+def quantile_s(latency_s: Floats, q: float) -> float:
+    """The smallest latency that at least a share `q` of requests keep."""
+    if len(latency_s) == 0:
+        return 0.0
+    return float(np.quantile(latency_s, q, method="inverted_cdf"))

@@ -1,0 +1,165 @@
+"""Latency of one replica by shape and load level, simulated (DESIGN section 5.2; Cascadia section 3.2).
+
+A replica at level k takes every k-th request of its stage: exactly what round robin gives each of k equal
+replicas, burstiness included. `latency_s[shape, level]` is the stage-latency quantile there, infinite where the
+replica cannot keep up.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.planner.loads import Load
+from cascadia.planner.shapes import Shape
+from cascadia_sim.replica import simulate_replica
+from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SAMPLE_REQUESTS = 2000
+"""Requests behind one table entry, where the stage has as many: of the k replicas only some are simulated."""
+
+STABLE_SHARE = 0.95
+"""A level counts as stable up to this share of the replica's saturated throughput."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageTable:
+    """`latency_s` (shapes, levels); `levels` ascending: at level k a replica takes 1/k of the requests.
+
+    `saturated` (shapes) is the least k at which a replica keeps up, from its throughput with all work at hand.
+    """
+
+    shapes: tuple[Shape, ...]
+    levels: Ints
+    latency_s: Floats
+    saturated: Floats
+    requests: int
+
+    def best_level(self, bound_s: float) -> Ints:
+        """Per shape, the index of the smallest level with latency within `bound_s`; -1 where there is none."""
+        within = self.latency_s <= bound_s
+        return np.where(within.any(axis=1), within.argmax(axis=1), -1)
+
+    def shares(self, bound_s: float) -> Floats:
+        """Per shape, the largest share of the stage's requests that keeps within `bound_s` (0: none)."""
+        level = self.best_level(bound_s)
+        return np.where(level >= 0, 1.0 / self.levels[level], 0.0)
+
+    @property
+    def bounds_s(self) -> Floats:
+        """All finite latencies, ascending: the only values that a stage's bound need take."""
+        return np.unique(self.latency_s[np.isfinite(self.latency_s)])
+
+
+def levels_for(gpus: int) -> Ints:
+    """1, 2, ... 8, then about eight per doubling, up to `gpus` replicas."""
+    grid = np.unique(np.rint(np.concatenate([np.arange(1, 9), 8 * 2 ** (np.arange(1, 81) / 6)])))
+    return grid[grid <= max(gpus, 1)].astype(np.int64)
+
+
+@dataclass
+class TableCache:
+    """Tables by what decides them, so that a routed set that comes again costs nothing."""
+
+    pool: ThreadPoolExecutor
+    entries: dict[tuple[str, int, str, float], StageTable] = field(default_factory=dict)
+    simulated_requests: int = 0
+
+    def table(
+        self, name: str, shapes: Sequence[Shape], load: Load, quantile: float, budget: Callable[[Shape], int]
+    ) -> StageTable:
+        """The table of stage `name` under `load`; `budget(shape)` is how many such replicas there could be."""
+        key = (name, len(shapes), load.digest, quantile)
+        if key not in self.entries:
+            self.entries[key] = self._build(tuple(shapes), load, quantile, budget)
+        return self.entries[key]
+
+    def _build(
+        self, shapes: tuple[Shape, ...], load: Load, quantile: float, budget: Callable[[Shape], int]
+    ) -> StageTable:
+        levels = levels_for(max((budget(shape) for shape in shapes), default=1))
+        rows = list(self.pool.map(lambda s: _shape_row(s.timing, load, quantile, levels, budget(s)), shapes))
+        self.simulated_requests += len(load) * len(shapes)
+        return StageTable(
+            shapes,
+            levels,
+            np.array([row for row, _ in rows]).reshape(len(shapes), len(levels)),
+            np.array([least for _, least in rows]),
+            len(load),
+        )
+
+
+def _shape_row(
+    timing: ReplicaTiming, load: Load, quantile: float, levels: Ints, most: int
+) -> tuple[Floats, float]:
+    """Latency quantile at every level, and the least (fractional) level that is stable."""
+    row = np.full(len(levels), np.inf)
+    if len(load) == 0:
+        return np.zeros(len(levels)), 0.0
+    least = saturation_level(timing, load)
+    late_s = np.inf
+    # From the lightest load to the heaviest: latencies only grow on the way, so the first level whose quantile
+    # is beyond reach ends the walk.
+    for at in reversed(range(len(levels))):
+        k = int(levels[at])
+        if k < least:
+            break
+        if k > max(2 * most, int(np.ceil(least)) + 1) and at > 0 and levels[at - 1] >= max(least, 1):
+            continue
+        latency = _quantile_s(timing, load, k, quantile)
+        row[at] = min(latency, late_s)
+    # A level that was passed over, or that chance made slower than a heavier one, takes the heavier one's value.
+    reverse = np.minimum.accumulate(row)
+    return np.where(levels >= least, reverse, np.inf), least
+
+
+def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> float:
+    """The latency quantile over enough of the k thinned streams, spread evenly, to make a sample."""
+    per_stream = max(len(load) / k, 1.0)
+    streams = int(min(k, np.ceil(SAMPLE_REQUESTS / per_stream)))
+    latencies = []
+    for offset in np.unique(np.linspace(0, k - 1, streams).astype(int)):
+        arrival = load.arrival_ps[offset::k]
+        if len(arrival) == 0:
+            continue
+        run = simulate_replica(
+            timing,
+            arrival,
+            load.input_tokens[offset::k],
+            load.output_tokens[offset::k],
+            load.cached_tokens[offset::k],
+        )
+        latencies.append(run.finish_ps - arrival)
+    return float(np.quantile(np.concatenate(latencies), quantile, method="inverted_cdf")) / PS_PER_S
+
+
+def saturation_level(timing: ReplicaTiming, load: Load) -> float:
+    """How many such replicas the load needs to be stable: its rate over the throughput of a saturated replica.
+
+    The saturated replica works on a sample of the load that is there at once; its ramp-up and drain are left out
+    by counting between the 10th and the 80th percentile of finishes.
+    """
+    n = len(load)
+    span_s = float(load.arrival_ps[-1] - load.arrival_ps[0]) / PS_PER_S
+    if n < 20 or span_s <= 0:
+        return 0.0
+    pick = np.linspace(0, n - 1, min(n, SAMPLE_REQUESTS)).astype(int)
+    run = simulate_replica(
+        timing,
+        np.zeros(len(pick), np.int64),
+        load.input_tokens[pick],
+        load.output_tokens[pick],
+        load.cached_tokens[pick],
+    )
+    finish = np.sort(run.finish_ps)
+    low, high = int(0.1 * len(pick)), int(0.8 * len(pick))
+    busy_s = float(finish[high] - finish[low]) / PS_PER_S
+    if busy_s <= 0:
+        return 0.0
+    throughput_rps = (high - low) / busy_s
+    return float(n / span_s / (STABLE_SHARE * throughput_rps))
