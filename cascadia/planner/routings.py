@@ -105,3 +105,13 @@ def _best_of_boxes(reached: Floats, deployed: Bools, cells: int) -> Ints:
     for column, on in zip(box.T, deployed.T, strict=True):
         key = (key * 2 + on) * (cells + 1) + column
     return np.sort(np.unique(key, return_index=True)[1])
+
+
+def outcomes(table: QualityTable, routings: Routings) -> NDArray[np.float32]:
+    """Quality of the answer that each prompt gets under each routing: (k, m)."""
+    quality = table.quality.astype(np.float32)
+    value = np.repeat(quality[-1:], len(routings), axis=0)
+    for stage in range(len(table.stages) - 2, -1, -1):
+        accepted = table.score[stage] >= routings.thresholds[:, stage, None]
+        np.copyto(value, quality[stage], where=accepted)
+    return value
