@@ -27,7 +27,7 @@ from cascadia.render import render as render_plan
 )
 @with_output
 def render(plan: Path, target: Target, out: Path | None, output: Output) -> None:
-    """Write PLAN (a plan.json, or the folder that `cascadia plan` wrote) as manifests or process definitions."""
+    """Write PLAN (a plan.json, or the folder with it) as manifests or process definitions."""
     from cascadia.planner.plan_file import read_plan
 
     found = read_plan(plan)

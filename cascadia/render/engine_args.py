@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from cascadia.domain.errors import BadInput
 from cascadia.render.engines import COMMAND
+from cascadia.render.memory_share import static_share
 from cascadia.render.models import is_quantised
 from cascadia_sim.engine_config import EngineConfig
-
-SGLANG_ACTIVATION_SHARE = 0.05
-"""`--mem-fraction-static` is for weights and KV cache; vLLM's share is for activations and graphs as well."""
 
 _DEFAULT = EngineConfig()
 
@@ -29,13 +27,17 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """`weights` is what the engine loads (an id or a directory); `model` is what the plan calls it."""
+    """`weights` is what the engine loads (an id or a directory); `model` is what the plan calls it.
+
+    `gpu` is a name of the GPU catalogue.
+    """
 
     engine: str
     model: str
     weights: str
     served_name: str
     config: EngineConfig
+    gpu: str
     tp: int
     pp: int
     host: str
@@ -100,7 +102,7 @@ def _vllm(launch: Launch) -> tuple[str, ...]:
 def _sglang(launch: Launch) -> tuple[str, ...]:
     config, ranks = launch.config, launch.ranks
     chunk = config.max_num_batched_tokens if config.enable_chunked_prefill else -1
-    static = config.gpu_memory_utilization - SGLANG_ACTIVATION_SHARE
+    static = static_share(launch.model, launch.gpu, tp=launch.tp, pp=launch.pp, config=config)
     flags = [
         f"--model-path={launch.weights}",
         f"--served-model-name={launch.served_name}",
@@ -110,7 +112,7 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
         f"--pp-size={launch.pp}",
         "--dp-size=1",
         f"--context-length={config.max_model_len}",
-        f"--mem-fraction-static={max(static, 0.05):.3g}",
+        f"--mem-fraction-static={static:.3f}",
         f"--max-running-requests={config.max_num_seqs}",
         f"--chunked-prefill-size={chunk}",
         f"--max-prefill-tokens={config.max_num_batched_tokens}",

@@ -39,6 +39,7 @@ class EngineGroup:
     config: EngineConfig
     pool: str
     pool_label: str
+    gpu_name: str
     gpu: GpuNode
     tp: int
     pp: int
@@ -67,6 +68,7 @@ class EngineGroup:
             weights=weights,
             served_name=self.served_name,
             config=self.config,
+            gpu=self.gpu_name,
             tp=self.tp,
             pp=self.pp,
             host=host,
@@ -108,6 +110,7 @@ def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
             ),
             pool=w.group.pool,
             pool_label=pool_labels[w.group.pool],
+            gpu_name=pools[w.group.pool].gpu,
             gpu=gpu_node(pools[w.group.pool].gpu),
             tp=w.group.tp,
             pp=w.group.pp,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cascadia.domain.errors import BadInput
+from cascadia_sim.gpus_catalogue import UnknownGpu, gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,20 @@ class GpuNode:
 
 
 _NVIDIA = {
+    "a10": "NVIDIA-A10",
     "a10g": "NVIDIA-A10G",
     "a100-40gb": "NVIDIA-A100-SXM4-40GB",
     "a100-pcie": "NVIDIA-A100-80GB-PCIe",
     "a100-sxm": "NVIDIA-A100-SXM4-80GB",
     "a30": "NVIDIA-A30",
+    "a40": "NVIDIA-A40",
     "a6000": "NVIDIA-RTX-A6000",
     "b200-sxm": "NVIDIA-B200",
+    "gh200": "NVIDIA-GH200-480GB",
+    "h100-nvl": "NVIDIA-H100-NVL",
     "h100-pcie": "NVIDIA-H100-PCIe",
     "h100-sxm": "NVIDIA-H100-80GB-HBM3",
+    "h20": "NVIDIA-H20",
     "h200-sxm": "NVIDIA-H200",
     "l4": "NVIDIA-L4",
     "l40s": "NVIDIA-L40S",
@@ -53,11 +59,12 @@ GPU_NODES = {name: GpuNode("nvidia", product) for name, product in _NVIDIA.items
 """By the catalogue's name of the GPU."""
 
 
-def gpu_node(gpu: str) -> GpuNode:
+def gpu_node(name: str) -> GpuNode:
+    """By the catalogue's name or an alias."""
     try:
-        return GPU_NODES[gpu.lower()]
-    except KeyError:
+        return GPU_NODES[gpu(name).name]
+    except (UnknownGpu, KeyError):
         known = ", ".join(GPU_NODES)
         raise BadInput(
-            f"cluster: gpu {gpu}", "no node label is known for it", f"use one of {known}"
+            f"cluster: gpu {name}", "no node label is known for it", f"use one of {known}"
         ) from None

@@ -19,8 +19,6 @@ def local_json(groups: Sequence[EngineGroup]) -> str:
 
 def _definition(process: Process, host: str) -> dict[str, Any]:
     group = process.group
-    # Ranks of one replica may share a node: only the first listens.
-    port = process.port if process.serves else None
     launch = process.launch(weights=weights(group.model), host=host, port=process.port)
     return {
         "name": process.name,
@@ -36,7 +34,7 @@ def _definition(process: Process, host: str) -> dict[str, Any]:
             group.gpu.visible: ",".join(map(str, process.gpus)),
             "VLLM_NO_USAGE_STATS": "1",
         },
-        "port": port,
+        "port": process.port,
         "health_path": "/health" if process.serves else None,
         "startup_timeout_s": STARTUP_S,
         "drain_s": group.drain_s,

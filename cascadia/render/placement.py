@@ -4,8 +4,9 @@ A replica of tp * pp GPUs runs as equal ranks, one engine process each. A rank h
 groups (one or more pipeline stages) or, where a group is larger than a node, an equal part of one; engines
 want all ranks of a replica alike (`--nnodes` divides the world size). Ranks are placed by first-fit
 decreasing, which packs sizes that divide one another perfectly (Coffman, Garey and Johnson 1987). So: take
-the largest ranks, and where those do not fit, cut the largest ones smaller; at the end each tensor-parallel
-group is a rank of its own, which fits wherever the planner's own packing does.
+the largest ranks, and where those do not fit, cut one demand's smaller, or else the largest ones again and
+again; at the end each tensor-parallel group is a rank of its own, which fits wherever the planner's own
+packing does.
 """
 
 from collections.abc import Sequence
@@ -40,20 +41,38 @@ def place(pool: Pool, demands: Sequence[Demand]) -> tuple[tuple[Replica, ...], .
     Raises `BadInput` where the pool cannot hold them.
     """
     choices = [_rank_sizes(d, pool.gpus_per_node) for d in demands]
-    chosen = [0] * len(demands)
-    while True:
-        sizes = [options[i] for options, i in zip(choices, chosen, strict=True)]
-        placed = _first_fit_decreasing(pool, demands, sizes)
-        if placed is not None:
-            return placed
-        divisible = [i for i, options in enumerate(choices) if chosen[i] + 1 < len(options)]
-        if not divisible:
+    sizes = [options[0] for options in choices]
+    placed = _first_fit_decreasing(pool, demands, sizes)
+    while placed is None:
+        cuts = _cuts(demands, choices, sizes)
+        if not cuts:
             raise BadInput(
                 f"plan: pool {pool.name}",
                 f"its {pool.nodes} nodes of {pool.gpus_per_node} GPUs cannot hold the replicas of the plan",
                 "plan again for this cluster",
             )
-        chosen[max(divisible, key=lambda i: (sizes[i], -i))] += 1
+        sizes = max(cuts, key=lambda cut: cut.was).sizes
+        for cut in sorted(cuts, key=lambda cut: cut.more_ranks):
+            placed = placed or _first_fit_decreasing(pool, demands, cut.sizes)
+    return placed
+
+
+class _Cut(NamedTuple):
+    """One demand's ranks, of `was` GPUs so far, cut to their next smaller size. `sizes` are of all demands."""
+
+    was: int
+    more_ranks: int
+    sizes: list[int]
+
+
+def _cuts(demands: Sequence[Demand], choices: Sequence[tuple[int, ...]], sizes: Sequence[int]) -> list[_Cut]:
+    found = []
+    for i, (demand, options, size) in enumerate(zip(demands, choices, sizes, strict=True)):
+        for smaller in options[options.index(size) + 1 :][:1]:
+            gpus = demand.tp * demand.pp
+            more = demand.replicas * (gpus // smaller - gpus // size)
+            found.append(_Cut(size, more, [*sizes[:i], smaller, *sizes[i + 1 :]]))
+    return found
 
 
 def _rank_sizes(demand: Demand, gpus_per_node: int) -> tuple[int, ...]:

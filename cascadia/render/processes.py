@@ -20,8 +20,8 @@ LOOPBACK = "127.0.0.1"
 class Process:
     """Rank `rank` of replica `replica` of `group`; `gpus` are ids on `node`.
 
-    `port` answers HTTP on rank 0 only, and is no other process's on any node. `rendezvous_port` is None where
-    the replica is a single process.
+    `port` is no other process's on any node; requests go to rank 0's. `rendezvous_port` is None where the
+    replica is a single process.
     """
 
     group: EngineGroup
@@ -59,10 +59,9 @@ def processes(groups: Sequence[EngineGroup]) -> Iterator[Process]:
             nodes = [f"{group.pool_label}-{slot.node}" for slot in replica]
             leader = LOOPBACK if len(set(nodes)) == 1 else nodes[0]
             rendezvous = None if len(replica) == 1 else FIRST_RENDEZVOUS_PORT + _RENDEZVOUS_STEP * number
-            port = FIRST_PORT + number
-            number += 1
             for rank, (node, slot) in enumerate(zip(nodes, replica, strict=True)):
-                yield Process(group, r, rank, node, leader, slot.gpus, port, rendezvous)
+                yield Process(group, r, rank, node, leader, slot.gpus, FIRST_PORT + number, rendezvous)
+                number += 1
 
 
 def node_names(groups: Sequence[EngineGroup]) -> tuple[str, ...]:

@@ -1,0 +1,46 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from cascadia.cli.render import render
+from cascadia.domain.errors import BadInput
+from cascadia.planner.plan_file import write_plan
+from tests.unit.render.plans import three_stages
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    write_plan(three_stages(), tmp_path / "plan.json")
+    return tmp_path / "plan.json"
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(render, [str(a) for a in args], catch_exceptions=False)
+
+
+def test_standard_output_is_the_manifest(plan_file: Path) -> None:
+    result = run(plan_file, "--target", "kubernetes")
+    kinds = {o["kind"] for o in yaml.safe_load_all(result.stdout)}
+    assert kinds == {"Service", "PodDisruptionBudget", "Deployment", "LeaderWorkerSet"}
+
+
+def test_a_folder_gets_a_file_of_the_targets_name(plan_file: Path) -> None:
+    result = run(plan_file.parent, "--target", "local", "--out", plan_file.parent)
+    assert result.stdout == ""
+    assert len(json.loads((plan_file.parent / "processes.json").read_text())) == 13
+    assert {p.name for p in plan_file.parent.iterdir()} == {"plan.json", "processes.json"}
+
+
+def test_json_is_one_document_with_what_was_rendered(plan_file: Path) -> None:
+    out = plan_file.parent / "compose.yaml"
+    document = json.loads(run(plan_file, "--target", "compose", "--out", out, "--json").stdout)
+    assert document["out"] == str(out)
+    assert document["documents"] == [yaml.safe_load(out.read_text())]
+
+
+def test_a_file_that_cannot_be_written_is_bad_input(plan_file: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be written"):
+        run(plan_file, "--target", "local", "--out", plan_file.parent / "none" / "x.json")

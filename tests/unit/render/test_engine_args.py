@@ -1,0 +1,116 @@
+from dataclasses import replace
+
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.render.engine_args import Launch, Ranks, arguments, command
+from cascadia_sim.engine_config import EngineConfig
+
+CONFIG = EngineConfig(max_model_len=8192)
+
+
+def launch(engine: str = "vllm", **changes: object) -> Launch:
+    base = Launch(engine, "org/model", "org/model", "small", CONFIG, "h100-sxm", 2, 1, "0.0.0.0", 8000, 120)
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def flags(of: Launch) -> dict[str, str]:
+    """Name -> value; what stands alone has the value ""."""
+    return {name: value for name, _, value in (argument.partition("=") for argument in arguments(of))}
+
+
+def test_engines_start_as_they_were_simulated() -> None:
+    config = replace(CONFIG, max_num_seqs=64, max_num_batched_tokens=2048, gpu_memory_utilization=0.85)
+    vllm = flags(launch("vllm", config=config))
+    assert (vllm["--max-num-seqs"], vllm["--max-num-batched-tokens"]) == ("64", "2048")
+    assert vllm["--gpu-memory-utilization"] == "0.85"
+    assert vllm["--max-model-len"] == "8192"
+    sglang = flags(launch("sglang", config=config))
+    assert (sglang["--max-running-requests"], sglang["--chunked-prefill-size"]) == ("64", "2048")
+    assert sglang["--mem-fraction-static"] == "0.800"
+    assert sglang["--context-length"] == "8192"
+
+
+def test_without_chunks_a_batch_holds_the_longest_prompt() -> None:
+    """vLLM refuses to start otherwise."""
+    config = replace(CONFIG, enable_chunked_prefill=False, max_num_batched_tokens=2048)
+    vllm = flags(launch("vllm", config=config))
+    assert "--no-enable-chunked-prefill" in vllm
+    assert vllm["--max-num-batched-tokens"] == "8192"
+    sglang = flags(launch("sglang", config=config))
+    assert (sglang["--chunked-prefill-size"], sglang["--max-prefill-tokens"]) == ("-1", "2048")
+
+
+def test_a_batch_never_holds_fewer_tokens_than_sequences() -> None:
+    """vLLM refuses to start otherwise."""
+    config = replace(CONFIG, max_num_batched_tokens=100)
+    assert flags(launch(config=config))["--max-num-batched-tokens"] == "256"
+
+
+@pytest.mark.parametrize(("engine", "flag"), [("vllm", "fp8_per_tensor"), ("sglang", "fp8")])
+def test_fp8_is_made_on_loading_from_a_bf16_checkpoint(engine: str, flag: str) -> None:
+    config = replace(CONFIG, quantization="fp8")
+    model = "meta-llama/Llama-3.1-70B-Instruct"
+    assert flags(launch(engine, model=model, config=config))["--quantization"] == flag
+
+
+@pytest.mark.parametrize(
+    ("model", "quantization"),
+    [
+        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "fp8"),
+        ("deepseek-ai/DeepSeek-R1", "fp8"),
+        ("openai/gpt-oss-120b", "mxfp4"),
+        ("org/Model-AWQ", "awq-int4"),
+        ("org/model", "awq-int4"),
+        ("org/model", None),
+    ],
+)
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_what_a_checkpoint_says_itself_is_not_said_again(
+    engine: str, model: str, quantization: str | None
+) -> None:
+    """Both engines refuse a method that differs from the checkpoint's."""
+    config = replace(CONFIG, quantization=quantization)
+    assert "--quantization" not in flags(launch(engine, model=model, config=config))
+
+
+def test_the_key_value_cache_has_each_engines_word_for_its_format() -> None:
+    config = replace(CONFIG, kv_cache_dtype="fp8")
+    assert flags(launch("vllm", config=config))["--kv-cache-dtype"] == "fp8"
+    assert flags(launch("sglang", config=config))["--kv-cache-dtype"] == "fp8_e4m3"
+    assert "--kv-cache-dtype" not in flags(launch())
+
+
+def test_block_sizes_other_than_the_engines_own_are_given() -> None:
+    config = replace(CONFIG, block_size=32)
+    assert flags(launch("vllm", config=config))["--block-size"] == "32"
+    assert flags(launch("sglang", config=config))["--page-size"] == "32"
+    assert "--block-size" not in flags(launch())
+
+
+def test_ranks_meet_at_the_first_and_only_the_first_serves() -> None:
+    ranks = Ranks(2, "0", "h100-0", 20000)
+    first, second = (flags(launch(ranks=replace(ranks, rank=rank))) for rank in ("0", "1"))
+    assert first["--nnodes"] == second["--nnodes"] == "2"
+    assert (second["--master-addr"], second["--master-port"]) == ("h100-0", "20000")
+    assert "--headless" not in first
+    assert "--headless" in second
+    sglang = flags(launch("sglang", ranks=replace(ranks, rank="1")))
+    assert (sglang["--node-rank"], sglang["--dist-init-addr"]) == ("1", "h100-0:20000")
+
+
+def test_sglang_is_told_to_publish_metrics() -> None:
+    assert "--enable-metrics" in flags(launch("sglang"))
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(BadInput, match="no engine is called 'trt'; use vllm or sglang"):
+        command(launch("trt"))
+
+
+def test_sglang_gets_the_kv_cache_that_was_simulated() -> None:
+    """Its share leaves out what the simulator reserves beside weights and KV cache: 2.7 GB of 86 here."""
+    known = launch("sglang", model="meta-llama/Llama-3.1-8B-Instruct", tp=1)
+    assert flags(known)["--mem-fraction-static"] == "0.869"
+    lone = launch("sglang", config=replace(CONFIG, gpu_memory_utilization=0.01))
+    assert flags(lone)["--mem-fraction-static"] == "0.050"

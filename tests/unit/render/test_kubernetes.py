@@ -1,0 +1,196 @@
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.plan import ReplicaGroup
+from tests.data import data_path
+from tests.unit.render.crd import strict_schema
+from tests.unit.render.manifests import Object, gpus, objects, of_kind, only_container, pods
+from tests.unit.render.plans import POOLS, plan, stage, three_stages
+
+FOUND = objects(three_stages())
+CUSTOM_KINDS = {("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")}
+VERSIONS = ["1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_objects_fit_the_schemas_of_kubernetes(version: str) -> None:
+    """Strictly: an unknown field or kind is a failure."""
+    for o in FOUND:
+        if (o["apiVersion"], o["kind"]) not in CUSTOM_KINDS:
+            assert kubernetes_validate.validate(o, version, strict=True) == version
+
+
+@pytest.mark.data
+def test_leader_worker_sets_fit_their_definition() -> None:
+    definition = data_path("crds/leaderworkerset.x-k8s.io_leaderworkersets.yaml")
+    schema = strict_schema(definition, "v1")
+    sets = [o for o in FOUND if o["kind"] == "LeaderWorkerSet"]
+    assert len(sets) == 2
+    for o in sets:
+        jsonschema.validate(o, schema)
+    sets[0]["spec"]["leaderWorkerTemplate"] |= {"sizes": 2}
+    with pytest.raises(jsonschema.ValidationError, match="sizes"):
+        jsonschema.validate(sets[0], schema)
+
+
+@pytest.mark.parametrize("version", ["1.28", "1.37"])
+def test_pods_of_leader_worker_sets_fit_the_schemas_too(version: str) -> None:
+    for _, pod in pods(FOUND):
+        whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", **pod["metadata"]}}
+        kubernetes_validate.validate({**whole, "spec": pod["spec"]}, version, strict=True)
+
+
+def test_the_gpus_asked_for_are_the_plans() -> None:
+    assert gpus(FOUND) == three_stages().gpus == 41
+
+
+def test_pods_pass_the_restricted_security_standard() -> None:
+    for _, pod in pods(FOUND):
+        spec = pod["spec"]
+        container = only_container(pod)
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["runAsUser"] > 0
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & spec.keys()
+        assert all(v.keys() & {"emptyDir", "persistentVolumeClaim"} for v in spec["volumes"])
+        assert all("hostPort" not in port for port in container.get("ports", []))
+        assert spec["automountServiceAccountToken"] is False
+
+
+def test_no_pod_holds_a_secret() -> None:
+    for _, pod in pods(FOUND):
+        token = next(e for e in only_container(pod)["env"] if e["name"] == "HF_TOKEN")
+        assert token["valueFrom"] == {
+            "secretKeyRef": {"name": "cascadia-hf-token", "key": "token", "optional": True}
+        }
+    assert "Secret" not in {o["kind"] for o in FOUND}
+
+
+def test_a_pod_lives_longer_than_its_engines_shutdown() -> None:
+    for _, pod in pods(FOUND):
+        container = only_container(pod)
+        sleep_s = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+        drain_s = max(
+            (int(a.partition("=")[2]) for a in container["args"] if "shutdown-timeout" in a), default=0
+        )
+        assert pod["spec"]["terminationGracePeriodSeconds"] > sleep_s + drain_s
+
+
+def test_an_engine_has_an_hour_to_load() -> None:
+    for o in FOUND:
+        for _, pod in pods([o]):
+            container = only_container(pod)
+            if "ports" not in container:
+                continue
+            probe = container["startupProbe"]
+            assert probe["periodSeconds"] * probe["failureThreshold"] == 3600
+            assert o["spec"].get("progressDeadlineSeconds", 3601) > 3600
+
+
+def test_every_port_names_its_protocol() -> None:
+    """Server-side apply of old API servers merges ports by it."""
+    ports = [p for o in of_kind(FOUND, "Service").values() for p in o["spec"]["ports"]]
+    ports += [p for _, pod in pods(FOUND) for p in only_container(pod).get("ports", [])]
+    assert ports
+    assert all(port["protocol"] == "TCP" for port in ports)
+
+
+def test_a_stages_service_reaches_the_first_rank_of_each_replica() -> None:
+    for service in of_kind(FOUND, "Service").values():
+        selector = service["spec"]["selector"].items()
+        reached = [(n, pod) for n, pod in pods(FOUND) if selector <= pod["metadata"]["labels"].items()]
+        assert reached
+        for _, pod in reached:
+            assert "--headless" not in only_container(pod)["args"]
+            assert only_container(pod)["ports"][0]["name"] == "http"
+    medium = of_kind(FOUND, "Service")["cascadia-medium"]["spec"]["selector"].items()
+    assert sum(n for n, pod in pods(FOUND) if medium <= pod["metadata"]["labels"].items()) == 2
+
+
+def test_selectors_match_their_own_pods_only() -> None:
+    for name, o in of_kind(FOUND, "Deployment").items():
+        selector = o["spec"]["selector"]["matchLabels"].items()
+        matching = [pod["metadata"]["labels"]["cascadia/workload"] for _, pod in pods(FOUND)
+                    if selector <= pod["metadata"]["labels"].items()]  # fmt: skip
+        assert matching == [name]
+
+
+def test_a_disruption_takes_one_pod_of_a_stage_at_most() -> None:
+    budgets = of_kind(FOUND, "PodDisruptionBudget")
+    assert set(budgets) == {"cascadia-small", "cascadia-medium", "cascadia-large", "cascadia-judge"}
+    for budget in budgets.values():
+        assert budget["spec"]["maxUnavailable"] == 1
+        covered = budget["spec"]["selector"]["matchLabels"].items()
+        assert any(covered <= pod["metadata"]["labels"].items() for _, pod in pods(FOUND))
+
+
+def test_a_rollout_needs_no_gpu_beyond_the_plan() -> None:
+    for o in of_kind(FOUND, "Deployment").values():
+        assert o["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    for o in of_kind(FOUND, "LeaderWorkerSet").values():
+        rollout = o["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]
+        assert rollout == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def test_a_replica_over_nodes_is_a_leader_and_workers() -> None:
+    large = of_kind(FOUND, "LeaderWorkerSet")["cascadia-large-h100-tp8pp2"]["spec"]["leaderWorkerTemplate"]
+    assert large["size"] == 2
+    leader, worker = (only_container(large[f"{role}Template"])["args"] for role in ("leader", "worker"))
+    assert "--node-rank=0" in leader
+    assert {"--node-rank=$(LWS_WORKER_INDEX)", "--master-addr=$(LWS_LEADER_ADDRESS)"} <= set(worker)
+    assert "readinessProbe" not in only_container(large["workerTemplate"])
+
+
+def test_pods_go_to_nodes_with_the_pools_gpus() -> None:
+    found = of_kind(FOUND, "Deployment")
+    selectors = {name: o["spec"]["template"]["spec"]["nodeSelector"] for name, o in found.items()}
+    assert selectors["cascadia-small-l4-tp2pp1"] == {"nvidia.com/gpu.product": "NVIDIA-L4"}
+    assert selectors["cascadia-small-h100-tp1pp1"] == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+
+
+def test_amd_gpus_have_their_own_resource_label_and_image() -> None:
+    cluster = Cluster((Pool("mi", "mi300x", 1, 8, 2.0),))
+    found = objects(plan([stage("s", ReplicaGroup("mi", 8, 1, 1, 1.0))], cluster))
+    ((_, pod),) = pods(found)
+    assert pod["spec"]["nodeSelector"] == {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}
+    assert only_container(pod)["resources"]["limits"] == {"amd.com/gpu": "8"}
+    assert "rocm" in only_container(pod)["image"]
+
+
+def test_a_model_given_by_path_is_mounted() -> None:
+    group = ReplicaGroup("h100", 1, 1, 1, 1.0)
+    found = objects(plan([stage("s", group, model="../models/mine/config.json")], POOLS))
+    ((_, pod),) = pods(found)
+    assert only_container(pod)["args"][0] == "/models/models/mine"
+    assert {"name": "models", "mountPath": "/models", "readOnly": True} in only_container(pod)["volumeMounts"]
+
+
+def test_dollar_signs_stay_what_they_are() -> None:
+    """Kubernetes would expand $(HOME) in arguments; $$ is its way to write $."""
+    found = objects(plan([stage("a$(HOME)$$b", ReplicaGroup("h100", 1, 1, 1, 1.0))], POOLS))
+    ((_, pod),) = pods(found)
+    assert "--served-model-name=a$$(HOME)$$$$b" in only_container(pod)["args"]
+
+
+def test_the_largest_pods_are_applied_first() -> None:
+    sizes = [
+        int(only_container(pod)["resources"]["limits"]["nvidia.com/gpu"])
+        for o in FOUND
+        for _, pod in list(pods([o]))[:1]
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_stage_without_replicas_is_left_out() -> None:
+    found: list[Object] = objects(
+        plan([stage("first"), stage("second", ReplicaGroup("h100", 1, 1, 1, 1.0))], POOLS)
+    )
+    assert set(of_kind(found, "Service")) == {"cascadia-second"}
+    assert "first" not in yaml.safe_dump(found)

@@ -1,0 +1,44 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascadia.domain.errors import BadInput
+from cascadia.render.names import LONGEST_LABEL, check_name, labels
+
+DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+def test_a_name_that_is_a_label_stays() -> None:
+    assert labels(["small", "large-70b"]) == ("small", "large-70b")
+
+
+def test_other_names_keep_what_they_can() -> None:
+    assert labels(["Llama 3.1 (8B)", "Grün", "日本"]) == ("llama-3-1-8b", "grun", "x")
+
+
+def test_a_name_that_would_clash_gives_way_to_the_one_that_is_a_label() -> None:
+    first, second = labels(["Small!", "small"])
+    assert second == "small"
+    assert re.fullmatch(r"small-[0-9a-f]{6}", first)
+
+
+def test_a_long_name_is_cut_and_told_apart() -> None:
+    one, two = labels(["a" * 80 + "1", "a" * 80 + "2"])
+    assert len(one) == len(two) == LONGEST_LABEL
+    assert one != two
+
+
+@given(st.lists(st.text(max_size=70)))
+def test_labels_are_valid_and_all_different(names: list[str]) -> None:
+    found = labels(names)
+    assert all(DNS_LABEL.fullmatch(label) and len(label) <= LONGEST_LABEL for label in found)
+    assert len(set(found)) == len(names)
+    assert labels(names) == found
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\0b", "a\nb", "\ud800"])
+def test_a_name_that_no_argument_list_can_hold_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="plan: stages"):
+        check_name("plan: stages[0].name", name)
