@@ -128,7 +128,10 @@ def _read(path: Path) -> Any:
     try:
         if path.stat().st_size == 0:
             raise BadInput(str(path), "the file is empty", f"write columns {', '.join(REQUIRED)}")
-        return {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl}[kind](path)
+        table = {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl}[kind](path)
+        # Arrow trusts text that it reads; in a damaged file it may be no text at all, names included.
+        table.validate(full=True)
+        return table.rename_columns(table.column_names)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         said = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
         raise BadInput(str(path), f"cannot be read as {kind} ({said})", "write the file anew") from error
