@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from math import isfinite, nan
 from typing import Any
 
 import click
@@ -19,3 +20,22 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, output=Output(json=as_json, quiet=quiet), **options)
 
     return wrapper
+
+
+def number(text: str) -> float:
+    """A finite number, as the type of an option."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not isfinite(value):
+        raise click.BadParameter(f"{text!r} is not a finite number")
+    return value
+
+
+def positive(text: str) -> float:
+    """A finite number above 0, as the type of an option."""
+    value = number(text)
+    if value <= 0:
+        raise click.BadParameter(f"{text} is not above 0")
+    return value

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from cascadia.cli.common import with_output
+from cascadia.cli.common import number, positive, with_output
 from cascadia.cli.init_questions import (
     Asker,
     known_gpu,
@@ -34,8 +34,8 @@ DEFAULT_MODELS = (
 @click.option("--judge", help="embedding, certainty, or the model of a self-hosted LLM judge.")
 @click.option("--trace", help="Path of the workload trace, relative to the spec.")
 @click.option("--quality-table", help="Path of the quality table, relative to the spec.")
-@click.option("--quality-min", type=click.FloatRange(0, 100), help="Least quality, 0-100.")
-@click.option("--rate", "rate_rps", type=float, metavar="RPS", help="Rescale the trace to this rate.")
+@click.option("--quality-min", type=number, help="Least quality, 0-100.")
+@click.option("--rate", "rate_rps", type=positive, metavar="RPS", help="Rescale the trace to this rate.")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take defaults for what is not given.")
 @click.option("--force", is_flag=True, help="Overwrite PATH.")
 @with_output

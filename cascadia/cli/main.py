@@ -24,6 +24,9 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "init": Entry("cascadia.cli.init:init", "Write a commented spec to start from."),
+    "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
+    "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
+    "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
 
