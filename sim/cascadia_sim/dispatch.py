@@ -1,13 +1,24 @@
-"""Which replica of a stage gets which request, where that does not depend on how the replicas fare."""
+"""What a stage is made of and how it shares its requests."""
 
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-import numpy as np
-
 from cascadia_sim.errors import InputError
-from cascadia_sim.timing import Ints
+from cascadia_sim.timing import ReplicaTiming
 
 Dispatch = Literal["round-robin", "weighted", "least-loaded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """`weight` is its share of the requests relative to its siblings': its capacity, say."""
+
+    timing: ReplicaTiming
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.weight < float("inf"):
+            raise InputError("weight", f"is {self.weight}", "write one above 0, or leave the replica out")
 
 
 def check_dispatch(dispatch: str) -> None:
@@ -15,20 +26,3 @@ def check_dispatch(dispatch: str) -> None:
         raise InputError(
             "dispatch", f"unknown rule {dispatch!r}", f"write one of {', '.join(get_args(Dispatch))}"
         )
-
-
-def round_robin(requests: int, replicas: int) -> Ints:
-    """The replica of each request [n], in turn (Cascadia's own rule)."""
-    return np.arange(requests, dtype=np.int64) % replicas
-
-
-def smooth_weighted(requests: int, weights: tuple[float, ...]) -> Ints:
-    """The replica of each request [n] in nginx's smooth weighted round robin.
-
-    Deterministic, with each replica's turns spread evenly.
-    """
-    from cascadia_sim import kernel
-
-    replica = np.zeros(requests, np.int64)
-    kernel.smooth_weighted(np.array(weights, np.float64), np.zeros(len(weights)), replica)
-    return replica

@@ -40,10 +40,21 @@ BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE, LIMITS = 5
 
 # Columns of Fleet.state. NEXT: first request not yet admitted; TAIL: last one known. PARTIAL: the sequence
 # whose prompt is computed up to PARTIAL_END. FILLED: prompts that the iteration in flight completes; it ends
-# at END. WAKE: until then nothing changes unless a request joins. LATE_NEXT: first not judged for lateness.
+# at END. WAKE: until then nothing changes unless a request joins. FINISHED: how many the last iteration
+# finished. LATE_NEXT: first not yet judged for lateness.
 NOW, NEXT, TAIL, RUNNING, STEP, CONTEXT, HELD, PEAK = 0, 1, 2, 3, 4, 5, 6, 7
 PREEMPTED, PARTIAL, PARTIAL_END, FILLED, IN_FLIGHT, END, WAKE = 8, 9, 10, 11, 12, 13, 14
-ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, LATE, LATE_NEXT, STOPPED, STATE = 15, 16, 17, 18, 19, 20, 21, 22
+ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, FINISHED, LATE, LATE_NEXT, STOPPED = (
+    15,
+    16,
+    17,
+    18,
+    19,
+    20,
+    21,
+    22,
+)
+STATE = 23
 
 
 class Requests(NamedTuple):
@@ -77,6 +88,7 @@ class Fleet(NamedTuple):
     residues: Ints  # [lanes, largest block_size]
     preempted: Ints  # [lanes, S], a stack: the front of the waiting queue
     filled: Ints  # [lanes, S]
+    finished: Ints  # [lanes, S], those that the last iteration finished
 
 
 class Lane(NamedTuple):
@@ -92,6 +104,32 @@ class Lane(NamedTuple):
     residues: Ints
     preempted: Ints
     filled: Ints
+    finished: Ints
+
+
+class Sites(NamedTuple):
+    """Replicas [R]: their lanes first_lane[r] to first_lane[r + 1]; `credit` and `turn` start at 0."""
+
+    first_lane: Ints  # [R + 1]
+    weights: Floats
+    credit: Floats
+    turn: Ints
+
+
+class Network(NamedTuple):
+    """Visits [V] of requests to groups [G] of replicas. `successor`: the visit that a finish sets off, or -1.
+
+    `entry` lists the visits that arrive from outside, in order of arrival. `replica` is written; `due` is
+    working room.
+    """
+
+    group: Ints  # [V]
+    successor: Ints  # [V]
+    entry: Ints
+    first_replica: Ints  # [G + 1]
+    by_load: Ints  # [G], 1: least loaded, 0: weighted
+    replica: Ints  # [V]
+    due: Ints  # [V]
 
 
 def compiled(function: F) -> F:
@@ -232,6 +270,8 @@ def _count_late(lane: Lane, requests: Requests) -> None:
 @compiled
 def _finish(lane: Lane, requests: Requests, request: int) -> None:
     requests.finish_ps[request] = lane.state[NOW]
+    lane.finished[lane.state[FINISHED]] = request
+    lane.state[FINISHED] += 1
     lane.state[OUTSTANDING] -= requests.input_tokens[request] + requests.output_tokens[request]
 
 
@@ -351,6 +391,7 @@ def _start_prefills(lane: Lane, requests: Requests) -> bool:
 def _end_prefills(lane: Lane, requests: Requests) -> None:
     s = lane.state
     s[IN_FLIGHT] = 0
+    s[FINISHED] = 0
     s[NOW] = s[END]
     if lane.limits[CHUNKED] != 0 and s[RUNNING] > 0:
         _decode(lane, requests, 1)
@@ -391,6 +432,7 @@ def _skip(lane: Lane, requests: Requests, until_ps: int) -> bool:
         return False
     s[BUSY] += duration
     s[NOW] += duration
+    s[FINISHED] = 0
     _decode(lane, requests, steps)
     _count_late(lane, requests)
     return True
@@ -414,6 +456,7 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
         fleet.residues[which],
         fleet.preempted[which],
         fleet.filled[which],
+        fleet.finished[which],
     )
     s = lane.state
     while s[STOPPED] == 0:
@@ -460,49 +503,115 @@ def assign(fleet: Fleet, requests: Requests, lanes: Ints) -> None:
 
 
 @compiled
-def least_loaded(
-    fleet: Fleet, requests: Requests, first_lane: Ints, weights: Floats, turn: Ints, replica: Ints
-) -> None:
-    """Sends each request to the replica with the fewest outstanding tokens per weight; writes `replica` [n].
+def _fewest_outstanding(fleet: Fleet, sites: Sites, first: int, end: int) -> int:
+    """Of the replicas `first` to `end`, the one with the fewest outstanding tokens per weight."""
+    best, least = first, np.inf
+    for r in range(first, end):
+        outstanding = 0
+        for which in range(sites.first_lane[r], sites.first_lane[r + 1]):
+            outstanding += fleet.state[which, OUTSTANDING]
+        load = outstanding / sites.weights[r]
+        if load < least:
+            best, least = r, load
+    return int(best)
 
-    Replica r has lanes first_lane[r] to first_lane[r + 1] and takes turns among them; `turn` [r] starts at 0.
-    Runs all lanes to the end.
-    """
+
+@compiled
+def _richest(sites: Sites, first: int, end: int) -> int:
+    """nginx's smooth weighted round robin: each gains its weight, the richest serves and pays the total."""
+    best, total = first, 0.0
+    for r in range(first, end):
+        sites.credit[r] += sites.weights[r]
+        total += sites.weights[r]
+        if sites.credit[r] > sites.credit[best]:
+            best = r
+    sites.credit[best] -= total
+    return int(best)
+
+
+@compiled
+def _send(fleet: Fleet, requests: Requests, sites: Sites, replica: int, request: int) -> None:
+    """Queues a request at the replica's next lane."""
+    lanes = sites.first_lane[replica + 1] - sites.first_lane[replica]
+    append(fleet, requests, sites.first_lane[replica] + sites.turn[replica] % lanes, request)
+    sites.turn[replica] += 1
+
+
+@compiled
+def weighted(sites: Sites, replica: Ints) -> None:
+    """Writes which `replica` [n] gets each request by smooth weighted round robin over all replicas."""
+    for request in range(replica.size):
+        replica[request] = _richest(sites, 0, sites.weights.size)
+
+
+@compiled
+def least_loaded(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) -> None:
+    """Sends each request to the least loaded replica, writes it to `replica` [n], and runs all lanes out."""
+    lanes = fleet.state.shape[0]
     for request in range(replica.size):
         now = requests.arrival_ps[request]
-        best = 0
-        least = np.inf
-        for r in range(weights.size):
-            outstanding = 0
-            for which in range(first_lane[r], first_lane[r + 1]):
-                if fleet.state[which, WAKE] <= now:
-                    advance(fleet, requests, which, now)
-                outstanding += fleet.state[which, OUTSTANDING]
-            load = outstanding / weights[r]
-            if load < least:
-                best, least = r, load
-        replica[request] = best
-        lanes = first_lane[best + 1] - first_lane[best]
-        append(fleet, requests, first_lane[best] + turn[best] % lanes, request)
-        turn[best] += 1
-    for which in range(first_lane[weights.size]):
+        for which in range(lanes):
+            if fleet.state[which, WAKE] <= now:
+                advance(fleet, requests, which, now)
+        replica[request] = _fewest_outstanding(fleet, sites, 0, sites.weights.size)
+        _send(fleet, requests, sites, replica[request], request)
+    for which in range(lanes):
         advance(fleet, requests, which, NEVER)
 
 
 @compiled
-def smooth_weighted(weights: Floats, credit: Floats, replica: Ints) -> None:
-    """nginx's smooth weighted round robin: each gains its weight, the richest serves and pays the total.
+def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, due: int, now: int) -> None:
+    """The first `due` of `network.due` arrive, those that arrive together in order of their numbers."""
+    for i in range(1, due):
+        visit, at = network.due[i], i
+        while at > 0 and network.due[at - 1] > visit:
+            network.due[at] = network.due[at - 1]
+            at -= 1
+        network.due[at] = visit
+    for i in range(due):
+        visit = network.due[i]
+        group = network.group[visit]
+        first, end = network.first_replica[group], network.first_replica[group + 1]
+        if network.by_load[group]:
+            replica = _fewest_outstanding(fleet, sites, first, end)
+        else:
+            replica = _richest(sites, first, end)
+        requests.arrival_ps[visit] = now
+        network.replica[visit] = replica
+        _send(fleet, requests, sites, replica, visit)
 
-    Writes `replica` [n]; `credit` starts at 0.
+
+@compiled
+def together(fleet: Fleet, requests: Requests, sites: Sites, network: Network) -> None:
+    """Runs all lanes of a network of stages in step: who finishes here arrives there at that instant.
+
+    At each instant: end what ends then, deliver what that sets free, and only then schedule.
     """
-    total = 0.0
-    for weight in weights:
-        total += weight
-    for request in range(replica.size):
-        best = 0
-        for r in range(weights.size):
-            credit[r] += weights[r]
-            if credit[r] > credit[best]:
-                best = r
-        credit[best] -= total
-        replica[request] = best
+    lanes = fleet.state.shape[0]
+    entered = 0
+    while True:
+        now = NEVER
+        if entered < network.entry.size:
+            now = requests.arrival_ps[network.entry[entered]]
+        for which in range(lanes):
+            now = min(now, fleet.state[which, WAKE])
+        if now == NEVER:
+            return
+        due = 0
+        while entered < network.entry.size and requests.arrival_ps[network.entry[entered]] == now:
+            network.due[due] = network.entry[entered]
+            due += 1
+            entered += 1
+        for which in range(lanes):
+            if fleet.state[which, WAKE] <= now:
+                advance(fleet, requests, which, now)
+                for i in range(fleet.state[which, FINISHED]):
+                    successor = network.successor[fleet.finished[which, i]]
+                    if successor >= 0:
+                        network.due[due] = successor
+                        due += 1
+                fleet.state[which, FINISHED] = 0
+        _deliver(fleet, requests, sites, network, due, now)
+        for which in range(lanes):
+            if fleet.state[which, WAKE] <= now:
+                advance(fleet, requests, which, now + 1)

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cascadia_sim import kernel
-from cascadia_sim.kernel import Fleet, Requests
+from cascadia_sim.dispatch import Replica
+from cascadia_sim.kernel import Fleet, Requests, Sites
 from cascadia_sim.timing import Ints, ReplicaTiming
 
 
@@ -65,4 +66,13 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
         residues=np.zeros((lanes, max(t.block_size for t in timings)), np.int64),
         preempted=np.zeros((lanes, seqs), np.int64),
         filled=np.zeros((lanes, seqs), np.int64),
+        finished=np.zeros((lanes, seqs), np.int64),
     )
+
+
+def sites_of(replicas: Sequence[Replica]) -> Sites:
+    """Where each replica's lanes are in `fleet_of` the same replicas."""
+    first_lane = np.cumsum([0, *(r.timing.lanes for r in replicas)], dtype=np.int64)
+    n = len(replicas)
+    weights = np.array([r.weight for r in replicas], np.float64)
+    return Sites(first_lane, weights, credit=np.zeros(n), turn=np.zeros(n, np.int64))

@@ -64,7 +64,7 @@ def simulate_replica(
         if late > max_late:
             break
     if late <= max_late:
-        check_ran(given, requests.finish_ps)
+        check_ran(given.arrival_ps, requests.finish_ps)
     return ReplicaRun(
         first_token_ps=requests.first_token_ps,
         finish_ps=requests.finish_ps,

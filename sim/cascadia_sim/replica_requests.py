@@ -71,9 +71,9 @@ def check_fit(requests: RequestArrays, timings: Sequence[ReplicaTiming]) -> None
     )
 
 
-def check_ran(requests: RequestArrays, finish_ps: Ints) -> None:
+def check_ran(arrival_ps: Ints, finish_ps: Ints) -> None:
     """Raises `OverflowError` where time ran past int64 (106 days)."""
-    if (finish_ps < requests.arrival_ps).any():
+    if (finish_ps < arrival_ps).any():
         raise OverflowError(
             "the run exceeds 106 days of simulated time; simulate a shorter stretch of the trace"
         )

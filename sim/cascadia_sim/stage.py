@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from cascadia_sim.dispatch import Dispatch, check_dispatch, round_robin, smooth_weighted
+from cascadia_sim.dispatch import Dispatch, Replica, check_dispatch
 from cascadia_sim.errors import InputError
 from cascadia_sim.replica_requests import (
     RequestArrays,
@@ -18,21 +18,15 @@ from cascadia_sim.replica_requests import (
     check_timing,
     request_arrays,
 )
-from cascadia_sim.timing import Ints, ReplicaTiming
+from cascadia_sim.timing import Ints
 
 if TYPE_CHECKING:
     from cascadia_sim.kernel import Fleet, Requests
 
+__all__ = ["Dispatch", "Replica", "StageRun", "check_replicas", "simulate_stage"]
+
 # Below this many requests a lane's run is shorter than what a thread costs.
 REQUESTS_WORTH_A_THREAD = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """`weight` is its share of the requests relative to its siblings': its capacity, say."""
-
-    timing: ReplicaTiming
-    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +44,7 @@ class StageRun:
     span_ps: int
 
     @property
-    def utilisation(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def utilisation(self) -> NDArray[np.float64]:
         """Share of the span [R] that each replica was at work, 0-1."""
         return self.busy_ps / max(self.span_ps, 1)
 
@@ -69,24 +63,19 @@ def simulate_stage(
     fewest tokens (prompt and answer) of unfinished requests per weight at that instant, the first of equals.
     """
     check_dispatch(dispatch)
-    _check_replicas(replicas)
+    check_replicas(replicas)
     given = request_arrays(arrival_ps, input_tokens, output_tokens, cached_tokens)
-    timings = [r.timing for r in replicas]
-    check_fit(given, timings)
+    check_fit(given, [r.timing for r in replicas])
     order = _order(given.arrival_ps)
     ordered = given if order is None else RequestArrays(*(column[order] for column in given))
-    return _in_callers_order(_run(replicas, timings, dispatch, ordered), order)
+    return _in_callers_order(_run(replicas, dispatch, ordered), order)
 
 
-def _check_replicas(replicas: Sequence[Replica]) -> None:
+def check_replicas(replicas: Sequence[Replica]) -> None:
     if not replicas:
         raise InputError("replicas", "a stage without replicas serves nothing", "give at least one")
     for timing in {id(r.timing): r.timing for r in replicas}.values():
         check_timing(timing)
-    if not all(0 < r.weight < np.inf for r in replicas):
-        raise InputError(
-            "replicas", "a weight that is not above 0 and finite", "leave out replicas without load"
-        )
 
 
 def _order(arrival_ps: Ints) -> Ints | None:
@@ -96,31 +85,30 @@ def _order(arrival_ps: Ints) -> Ints | None:
     return np.argsort(arrival_ps, kind="stable")
 
 
-def _run(
-    replicas: Sequence[Replica], timings: Sequence[ReplicaTiming], dispatch: Dispatch, given: RequestArrays
-) -> StageRun:
+def _run(replicas: Sequence[Replica], dispatch: Dispatch, given: RequestArrays) -> StageRun:
     from cascadia_sim import kernel
-    from cascadia_sim.kernel_fleet import fleet_of, requests_of
+    from cascadia_sim.kernel_fleet import fleet_of, requests_of, sites_of
 
     n = given.arrival_ps.size
-    fleet, requests = fleet_of(timings), requests_of(*given)
-    weights = tuple(float(r.weight) for r in replicas)
-    lanes = np.array([t.lanes for t in timings], np.int64)
-    first_lane = np.concatenate([[0], np.cumsum(lanes)]).astype(np.int64)
+    fleet, requests, sites = fleet_of([r.timing for r in replicas]), requests_of(*given), sites_of(replicas)
+    lanes = np.diff(sites.first_lane)
+    replica = np.zeros(n, np.int64)
     if dispatch == "least-loaded":
-        replica = np.zeros(n, np.int64)
-        turn = np.zeros(len(replicas), np.int64)
-        kernel.least_loaded(fleet, requests, first_lane, np.array(weights), turn, replica)
+        kernel.least_loaded(fleet, requests, sites, replica)
     else:
-        weighted = dispatch == "weighted" and len(set(weights)) > 1
-        replica = smooth_weighted(n, weights) if weighted else round_robin(n, len(replicas))
-        _run_apart(fleet, requests, first_lane[replica] + _turns(replica, len(replicas)) % lanes[replica])
-    check_ran(given, requests.finish_ps)
+        if dispatch == "round-robin":
+            replica = np.arange(n, dtype=np.int64) % len(replicas)
+        else:
+            kernel.weighted(sites, replica)
+        _run_apart(
+            fleet, requests, sites.first_lane[replica] + _turns(replica, len(replicas)) % lanes[replica]
+        )
+    check_ran(given.arrival_ps, requests.finish_ps)
     return StageRun(
         replica=replica,
         first_token_ps=requests.first_token_ps,
         finish_ps=requests.finish_ps,
-        busy_ps=np.add.reduceat(fleet.state[:, kernel.BUSY], first_lane[:-1]) // lanes,
+        busy_ps=np.add.reduceat(fleet.state[:, kernel.BUSY], sites.first_lane[:-1]) // lanes,
         preemptions=int(fleet.state[:, kernel.PREEMPTIONS].sum()),
         span_ps=int(requests.finish_ps.max() - given.arrival_ps[0]) if n else 0,
     )

@@ -1,0 +1,128 @@
+"""A cascade whose gates share one self-hosted judge: stages and judge simulated in step.
+
+Gate 2's verdicts queue with gate 1's, on which gate 2's arrivals depend. The kernel moves all lanes from
+instant to instant, and a visit that ends sets off the next one: answer, verdict, the next stage's answer, and
+so on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cascadia_sim.cascade_parts import (
+    CascadeStage,
+    JudgeStage,
+    Routing,
+    StageVisits,
+    Verdicts,
+    judged_tokens,
+)
+from cascadia_sim.dispatch import Dispatch, Replica, check_dispatch
+from cascadia_sim.replica_requests import RequestArrays, check_fit, check_ran, request_arrays
+from cascadia_sim.stage import StageRun, check_replicas
+from cascadia_sim.timing import Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Replicas behind one dispatch rule, and the visits to them, numbered on from the group before."""
+
+    replicas: tuple[Replica, ...]
+    dispatch: Dispatch
+    visits: RequestArrays
+
+
+def simulate_together(
+    stages: Sequence[CascadeStage], judge: JudgeStage, arrival_ps: Ints, dispatch: Dispatch, routing: Routing
+) -> tuple[list[StageVisits], list[Verdicts]]:
+    """Visits of each stage reached, and the verdicts of all gates as one."""
+    unknown_ps = np.zeros_like(arrival_ps)
+    groups = [
+        _stage_group(stages[s], dispatch, routing.requests[s], unknown_ps if i else arrival_ps)
+        for i, s in enumerate(routing.stages)
+    ]
+    groups.append(_judge_group(stages, judge, routing))
+    arrivals, runs = _run(groups, _successors(stages, routing))
+    visits = [StageVisits(s, routing.requests[s], arrivals[i], runs[i]) for i, s in enumerate(routing.stages)]
+    gate = np.concatenate([np.full(routing.requests[g].size, g, np.int64) for g in routing.gates])
+    who = np.concatenate([routing.requests[g] for g in routing.gates])
+    return visits, [Verdicts(gate, who, arrivals[-1], runs[-1].finish_ps, runs[-1])]
+
+
+def _stage_group(stage: CascadeStage, dispatch: Dispatch, who: Ints, arrival_ps: Ints) -> _Group:
+    lengths = stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
+    return _Group(stage.replicas, dispatch, request_arrays(arrival_ps[who], *lengths))
+
+
+def _judge_group(stages: Sequence[CascadeStage], judge: JudgeStage, routing: Routing) -> _Group:
+    tokens = np.concatenate([judged_tokens(stages[g], judge, routing.requests[g]) for g in routing.gates])
+    n = tokens.size
+    written, cached = np.full(n, judge.output_tokens, np.int64), np.full(n, judge.cached_tokens, np.int64)
+    return _Group(
+        judge.replicas, judge.dispatch, request_arrays(np.zeros(n, np.int64), tokens, written, cached)
+    )
+
+
+def _successors(stages: Sequence[CascadeStage], routing: Routing) -> Ints:
+    """Which visit each visit sets off: an answer behind a gate its verdict, a rejection the next answer."""
+    sizes = [routing.requests[s].size for s in routing.stages]
+    first_answer = np.cumsum([0, *sizes])
+    verdict = first_answer[-1]
+    successor = np.full(verdict + sum(routing.requests[g].size for g in routing.gates), -1, np.int64)
+    for i, gate in enumerate(routing.gates):
+        n = sizes[i]
+        successor[first_answer[i] : first_answer[i] + n] = verdict + np.arange(n)
+        rejected = routing.rejected(gate, stages)
+        successor[verdict : verdict + n][rejected] = first_answer[i + 1] + np.arange(
+            np.count_nonzero(rejected)
+        )
+        verdict += n
+    return successor
+
+
+def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[StageRun]]:
+    """Arrival times and runs by group."""
+    from cascadia_sim import kernel
+    from cascadia_sim.kernel_fleet import fleet_of, requests_of, sites_of
+
+    for g in groups:
+        check_dispatch(g.dispatch)
+        check_replicas(g.replicas)
+        check_fit(g.visits, [r.timing for r in g.replicas])
+    replicas = [r if g.dispatch != "round-robin" else Replica(r.timing) for g in groups for r in g.replicas]
+    fleet, sites = fleet_of([r.timing for r in replicas]), sites_of(replicas)
+    requests = requests_of(
+        *(np.concatenate(column) for column in zip(*(g.visits for g in groups), strict=True))
+    )
+    sizes = [g.visits.arrival_ps.size for g in groups]
+    first_replica = np.cumsum([0, *(len(g.replicas) for g in groups)], dtype=np.int64)
+    network = kernel.Network(
+        group=np.repeat(np.arange(len(groups), dtype=np.int64), sizes),
+        successor=successor,
+        entry=np.argsort(groups[0].visits.arrival_ps, kind="stable"),
+        first_replica=first_replica,
+        by_load=np.array([g.dispatch == "least-loaded" for g in groups], np.int64),
+        replica=np.zeros(successor.size, np.int64),
+        due=np.zeros(successor.size, np.int64),
+    )
+    kernel.together(fleet, requests, sites, network)
+    check_ran(requests.arrival_ps, requests.finish_ps)
+    runs, arrivals = [], []
+    busy_ps = np.add.reduceat(fleet.state[:, kernel.BUSY], sites.first_lane[:-1]) // np.diff(sites.first_lane)
+    ends = np.cumsum(sizes)
+    for i, end in enumerate(ends):
+        mine, own = slice(end - sizes[i], end), slice(first_replica[i], first_replica[i + 1])
+        lanes = slice(sites.first_lane[own.start], sites.first_lane[own.stop])
+        arrivals.append(requests.arrival_ps[mine])
+        runs.append(
+            StageRun(
+                replica=network.replica[mine] - own.start,
+                first_token_ps=requests.first_token_ps[mine],
+                finish_ps=requests.finish_ps[mine],
+                busy_ps=busy_ps[own],
+                preemptions=int(fleet.state[lanes, kernel.PREEMPTIONS].sum()),
+                span_ps=int(requests.finish_ps[mine].max() - requests.arrival_ps[mine].min()),
+            )
+        )
+    return arrivals, runs
