@@ -1,0 +1,98 @@
+"""The few SVG elements that charts are made of. All text and attributes are escaped here, and only here."""
+
+from collections.abc import Iterable
+from html import escape
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Colour = int | Literal["ink", "grey", "accent"]
+
+COLOURS = 8
+CHARACTER_PX = 6.1
+"""Mean advance of the 11-px label font; widths of text are estimated, since no browser is at hand."""
+
+
+def colour_class(colour: Colour) -> str:
+    """The class that sets --k (marks), --kt (text) and --ko (text upon marks) for what stands within."""
+    return f"k{colour % COLOURS}" if isinstance(colour, int) else f"k-{colour}"
+
+
+def number(value: float) -> str:
+    """A coordinate, to a tenth of a pixel."""
+    text = f"{value:.1f}"
+    return "0" if text == "-0.0" else text.removesuffix(".0")
+
+
+def tag(name: str, *children: str, **attributes: float | str | None) -> str:
+    """`children` are markup. In attribute names `_` stands for `-`, and `cls` for `class`."""
+    parts = [name]
+    for key, value in attributes.items():
+        if value is None:
+            continue
+        key = "class" if key == "cls" else key.replace("_", "-")
+        parts.append(f'{key}="{escape(value) if isinstance(value, str) else number(value)}"')
+    return f"<{' '.join(parts)}>{''.join(children)}</{name}>"
+
+
+def text(
+    x: float, y: float, content: str, cls: str = "", anchor: str | None = None, tip: str | None = None
+) -> str:
+    return tag("text", escape(content), tooltip(tip), x=x, y=y, cls=cls or None, text_anchor=anchor)
+
+
+def tooltip(tip: str | None) -> str:
+    """The tooltip of the element that holds it."""
+    return f"<title>{escape(tip)}</title>" if tip else ""
+
+
+def group(cls: str, *children: str, tip: str | None = None) -> str:
+    return tag("g", tooltip(tip), *children, cls=cls)
+
+
+def rect(
+    x: float, y: float, width: float, height: float, cls: str, tip: str | None = None, rx: float | None = None
+) -> str:
+    return tag("rect", tooltip(tip), x=x, y=y, width=max(0.0, width), height=max(0.0, height), rx=rx, cls=cls)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, cls: str) -> str:
+    return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, cls=cls)
+
+
+def polyline(x: Floats, y: Floats, cls: str) -> str:
+    """A path through all finite points; a gap where one is not finite."""
+    commands: list[str] = []
+    pen_down = False
+    for px, py in zip(x.tolist(), y.tolist(), strict=True):
+        if not (np.isfinite(px) and np.isfinite(py)):
+            pen_down = False
+            continue
+        commands.append(f"{'L' if pen_down else 'M'}{number(px)} {number(py)}")
+        pen_down = True
+    return tag("path", d="".join(commands), cls=cls)
+
+
+def text_width(content: str) -> float:
+    return len(content) * CHARACTER_PX
+
+
+def shorten(content: str, width_px: float) -> str:
+    """Cut to what fits, with an ellipsis."""
+    room = max(1, int(width_px / CHARACTER_PX))
+    return content if len(content) <= room else content[: room - 1].rstrip() + "…"
+
+
+def chart(width: float, height: float, label: str, children: Iterable[str]) -> str:
+    """The whole picture. `label` is what a screen reader says in its place."""
+    return tag(
+        "svg",
+        *children,
+        cls="chart",
+        viewBox=f"0 0 {number(width)} {number(height)}",
+        role="img",
+        aria_label=label,
+        style=f"--w:{number(width)}px",
+    )
