@@ -24,7 +24,7 @@ class Bar:
         self._share: float | None = None
         self._shown: tuple[Progress, TaskID] | None = None
         self._closed = False
-        self._timer = Timer(delay_s, self._appear)
+        self._timer = Timer(delay_s, self.appear)
         self._timer.daemon = True
         self._timer.start()
 
@@ -43,7 +43,8 @@ class Bar:
             if self._shown is not None:
                 self._shown[0].stop()
 
-    def _appear(self) -> None:
+    def appear(self) -> None:
+        """Shows the bar, unless it is closed already."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -1,0 +1,85 @@
+"""Standard output belongs to results: for people, or one JSON document."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.table import Table
+
+from cascadia.cli.output import Output, plain
+from cascadia.cli.output_progress import Bar
+
+
+@dataclass(frozen=True)
+class Point:
+    x: float
+    y: tuple[int, ...]
+
+
+def test_json_has_plain_values_and_null_for_what_is_no_number() -> None:
+    value = {
+        "p": Point(1.5, (1, 2)),
+        "a": np.array([1.0, np.inf]),
+        "n": np.int64(3),
+        "f": Path("a/b"),
+        "x": None,
+    }
+    assert plain(value) == {"p": {"x": 1.5, "y": [1, 2]}, "a": [1.0, None], "n": 3, "f": "a/b", "x": None}
+
+
+def test_a_value_without_json_form_is_an_error() -> None:
+    with pytest.raises(TypeError, match="object has no JSON form"):
+        plain(object())
+
+
+def test_under_json_standard_output_holds_the_document_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(json=True)
+    output.show("a summary")
+    output.note("a remark")
+    output.document({"a": 1})
+    written = capsys.readouterr()
+    assert json.loads(written.out) == {"a": 1}
+    assert written.err == "a remark\n"
+
+
+def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(quiet=True)
+    output.show("a summary")
+    output.note("a remark")
+    output.document({"a": 1})
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_is_piped_has_no_colour_and_room(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table("[red]stage[/red]", "a" * 50, "b" * 50)
+    Output().show(table)
+    written = capsys.readouterr().out
+    assert "\x1b" not in written
+    assert "b" * 50 in written
+
+
+def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    with Output().progress("working") as step:
+        step(0.5, "half way")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_that_is_closed_in_time_is_never_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = Bar("working", delay_s=3600)
+    bar.step(0.5)
+    bar.close()
+    bar.appear()  # what the timer would have done
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_shows_what_is_being_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    bar = Bar("working", delay_s=3600)
+    bar.appear()
+    bar.step(0.5, "half way")
+    bar.close()
+    assert "half way" in capsys.readouterr().err
