@@ -43,7 +43,7 @@ class WindowCounts:
             counts, seen = np.append(self.last_count, counts), np.append(self.last, seen)
         closed = counts[:-1].astype(np.float64)
         self.total += float(closed.sum())
-        self.squares += float(closed @ closed)
+        self.squares += float((closed * closed).sum())
         self.peak = max(self.peak, int(closed.max(initial=0)))
         self.last, self.last_count = int(seen[-1]), int(counts[-1])
 

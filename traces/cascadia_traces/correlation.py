@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .checks import Floats, Ints
+from .checks import Floats
 from .moments import Moments
 from .trace import Trace
 
@@ -19,7 +20,7 @@ class LengthPairs:
     """Sums for Pearson's correlation of logarithms, all pairs for Spearman's while few, and a sample."""
 
     logs: Moments = field(default_factory=Moments)
-    kept: list[Trace] | None = field(default_factory=list)
+    kept: list[NDArray[np.int32]] | None = field(default_factory=list)
     sample: list[tuple[int, int]] = field(default_factory=list)
     stride: int = 1
     count: int = 0
@@ -27,7 +28,7 @@ class LengthPairs:
     def add(self, chunk: Trace) -> None:
         self.logs += Moments.of(np.log(chunk.input_tokens), np.log(chunk.output_tokens))
         if self.kept is not None:
-            self.kept.append(chunk)
+            self.kept.append(np.array([chunk.input_tokens, chunk.output_tokens], dtype=np.int32))
         # Every stride-th request; the stride doubles whenever the sample is full.
         rows = np.arange(-self.count % self.stride, len(chunk), self.stride)
         self.sample += zip(chunk.input_tokens[rows].tolist(), chunk.output_tokens[rows].tolist(), strict=True)
@@ -42,12 +43,11 @@ class LengthPairs:
         """Correlation of ranks, ties sharing theirs; None for too many requests or constant lengths."""
         if not self.kept:
             return None
-        inputs = np.concatenate([chunk.input_tokens for chunk in self.kept])
-        outputs = np.concatenate([chunk.output_tokens for chunk in self.kept])
+        inputs, outputs = np.concatenate(self.kept, axis=1)
         return Moments.of(_ranks(inputs), _ranks(outputs)).correlation
 
 
-def _ranks(values: Ints) -> Floats:
+def _ranks(values: NDArray[np.int32]) -> Floats:
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     ranks: Floats = (last - (counts - 1) / 2)[which]

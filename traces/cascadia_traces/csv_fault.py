@@ -55,7 +55,8 @@ def csv_fault(
         pass  # The fault is in the shape of a row, told below.
     if torn:
         where = f"{source.name}, row {torn[0].number - head_lines}"
-        what = f"{torn[0].actual_columns} fields where the header has {torn[0].expected_columns}"
+        fields = "1 field" if torn[0].actual_columns == 1 else f"{torn[0].actual_columns} fields"
+        what = f"{fields} where the header has {torn[0].expected_columns}"
         return TraceError(where, what, "give every row a value for each column")
     return TraceError(f"{source.name}, after row {read}", str(error)[:200], "check the rows that follow")
 
@@ -79,7 +80,9 @@ def _reads(column: "pa.Array", wanted: "pa.DataType") -> bool:
     from pyarrow import compute
 
     try:
-        text = compute.utf8_trim_whitespace(column.cast(pa.string()))
+        text = column.cast(pa.string())
+        if pa.types.is_floating(wanted):
+            text = compute.utf8_trim_whitespace(text)  # as the CSV reader does, for numbers only
         if not pa.types.is_string(wanted):
             compute.if_else(compute.equal(text, ""), pa.scalar(None, pa.string()), text).cast(wanted)
     except pa.ArrowException:

@@ -15,7 +15,8 @@ from .source import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 1 << 20
+"""pyarrow reads some 32 blocks ahead; a row must fit in one."""
 TEXT = ("prompt_id", "session_id")
 
 

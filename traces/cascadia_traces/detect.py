@@ -3,12 +3,13 @@
 import csv
 import difflib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .errors import TraceError
 from .layout import LAYOUTS, Layout, plain
-from .source import HEAD_BYTES, Source
+from .source import HEAD_BYTES, LONGEST_LINE_BYTES, Source
 
 PARQUET_MAGIC = b"PAR1"
 BOM = b"\xef\xbb\xbf"
@@ -35,9 +36,12 @@ def layout_of(source: Source, name: str | None = None) -> Layout:
 
 def header(source: Source) -> tuple[int, list[str]]:
     """The number of lines up to and with a CSV's header, and the header's column names."""
-    lines = text_head(source).splitlines()
+    # Not splitlines, which also breaks at characters that a CSV may hold.
+    lines = re.split("\r\n|\n|\r", text_head(source))
     for index, line in enumerate(lines):
         if line.strip():
+            if not any(rest.strip() for rest in lines[index + 1 :]) and len(source.head) < HEAD_BYTES:
+                raise TraceError(source.name, "it holds no requests", "give a row below the header")
             return index + 1, [name.strip() for name in next(csv.reader([line]))]
     raise TraceError(source.name, "no header in the first 64 KiB", "start with a line of column names")
 
@@ -85,11 +89,11 @@ def _detected(source: Source) -> Layout:
 
 
 def _of_json(source: Source, text: str) -> Layout:
-    line = text.splitlines()[0]
+    line = text.split("\n", 1)[0] if "\n" in text else _first_line(source)
     try:
         keys = set(json.loads(line))
     except (ValueError, RecursionError):
-        # Too long for the head, or broken: the words that it holds must do; its reader says where it breaks.
+        # Broken: the words that it holds must do; its reader says where it breaks.
         keys = {key for known in JSON_KEYS.values() for key in known if f'"{key}"' in line}
     best = max(JSON_KEYS, key=lambda name: len(JSON_KEYS[name] & keys))
     if JSON_KEYS[best] & keys:
@@ -97,6 +101,15 @@ def _of_json(source: Source, text: str) -> Layout:
     wanted = ("arrival_s", "input_tokens", "output_tokens")
     near = _rename(wanted[0], sorted(keys), LAYOUTS["jsonl"]) if keys else f"write {', '.join(wanted)}"
     raise TraceError(f"{source.name}, line 1", "the object has none of a trace's fields", near)
+
+
+def _first_line(source: Source) -> str:
+    """The first line that is not blank; it may be longer than the head, with whole documents in it."""
+    with source.opened() as (stream, _):
+        while line := stream.readline(LONGEST_LINE_BYTES):
+            if text := line.removeprefix(BOM).strip():
+                return text.decode(errors="replace")
+    return ""
 
 
 def _hits(wanted: Iterable[str], names: Iterable[str]) -> int:

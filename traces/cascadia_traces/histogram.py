@@ -38,7 +38,7 @@ class LengthHistogram:
         bins = np.ceil(np.log(real) / log(_GROWTH)).astype(np.int64)
         counts = np.bincount(bins, minlength=_BINS)
         return LengthHistogram(
-            counts, float(real.sum()), float(real @ real), int(tokens.min()), int(tokens.max())
+            counts, float(real.sum()), float((real * real).sum()), int(tokens.min()), int(tokens.max())
         )
 
     def __add__(self, other: "LengthHistogram") -> "LengthHistogram":

@@ -9,9 +9,8 @@ import numpy as np
 from .checks import Floats, Ints
 from .detect import BOM
 from .errors import TraceError
-from .source import Source
+from .source import LONGEST_LINE_BYTES, Source
 
-LONGEST_LINE_BYTES = 64 << 20
 BATCH_BYTES = 8 << 20
 
 Object = dict[str, Any]

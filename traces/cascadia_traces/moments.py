@@ -26,9 +26,10 @@ class Moments:
             len(x),
             float(x.mean()),
             float(y.mean()),
-            float(from_x @ from_x),
-            float(from_y @ from_y),
-            float(from_x @ from_y),
+            # Not @: its BLAS starts threads for what takes microseconds, and waits for them.
+            float((from_x * from_x).sum()),
+            float((from_y * from_y).sum()),
+            float((from_x * from_y).sum()),
         )
 
     def __add__(self, other: "Moments") -> "Moments":

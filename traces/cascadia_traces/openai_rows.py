@@ -18,7 +18,7 @@ from .layout import Layout
 from .rows import Rows
 from .source import Source
 
-TIMES = ("timestamp", "arrival_time", "start_time", "request_time", "time", "created_at", "created")
+TIMES = ("timestamp", "arrival_time", "start_time", "created_at", "created")
 INPUTS = ("prompt_tokens", "input_tokens")
 OUTPUTS = ("completion_tokens", "output_tokens")
 DETAILS = ("prompt_tokens_details", "input_tokens_details")
@@ -27,7 +27,7 @@ EXAMPLE = '{"created": 1700000000, "usage": {"prompt_tokens": 12, "completion_to
 
 
 def read_openai(source: Source, _: Layout, on_progress: Callable[[int], None]) -> Iterator[Rows]:
-    """Batches of rows, times in seconds since the epoch. Failed requests have zero lengths."""
+    """Batches of rows, times in seconds since the epoch. Failed requests have zero lengths and no time."""
     optional: tuple[bool, bool, bool] | None = None
     for batch in read_objects(source, on_progress):
         found = [_request(f"{source.name}, line {n}", row) for row, n in zip(*batch, strict=True)]
@@ -55,14 +55,14 @@ def _request(where: str, row: Object) -> tuple[Any, Any, Any, Any, Any, Any]:
         places.append(response)
         if type(response.get("body")) is dict:
             places.append(response["body"])
-    time = _first(places, TIMES)
-    if time is None:
-        raise TraceError(where, "no time of the request", f"write one of {', '.join(TIMES)}, as in {EXAMPLE}")
     usage = next((place["usage"] for place in places if type(place.get("usage")) is dict), None)
     if usage is None and _first(places, INPUTS) is None:
         if not _failed(places):
             raise TraceError(where, "no usage", f"write token counts, as in {EXAMPLE}")
-        return _epoch_s(where, time), 0, 0, None, None, None
+        return np.nan, 0, 0, None, None, None
+    time = _first(places, TIMES)
+    if time is None:
+        raise TraceError(where, "no time of the request", f"write one of {', '.join(TIMES)}, as in {EXAMPLE}")
     counted = places if usage is None else [usage]
     details = _first(counted, DETAILS)
     return (

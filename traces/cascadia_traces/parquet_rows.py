@@ -14,6 +14,7 @@ from .source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
 
 BATCH_ROWS = 1 << 17
 TEXT = ("prompt_id", "session_id")
@@ -27,10 +28,10 @@ def read_parquet(source: Source, layout: Layout, on_progress: Callable[[int], No
     size = source.path.stat().st_size
     read = 0
     try:
-        with parquet.ParquetFile(source.path) as file:
+        with parquet.ParquetFile(source.path, pre_buffer=False) as file:
             found = find_columns(source, layout, file.schema_arrow.names)
             names = {ours: file.schema_arrow.names[position] for ours, position in found.items()}
-            for batch in file.iter_batches(BATCH_ROWS, columns=list(names.values())):
+            for batch in _batches(file, list(names.values())):
                 yield _rows(source, {ours: batch.column(theirs) for ours, theirs in names.items()}, read)
                 read += len(batch)
                 on_progress(size * read // max(file.metadata.num_rows, 1))
@@ -39,6 +40,12 @@ def read_parquet(source: Source, layout: Layout, on_progress: Callable[[int], No
         where = f"{source.name}, after row {read}" if read else source.name
         first_line = (str(error).splitlines() or [""])[0][:120]
         raise TraceError(where, f"truncated or broken Parquet ({first_line})", "write it anew") from error
+
+
+def _batches(file: "ParquetFile", columns: list[str]) -> "Iterator[pa.RecordBatch]":
+    # One row group at a time: asked for all of them, pyarrow keeps the bytes of those behind us.
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
 
 
 def _rows(source: Source, columns: dict[str, "pa.Array"], read: int) -> Rows:

@@ -12,6 +12,7 @@ from typing import BinaryIO, cast
 from .errors import TraceError
 
 HEAD_BYTES = 1 << 16
+LONGEST_LINE_BYTES = 64 << 20
 GZIP_MAGIC = b"\x1f\x8b"
 
 
