@@ -14,7 +14,9 @@ from cascadia.render.processes import LOOPBACK, Process, node_names, processes
 def local_json(groups: Sequence[EngineGroup]) -> str:
     """On a single node engines listen on the loopback address only."""
     host = LOOPBACK if len(node_names(groups)) <= 1 else "0.0.0.0"
-    return json.dumps([_definition(process, host) for process in processes(groups)], indent=2) + "\n"
+    definitions = [_definition(process, host) for process in processes(groups)]
+    # JSON's escapes for rare characters are no YAML; the characters themselves are both.
+    return json.dumps(definitions, indent=2, ensure_ascii=False) + "\n"
 
 
 def _definition(process: Process, host: str) -> dict[str, Any]:

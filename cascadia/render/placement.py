@@ -58,7 +58,7 @@ def place(pool: Pool, demands: Sequence[Demand]) -> tuple[tuple[Replica, ...], .
 
 
 class _Cut(NamedTuple):
-    """One demand's ranks, of `was` GPUs so far, cut to their next smaller size. `sizes` are of all demands."""
+    """One demand's ranks, of `was` GPUs, cut to their next smaller size. `sizes` are of all demands."""
 
     was: int
     more_ranks: int

@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.unit.render.reading import documents
 
 _PLAIN = ("properties", "items", "not", "additionalProperties", "allOf", "anyOf", "oneOf")
 _DROPPED = ("default", "description", "example", "nullable")
 
 
 def strict_schema(definition: Path, version: str) -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found = yaml.load(definition.read_text(), Loader=loader)
+    (found,) = documents(definition.read_text())
     schema = next(v["schema"]["openAPIV3Schema"] for v in found["spec"]["versions"] if v["name"] == version)
     strict: dict[str, Any] = _strict(schema)
     strict["properties"]["metadata"] = {"type": "object"}

@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from cascadia.domain.plan import Plan
 from cascadia.render import render
+from tests.unit.render.reading import documents
 
 Object = dict[str, Any]
 
 
 def objects(plan: Plan) -> list[Object]:
-    return list(yaml.safe_load_all(render(plan, plan.cluster, "kubernetes")))
+    return documents(render(plan, plan.cluster, "kubernetes"))
 
 
 def of_kind(found: list[Object], kind: str) -> dict[str, Object]:

@@ -3,12 +3,11 @@
 import json
 from typing import Any
 
-import yaml
-
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render import render
 from tests.unit.render.plans import POOLS, plan, stage, three_stages
+from tests.unit.render.reading import documents
 
 ONE_NODE = Cluster((Pool("h100", "h100-sxm", 1, 8, 2.67),))
 WHOLE = three_stages()
@@ -19,7 +18,7 @@ def local(of: Plan) -> list[dict[str, Any]]:
 
 
 def compose(of: Plan) -> dict[str, Any]:
-    return dict(yaml.safe_load(render(of, of.cluster, "compose"))["services"])
+    return dict(documents(render(of, of.cluster, "compose"))[0]["services"])
 
 
 def test_processes_use_the_plans_gpus_and_share_none() -> None:
@@ -107,8 +106,9 @@ def test_the_token_comes_from_a_file_that_need_not_be_there() -> None:
 
 
 def test_ranks_of_one_replica_share_the_hosts_network() -> None:
+    services = compose(WHOLE)
     for process in local(WHOLE):
-        service = compose(WHOLE)[process["name"]]
+        service = services[process["name"]]
         if process["stage"] == "large":
             assert service["network_mode"] == "host"
             assert "ports" not in service

@@ -4,7 +4,6 @@ import json
 import re
 
 import kubernetes_validate
-import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render import FILE_NAMES, render
 from tests.unit.render.manifests import gpus, objects, of_kind, pods
 from tests.unit.render.plans import plan, stage
+from tests.unit.render.reading import documents
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=80).filter(
     str.strip
@@ -52,7 +52,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return plan(stages, Cluster(tuple(pools)))
 
 
-several = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+several = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(plans())
@@ -90,9 +90,9 @@ def test_every_target_is_deterministic_and_reads_back(any_plan: Plan) -> None:
         assert text == render(any_plan, any_plan.cluster, target)
         assert text.encode().decode() == text
         assert "!!python" not in text
-        list(yaml.safe_load_all(text))
-    services = yaml.safe_load(render(any_plan, any_plan.cluster, "compose"))["services"]
+        documents(text)
+    services = documents(render(any_plan, any_plan.cluster, "compose"))[0]["services"]
     reserved = [service for service in services.values() if service["image"].startswith(("vllm", "lmsysorg"))]
     assert len(reserved) == len(services)
-    values = yaml.safe_load(render(any_plan, any_plan.cluster, "helm-values"))
+    (values,) = documents(render(any_plan, any_plan.cluster, "helm-values"))
     assert values["cascade"]["stages"] == [s.name for s in any_plan.stages]
