@@ -19,18 +19,19 @@ class Asker:
 
     silent: bool
     deaf: bool
+    prompt: Callable[[str, str], str] = lambda question, default: click.prompt(
+        question, default=default, err=True
+    )
 
     def ask(self, question: str, default: str, read: Callable[[str], T]) -> T:
         """The first answer that `read` accepts; it raises `ValueError` or `BadInput` for others."""
         if self.silent:
             return read(default)
         if self.deaf:
-            raise click.UsageError(
-                f"nobody to ask for {question.lower()!r}; give flags, or --yes for defaults"
-            )
+            raise click.UsageError(f"nobody to ask for {question!r}; give flags, or --yes for defaults")
         while True:
             try:
-                return read(click.prompt(question, default=default, err=True))
+                return read(self.prompt(question, default))
             except (BadInput, ValueError) as error:
                 click.echo(one_line(str(error)), err=True)
 

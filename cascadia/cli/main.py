@@ -98,6 +98,7 @@ def _tell(error: BaseException, as_json: bool) -> int:
 
 
 @click.group(
+    "cascadia",
     cls=Cascadia,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 anything else.",

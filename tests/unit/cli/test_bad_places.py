@@ -1,0 +1,71 @@
+"""A plan that cannot be used, or a place that cannot be written, is told before anything happens."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cascadia.cli.main import main
+from cascadia.domain.plan import FORMAT_VERSION
+from cascadia.planner.plan_file import plan_json
+from tests.unit.spec.plans import a_plan
+from tests.unit.spec.specs import valid_spec, write_spec
+
+
+def newer(folder: Path) -> None:
+    newest = json.loads(plan_json(a_plan())) | {"version": FORMAT_VERSION + 1}
+    (folder / "plan.json").write_text(json.dumps(newest))
+
+
+def out_of_order(folder: Path) -> None:
+    document = json.loads(plan_json(a_plan()))
+    document["gears"].reverse()
+    (folder / "plan.json").write_text(json.dumps(document))
+
+
+PLANS = {
+    "a newer version": (
+        newer,
+        "plan.json: was made by a newer version of cascadia (format 2, known: 1); "
+        "upgrade cascadia, or plan anew",
+    ),
+    "thresholds out of order": (
+        out_of_order,
+        "plan.json: gears[1].max_rate_rps: is out of order; list gears by rising max_rate_rps",
+    ),
+    "no plan": (lambda _: None, "plan.json: no such file; check the path"),
+}
+
+
+@pytest.mark.parametrize(("write", "line"), PLANS.values(), ids=PLANS.keys())
+def test_a_plan_that_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None], line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    result = CliRunner().invoke(main, ["render", "plan.json", "--target", "compose", "--out", "compose.yaml"])
+    assert (result.exit_code, result.stderr, result.stdout) == (2, f"error: {line}\n", "")
+    assert not (tmp_path / "compose.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("out", "line"),
+    [
+        ("cascade.yaml", "cascade.yaml: is a file, not a folder; name another with --out"),
+        (
+            "cascade.yaml/plan",
+            "cascade.yaml/plan: cascade.yaml is a file, not a folder; name another with --out",
+        ),
+        (".", ".: has files in it but no plan.json; name another with --out, or add --force"),
+    ],
+)
+def test_an_output_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_spec(tmp_path, valid_spec())
+    result = CliRunner().invoke(main, ["plan", "cascade.yaml", "--out", out])
+    assert (result.exit_code, result.stderr, result.stdout) == (2, f"error: {line}\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["cascade.yaml"]

@@ -1,0 +1,125 @@
+"""A first spec: commented, valid, and never over an existing one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascadia.cli.init_questions import Asker, known_gpu, percent, whole_number
+from cascadia.cli.init_template import Answers, Model, spec_text
+from cascadia.cli.main import main
+from cascadia.planner.spec_file import parse_spec, read_spec
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def init(*args: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["init", *args], input=given)
+
+
+def test_defaults_make_a_valid_commented_spec(here: Path) -> None:
+    result = init("--yes")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == "wrote cascade.yaml; next: cascadia plan cascade.yaml --out plan/\n"
+    assert [stage.name for stage in read_spec("cascade.yaml").stages] == ["small", "large"]
+    assert (here / "cascade.yaml").read_text().count("#") > 10
+
+
+def test_flags_say_it_all() -> None:
+    result = init(
+        *("mine.yaml", "--model", "s=Qwen/Qwen2.5-7B-Instruct", "--model", "l=./big/config.json"),
+        *("--gpu", "a100-sxm", "--nodes", "2", "--gpus-per-node", "4", "--judge", "Qwen/Qwen2.5-7B-Instruct"),
+        *("--trace", "t.csv", "--quality-table", "q.csv", "--quality-min", "70.5", "--rate", "3", "--json"),
+    )
+    assert result.exit_code == 0
+    spec = read_spec("mine.yaml")
+    written = json.loads(spec.model_dump_json(exclude_unset=True))
+    assert json.loads(result.stdout) == {"path": "mine.yaml", "spec": written}
+    assert [(stage.name, stage.model) for stage in spec.stages] == [
+        ("s", "Qwen/Qwen2.5-7B-Instruct"),
+        ("l", "./big/config.json"),
+    ]
+    assert (spec.judge.runs, spec.judge.model) == ("self-hosted", "Qwen/Qwen2.5-7B-Instruct")
+    assert (spec.workload.trace, spec.workload.rate_rps, spec.objective.quality_min) == ("t.csv", 3.0, 70.5)
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (
+            ["--model", "small"],
+            "--model: 'small' is not NAME=MODEL; write e.g. small=meta-llama/Llama-3.1-8B-Instruct",
+        ),
+        (
+            ["--gpu", "h100-smx"],
+            "gpu: unknown GPU 'h100-smx'; did you mean h100-sxm or h200-sxm or a100-sxm?",
+        ),
+        (["--quality-min", "101"], "cascade.yaml: objective.quality_min: must be at most 100, is 101"),
+        (
+            ["--model", "a=./a.json", "--model", "a=./b.json"],
+            "cascade.yaml: stages: two stages are called 'a'; give each its own name",
+        ),
+    ],
+)
+def test_a_wrong_flag_writes_nothing(here: Path, args: list[str], line: str) -> None:
+    result = init("--yes", *args)
+    assert (result.exit_code, result.stderr, result.stdout) == (2, f"error: {line}\n", "")
+    assert list(here.iterdir()) == []
+
+
+def test_an_existing_spec_is_kept_unless_forced(here: Path) -> None:
+    (here / "cascade.yaml").write_text("mine")
+    result = init("--yes")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: cascade.yaml: exists already; add --force to overwrite it, or name another file\n"
+    )
+    assert (here / "cascade.yaml").read_text() == "mine"
+    assert init("--yes", "--force").exit_code == 0
+
+
+def test_nobody_is_asked_where_nobody_is_there(here: Path) -> None:
+    result = init()
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "error: nobody to ask for 'Model of stage small'; give flags, or --yes for defaults "
+        "(see `cascadia init --help`)\n"
+    )
+    assert list(here.iterdir()) == []
+
+
+def test_a_wrong_answer_is_asked_again() -> None:
+    said = iter(["h100-smx", "h100-sxm"])
+    asker = Asker(silent=False, deaf=False, prompt=lambda question, default: next(said))
+    assert asker.ask("GPU", "l4", known_gpu) == "h100-sxm"
+    assert list(said) == []
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "1.5", "", "9" * 50])
+def test_what_is_no_count_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a whole number above 0"):
+        whole_number(text)
+
+
+@pytest.mark.parametrize("text", ["-1", "101", "nan", "x"])
+def test_what_is_no_quality_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"0-100|could not convert"):
+        percent(text)
+
+
+_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), min_size=1, max_size=30)
+
+
+@given(_TEXT.filter(lambda name: name != "cascadia"), _TEXT, _TEXT)
+def test_any_text_survives_the_template(name: str, model: str, trace: str) -> None:
+    answers = Answers((Model(name, model),), "l4", 1, 1, "certainty", trace, "no", 80.0)
+    spec = parse_spec(spec_text(answers), "x.yaml")
+    assert (spec.stages[0].name, spec.stages[0].model) == (name, model)
+    assert (spec.workload.trace, spec.quality.table) == (trace, "no")

@@ -1,0 +1,40 @@
+"""The published schemas accept what we accept."""
+
+import json
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from cascadia.cli.main import main
+from cascadia.planner.plan_file import plan_json
+from tests.unit.spec.plans import a_plan
+from tests.unit.spec.specs import changed, valid_spec
+
+
+def schema(*args: str) -> dict[str, object]:
+    result = CliRunner().invoke(main, ["schema", *args])
+    assert (result.exit_code, result.stderr) == (0, "")
+    document: dict[str, object] = json.loads(result.stdout)
+    return document
+
+
+def test_a_valid_spec_fits_the_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(valid_spec(), schema("spec"))
+
+
+def test_a_mistyped_key_does_not() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(changed("stages.0.modle", "x"), schema())
+
+
+def test_every_key_of_a_spec_is_described() -> None:
+    definitions = json.loads(json.dumps(schema()))["$defs"]
+    for section in definitions.values():
+        for key, entry in section["properties"].items():
+            assert entry.get("description"), key
+
+
+def test_a_plan_fits_its_schema() -> None:
+    jsonschema.validate(json.loads(plan_json(a_plan())), schema("plan", "--json"))
