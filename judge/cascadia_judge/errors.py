@@ -1,0 +1,14 @@
+"""What a judge cannot use, said in one line."""
+
+
+class BadVerdict(ValueError):
+    """Where it stands, what is wrong, what to write instead."""
+
+    def __init__(self, where: str, what: str, instead: str) -> None:
+        super().__init__(where, what, instead)
+        self.where = where
+        self.what = what
+        self.instead = instead
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}; {self.instead}"
