@@ -9,6 +9,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable
+from cascadia.planner.quality_format import kind_of, read_arrow
 
 REQUIRED = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")
 NUMBERS = {
@@ -30,7 +31,7 @@ def read_quality(path: str | Path, stages: tuple[str, ...]) -> QualityTable:
     answer that is missing, a pair given twice, a number out of range.
     """
     path = Path(path)
-    table = _columns(path, _read(path))
+    table = _columns(path, read_arrow(path, REQUIRED))
     stage_names, stage_of_row = _coded(table["stage"])
     position = {name: stages.index(name) if name in stages else -1 for name in stage_names}
     stage = np.array([position[name] for name in stage_names], dtype=np.int64)[stage_of_row]
@@ -67,7 +68,7 @@ def read_quality(path: str | Path, stages: tuple[str, ...]) -> QualityTable:
 def write_quality(table: QualityTable, path: str | Path) -> None:
     """Write `table` in the format that the file's name ends with; all of it or nothing."""
     path = Path(path)
-    kind = _kind(path)
+    kind = kind_of(path)
     count = len(table)
     columns: dict[str, list[Any]] = {
         "prompt_id": list(table.prompt_ids) * len(table.stages),
@@ -105,64 +106,6 @@ def _write(kind: str, columns: dict[str, list[Any]], path: Path) -> None:
         pa.csv.write_csv(table, path)
     else:
         pa.parquet.write_table(table, path)
-
-
-def _kind(path: Path) -> str:
-    kind = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(
-        path.suffix.lower()
-    )
-    if kind is None:
-        raise BadInput(
-            str(path), "not a known kind of quality table", "end its name in .parquet, .csv or .jsonl"
-        )
-    return kind
-
-
-def _read(path: Path) -> Any:
-    """The file as an Arrow table; identifiers stay text, so that `007` is not 7."""
-    import pyarrow as pa
-
-    kind = _kind(path)
-    if not path.is_file():
-        raise BadInput(str(path), "no such file", "name a quality table, e.g. quality.parquet")
-    try:
-        if path.stat().st_size == 0:
-            raise BadInput(str(path), "the file is empty", f"write columns {', '.join(REQUIRED)}")
-        table = {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl}[kind](path)
-        # Arrow trusts text that it reads; in a damaged file it may be no text at all, names included.
-        table.validate(full=True)
-        return table.rename_columns(table.column_names)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        said = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
-        raise BadInput(str(path), f"cannot be read as {kind} ({said})", "write the file anew") from error
-
-
-def _read_parquet(path: Path) -> Any:
-    import pyarrow.parquet
-
-    # One small local file: neither memory mapping nor a data set's discovery pays.
-    with pyarrow.parquet.ParquetFile(path) as file:
-        return file.read()
-
-
-def _read_csv(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv
-
-    text = {name: pa.string() for name in ("prompt_id", "stage")}
-    return pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=text))
-
-
-def _read_jsonl(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.json
-
-    text = pa.schema([(name, pa.string()) for name in ("prompt_id", "stage")])
-    try:
-        return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=text))
-    except pa.ArrowInvalid:
-        # Identifiers written as numbers are no text to Arrow; any other fault shows again.
-        return pa.json.read_json(path)
 
 
 def _columns(path: Path, table: Any) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""The three formats of a quality table, read as Arrow tables; whatever is no such file is refused."""
+
+from pathlib import Path
+from typing import Any
+
+from cascadia.domain.errors import BadInput
+
+
+def kind_of(path: Path) -> str:
+    """`parquet`, `csv` or `jsonl`, by the file's name."""
+    kind = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(
+        path.suffix.lower()
+    )
+    if kind is None:
+        raise BadInput(
+            str(path), "not a known kind of quality table", "end its name in .parquet, .csv or .jsonl"
+        )
+    return kind
+
+
+def read_arrow(path: Path, columns: tuple[str, ...]) -> Any:
+    """The file as an Arrow table; identifiers stay text, so that `007` is not 7."""
+    import pyarrow as pa
+
+    kind = kind_of(path)
+    if not path.is_file():
+        raise BadInput(str(path), "no such file", "name a quality table, e.g. quality.parquet")
+    try:
+        if path.stat().st_size == 0:
+            raise BadInput(str(path), "the file is empty", f"write columns {', '.join(columns)}")
+        table = {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl}[kind](path)
+        # Arrow trusts text that it reads; in a damaged file it may be no text at all, names included.
+        table.validate(full=True)
+        return table.rename_columns(table.column_names)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        said = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+        raise BadInput(str(path), f"cannot be read as {kind} ({said})", "write the file anew") from error
+
+
+def _read_parquet(path: Path) -> Any:
+    import pyarrow.parquet
+
+    # One small local file: neither memory mapping nor a data set's discovery pays.
+    with pyarrow.parquet.ParquetFile(path) as file:
+        return file.read()
+
+
+def _read_csv(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    text = {name: pa.string() for name in ("prompt_id", "stage")}
+    return pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=text))
+
+
+def _read_jsonl(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.json
+
+    text = pa.schema([(name, pa.string()) for name in ("prompt_id", "stage")])
+    try:
+        return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=text))
+    except pa.ArrowInvalid:
+        # Identifiers written as numbers are no text to Arrow; any other fault shows again.
+        return pa.json.read_json(path)
