@@ -1,0 +1,93 @@
+"""Writes the reference pages that follow from the code: the command line, the spec and plan.json.
+
+`python docs/generate.py` writes them; with `--check` it fails where a page is stale.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from schema_pages import plan_page, spec_page, table
+
+from cascadia.cli.main import COMMANDS, main
+
+PAGES = Path(__file__).parent / "reference"
+
+
+def cli_page() -> Iterator[str]:
+    yield "# The command line"
+    yield main.help or ""
+    yield (
+        "Every command takes `--json` (one JSON document on standard output and nothing else there) and "
+        "`--quiet` (no progress, notes or summary). Remarks, progress and errors go to standard error. A failure "
+        'is one line; under `--json` also the document `{"error": {"kind": ..., "exit_code": ..., "message": ...}}`.'
+    )
+    yield table(
+        ("exit code", "meaning"),
+        [
+            ("0", "done"),
+            ("2", "bad input: where, what, and what to write instead"),
+            ("3", "infeasible: which constraint binds, and the nearest feasible value"),
+            ("130", "interrupted"),
+            ("1", "anything else; `CASCADIA_DEBUG=1` shows the traceback of an internal error"),
+        ],
+    )
+    for name in sorted(COMMANDS):
+        command = main.get_command(context(), name)
+        if command is not None:
+            yield from command_section(f"cascadia {name}", command)
+
+
+def context() -> click.Context:
+    return click.Context(main, info_name="cascadia")
+
+
+def command_section(path: str, command: click.Command) -> Iterator[str]:
+    arguments = [p.make_metavar(context()) for p in command.params if isinstance(p, click.Argument)]
+    yield f"## `{' '.join([path, *arguments])}`"
+    yield "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    options = [
+        p for p in command.params if isinstance(p, click.Option) and p.name not in ("as_json", "quiet")
+    ]
+    if options:
+        yield table(("option", "meaning"), [(option_name(option), option_help(option)) for option in options])
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context()):
+            inner = command.get_command(context(), name)
+            if inner is not None:
+                yield from command_section(f"{path} {name}", inner)
+
+
+def option_name(option: click.Option) -> str:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    return names if option.is_flag else f"{names} `{option.make_metavar(context())}`"
+
+
+def option_help(option: click.Option) -> str:
+    more = [option.help or ""]
+    if option.required:
+        more.append("Required.")
+    if option.multiple:
+        more.append("May be given several times.")
+    if option.show_default:
+        more.append(f"Default: {option.default}.")
+    return " ".join(more).strip()
+
+
+def run(check: bool) -> int:
+    stale = []
+    for name, page in (("cli.md", cli_page), ("spec.md", spec_page), ("plan-json.md", plan_page)):
+        text = "<!-- Written by docs/generate.py. -->\n\n" + "\n\n".join(page()) + "\n"
+        path = PAGES / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    if stale:
+        sys.stderr.write(f"{'stale' if check else 'written'}: {', '.join(stale)}\n")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(run("--check" in sys.argv[1:]))
