@@ -1,0 +1,102 @@
+"""Everything the report shows, as numbers. What is absent is left out of the report, its section with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.plan import Plan
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatencySamples:
+    """Simulated latencies in seconds: `e2e_s` of all requests, `stages_s` of those that reached the stage."""
+
+    e2e_s: Floats
+    stages_s: Mapping[str, Floats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttainmentCurve:
+    """Share (0-1) of requests done within `scale` (k, ascending) times the base SLO.
+
+    `scale_at_95` is the least scale that 95 % meet, None where the curve never gets there.
+    """
+
+    name: str
+    scale: Floats
+    attainment: Floats
+    scale_at_95: float | None
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """One way to serve the workload: a routing of ours, the chosen one, or a baseline at its best setting.
+
+    `latency_s` is of the objective's quantile, end to end. `label` may be empty for points of the frontier.
+    """
+
+    quality_mean: float
+    quality_lower: float
+    latency_s: float
+    usd_per_1k_requests: float
+    label: str = ""
+    chosen: bool = False
+    baseline: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RateSensitivity:
+    """End-to-end latencies of this plan (k) at `multiplier` (k) times the planned rate; NaN: not sustained."""
+
+    multiplier: Floats
+    p50_s: Floats
+    p95_s: Floats
+    p99_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class QualityStep:
+    """The best plan at another quality bar. `gpus` per stage; `latency_s` NaN where no plan reaches the bar."""
+
+    quality_min: float
+    latency_s: float
+    gpus: Mapping[str, int]
+    usd_per_1k_requests: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueueLength:
+    """Requests `waiting` (k) in a stage at `time_s` (k), over all its replicas."""
+
+    name: str
+    time_s: Floats
+    waiting: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportData:
+    """`gpu_names` give a catalogue name its readable form ("h100-sxm": "H100"); absent ones are derived.
+
+    `spec_name` is the file's name without its folder; `date` is ISO 8601; `slo_base_s` is what SLO scale 1
+    means. `command` makes the plan again; where empty it is put together from spec and seed.
+    """
+
+    plan: Plan
+    notes: tuple[str, ...] = ()
+    spec_name: str = "cascade.yaml"
+    command: str = ""
+    version: str = ""
+    date: str = ""
+    gpu_names: Mapping[str, str] = field(default_factory=dict)
+    latency: LatencySamples | None = None
+    queues: tuple[QueueLength, ...] = ()
+    frontier: tuple[FrontierPoint, ...] = ()
+    attainment: tuple[AttainmentCurve, ...] = ()
+    slo_base_s: float | None = None
+    rate_sensitivity: RateSensitivity | None = None
+    quality_sensitivity: tuple[QualityStep, ...] = ()

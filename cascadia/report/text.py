@@ -1,0 +1,120 @@
+"""The plan as a terminal shows it: one table of stages, then a line on each promise."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cascadia.domain.plan import Plan, StagePlan, StagePrediction
+from cascadia.report import words
+from cascadia.report.names import model_label, printable, replicas
+from cascadia.report.numbers import percent, plural, score, seconds, usd
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+NO_NAMES: Mapping[str, str] = {}
+
+
+def plan_summary(plan: Plan, gpu_names: Mapping[str, str] = NO_NAMES) -> "RenderableType":
+    """For `rich`: fits 80 columns, and is plain text where the console has no colour."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column()
+    for name, line in _facts(plan, gpu_names):
+        facts.add_row(name, Text(line))
+    title = Text(words.headline(plan, gpu_names), style="bold")
+    return Group(title, Padding(_stages(plan), (1, 0)), facts)
+
+
+def _stages(plan: Plan) -> "Table":
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim", show_edge=False
+    )
+    table.add_column("stage", overflow="ellipsis", min_width=12)
+    table.add_column("replicas", no_wrap=True)
+    table.add_column("GPUs", justify="right", no_wrap=True)
+    table.add_column("reached", justify="right", no_wrap=True)
+    table.add_column("accepted", justify="right", no_wrap=True)
+    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("p95", justify="right", no_wrap=True)
+    table.add_column("busy", justify="right", no_wrap=True)
+    predictions = {predicted.name: predicted for predicted in plan.predicted.stages}
+    for stage in plan.stages:
+        name = Text(printable(stage.name), style="bold" if stage.deployed else "dim")
+        name.append(f"\n{model_label(stage.model)}", style="not bold dim")
+        name.append(f"\n{_engine(stage)}", style="not bold dim")
+        table.add_row(name, *_cells(plan, stage, predictions.get(stage.name)))
+    if plan.judge.gpus:
+        table.add_row(*_judge_cells(plan))
+    return table
+
+
+def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> tuple[str, ...]:
+    if predicted is None or not stage.deployed:
+        return ("not deployed", "0", "–", "–", "–", "–", "–")
+    limit = words.threshold(plan, stage.name)
+    return (
+        replicas(stage.replicas, plan.cluster, "\n"),
+        f"{stage.gpus:,}",
+        percent(predicted.reached, 1),
+        percent(predicted.accepted, 1),
+        "any" if limit is None else f"≥ {score(limit)}" if limit <= 100 else "never",
+        seconds(predicted.latency.p95_s),
+        percent(predicted.utilisation),
+    )
+
+
+def _judge_cells(plan: Plan) -> tuple[str, ...]:
+    predicted, label = plan.predicted.judge, model_label(plan.judge.model or "")
+    return (
+        f"judge\n{label}",
+        replicas(plan.judge.replicas, plan.cluster, "\n"),
+        f"{plan.judge.gpus:,}",
+        f"× {predicted.reached:.2f}" if predicted else "–",
+        "",
+        "",
+        seconds(predicted.latency.p95_s) if predicted else "–",
+        percent(predicted.utilisation) if predicted else "–",
+    )
+
+
+def _engine(stage: StagePlan) -> str:
+    return f"{stage.engine}, {stage.quantization}" if stage.quantization else stage.engine
+
+
+def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    predicted, q = plan.predicted, plan.predicted.quality
+    e2e, ttft = predicted.e2e, predicted.ttft
+    asked = f", asked for {score(plan.objective.quality_min)}" if plan.objective.quality_min else ""
+    judge = "" if plan.judge.gpus else f"{plan.judge.kind}, {plan.judge.placement}"
+    facts = [
+        (
+            "quality",
+            f"{score(q.lower)} or better with {percent(q.confidence)} confidence{asked}; mean {score(q.mean)} "
+            f"over {plural(q.questions, 'question')}",
+        ),
+        (
+            "latency",
+            f"end to end p50 {seconds(e2e.p50_s)}, p95 {seconds(e2e.p95_s)}, p99 {seconds(e2e.p99_s)}; "
+            f"first token p50 {seconds(ttft.p50_s)}, p95 {seconds(ttft.p95_s)}",
+        ),
+        ("cost", _cost(plan, names)),
+        ("proof", words.proof(plan)),
+    ]
+    return facts[:2] + ([("judge", judge)] if judge else []) + facts[2:]
+
+
+def _cost(plan: Plan, names: Mapping[str, str]) -> str:
+    spare = plan.cluster.gpus - plan.gpus
+    free = f"; {spare:,} of {plural(plan.cluster.gpus, 'GPU')} stay free" if spare else ""
+    hourly, each = usd(plan.predicted.usd_per_hour), usd(plan.predicted.usd_per_1k_requests)
+    return f"{each} per 1,000 requests, {hourly}/h ({words.prices(plan, names)}){free}"

@@ -1,0 +1,182 @@
+"""The plan in sentences."""
+
+import math
+from collections.abc import Mapping
+
+from cascadia.domain.plan import Plan, StagePlan, StagePrediction
+from cascadia.report.names import (
+    all_groups,
+    gpu_label,
+    gpus_in_words,
+    listing,
+    model_label,
+    model_short,
+    printable,
+)
+from cascadia.report.numbers import percent, plural, rate, score, seconds, usd
+
+Names = Mapping[str, str]
+
+
+def headline(plan: Plan, names: Names) -> str:
+    """What serves what: the one sentence to remember."""
+    goal, predicted = plan.objective, plan.predicted
+    verb = "serves" if plan.gpus == 1 else "serve"
+    start = f"{gpus_in_words(all_groups(plan), plan.cluster, names)} {verb} {rate(predicted.rate_rps)}"
+    latency = f"{quantile_name(plan)} {seconds(predicted.objective_s)}"
+    if goal.goal == "quality":
+        within = f" within {seconds(goal.latency_max_s)}" if goal.latency_max_s is not None else ""
+        return f"{start}{within} ({latency}) at quality {score(predicted.quality.lower)} or better"
+    at = f" at quality ≥ {score(goal.quality_min)}" if goal.quality_min else ""
+    cost = f" for {usd(predicted.usd_per_hour)}/h" if goal.goal == "cost" else ""
+    return f"{start}{at} with {latency}{cost}"
+
+
+def answered(plan: Plan, names: Names) -> str:
+    """Which share of requests each stage answers, and on what."""
+    parts: list[str] = []
+    for stage, predicted in deployed(plan):
+        on = f"on {gpus_in_words(stage.replicas, plan.cluster, names)}"
+        share = percent(predicted.accepted)
+        who = f"{printable(stage.name)} ({model_short(stage.model)})"
+        parts.append(
+            f"{share} of requests are answered by {who} {on}" if not parts else f"{share} by {who} {on}"
+        )
+    left_out = [printable(stage.name) for stage in plan.stages if not stage.deployed]
+    sentence = f"{listing(parts)}."
+    if left_out:
+        sentence += f" {listing(left_out)} {'is' if len(left_out) == 1 else 'are'} not deployed."
+    return sentence
+
+
+def gates(plan: Plan) -> str:
+    """When an answer is accepted, and who says so."""
+    steps = deployed(plan)
+    parts = []
+    for stage, _ in steps[:-1]:
+        limit = threshold(plan, stage.name)
+        parts.append(f"{printable(stage.name)}'s answer {_gate(limit)}")
+    if not parts:
+        return f"Every request goes straight to {printable(steps[-1][0].name)}; there is no gate to pass."
+    after = "Whatever is not accepted goes on to the next stage, and the last one always answers."
+    return f"{judge(plan)} scores answers from 0 to 100: {listing(parts)}. {after}"
+
+
+def judge(plan: Plan) -> str:
+    kind = plan.judge
+    if kind.kind == "embedding":
+        return "An embedding judge beside the router"
+    if kind.kind == "certainty":
+        return "The models' own certainty"
+    model = f" ({model_label(kind.model)})" if kind.model else ""
+    where = f" on {plural(kind.gpus, 'GPU')} of its own" if kind.gpus else ", an external service,"
+    return f"The judge{model}{where}"
+
+
+def quality(plan: Plan) -> str:
+    q = plan.predicted.quality
+    bar = plan.objective.quality_min
+    asked = f", where at least {score(bar)} was asked for" if bar else ""
+    return (
+        f"Quality is {score(q.mean)} of 100 on average over {plural(q.questions, 'question')}; "
+        f"with {percent(q.confidence)} confidence it is {score(q.lower)} or better{asked}."
+    )
+
+
+def latency(plan: Plan) -> str:
+    e2e, ttft = plan.predicted.e2e, plan.predicted.ttft
+    return (
+        f"Half of the requests are answered within {seconds(e2e.p50_s)}, 95 % within {seconds(e2e.p95_s)} and "
+        f"99 % within {seconds(e2e.p99_s)}; the first token comes after {seconds(ttft.p50_s)} at the median "
+        f"and {seconds(ttft.p95_s)} at p95."
+    )
+
+
+def both_latencies(plan: Plan) -> str:
+    """Why the allocation's figure and the simulated one differ."""
+    name = quantile_name(plan)
+    return (
+        f"Two figures, two questions. The allocation looks at each stage by itself: {_bound_words(plan)}. "
+        f"What a user waits for is the whole way through the cascade: the end-to-end {name} is "
+        f"{seconds(plan.predicted.objective_s)}, simulated with queueing, verdicts and escalations. "
+        "Plans are chosen by the second."
+    )
+
+
+def _bound_words(plan: Plan) -> str:
+    bound = plan.predicted.stage_bound_s
+    if not math.isfinite(bound):
+        return "it proved no bound for this plan"
+    return f"the slowest stage's {quantile_name(plan)} is at most {seconds(bound)}"
+
+
+def cost(plan: Plan, names: Names) -> str:
+    used, total = plan.gpus, plan.cluster.gpus
+    spare = f" {total - used:,} of {plural(total, 'GPU')} {_stay(total - used)} free." if used < total else ""
+    return (
+        f"The plan costs {usd(plan.predicted.usd_per_hour)} an hour ({prices(plan, names)}), or "
+        f"{usd(plan.predicted.usd_per_1k_requests)} per 1,000 requests.{spare}"
+    )
+
+
+def prices(plan: Plan, names: Names) -> str:
+    """Of the GPUs in use."""
+    pools = {group.pool for group in all_groups(plan) if group.count}
+    each = {
+        f"{usd(pool.usd_per_gpu_hour)} per {gpu_label(pool.gpu, names)} hour": None
+        for pool in plan.cluster.pools
+        if pool.name in pools
+    }
+    return listing(list(each))
+
+
+def proof(plan: Plan) -> str:
+    p = plan.proof
+    what = f"the slowest stage's {quantile_name(plan)}"
+    if p.status == "optimal":
+        return (
+            f"Proven optimal: for these thresholds no allocation of the GPUs to the shapes considered brings "
+            f"{what} below {seconds(p.bound_s)}."
+        )
+    if not (math.isfinite(p.objective_s) and math.isfinite(p.bound_s) and p.bound_s > 0):
+        return "Best plan found; how far the best possible allocation is from it was not proven."
+    return (
+        f"Best plan found when the solver stopped: {what} is {seconds(p.objective_s)}, and no allocation can "
+        f"bring it below {seconds(p.bound_s)}, so at most {percent(p.gap, 1)} could still be gained."
+    )
+
+
+def deployed(plan: Plan) -> list[tuple[StagePlan, StagePrediction]]:
+    """The stages that requests pass, with what is predicted of them."""
+    predicted = {stage.name: stage for stage in plan.predicted.stages}
+    return [(s, predicted[s.name]) for s in plan.stages if s.deployed and s.name in predicted]
+
+
+def threshold(plan: Plan, stage: str) -> float | None:
+    """The score from which on the stage's answer is accepted; None where it always is."""
+    steps = deployed(plan)
+    if steps and steps[-1][0].name == stage:
+        return None
+    index = next(i for i, s in enumerate(plan.stages) if s.name == stage)
+    limit = plan.thresholds[index] if index < len(plan.thresholds) else 0.0
+    return limit if limit > 0 else None
+
+
+def threshold_words(limit: float | None) -> str:
+    if limit is None:
+        return "always"
+    return f"score ≥ {score(limit)}" if limit <= 100 else "never"
+
+
+def quantile_name(plan: Plan) -> str:
+    return f"p{plan.objective.quantile * 100:g}"
+
+
+def _gate(limit: float | None) -> str:
+    if limit is None:
+        return "is always accepted"
+    return f"is accepted from {score(limit)} on" if limit <= 100 else "is never accepted"
+
+
+def _stay(count: int) -> str:
+    return "stays" if count == 1 else "stay"
