@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
+from io import StringIO
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,13 @@ class Output:
             return
         from rich.console import Console
 
-        width = None if sys.stdout.isatty() else PIPED_COLUMNS
-        console = Console(file=sys.stdout, width=width, highlight=False)
-        console.print(renderable)
+        if sys.stdout.isatty():
+            Console(file=sys.stdout, highlight=False).print(renderable)
+            return
+        console = Console(file=StringIO(), width=PIPED_COLUMNS, highlight=False)
+        with console.capture() as captured:
+            console.print(renderable)
+        write("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
     def document(self, value: object) -> None:
         """The command's one JSON document; nothing without --json."""

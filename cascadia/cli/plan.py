@@ -61,7 +61,7 @@ def plan(
     With --out, also write plan.json, report.html and the manifests. Flags such as --rate stand in for the
     spec's own values.
     """
-    from cascadia.cli.plan_outputs import PLAN_FILES, summary, write_outputs
+    from cascadia.cli.plan_outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
     from cascadia.planner.problem_file import read_problem
     from cascadia.planner.spec_overrides import Overrides
 
@@ -92,7 +92,9 @@ def plan(
             )
             if folder is not None:
                 step(None, "writing")
-                write_outputs(folder, result, spec.name, with_report=not no_report)
+                write_outputs(folder, result)
+            if folder is not None and not no_report:
+                write_report(folder, result, spec, command_line(click.get_current_context()))
     output.show(summary(result.plan))
     for note in result.notes:
         output.note(f"note: {note}")

@@ -1,8 +1,14 @@
 """The files of a plan's folder."""
 
+import shlex
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, get_args
 
+import click
+from click.core import ParameterSource
+
+from cascadia import __version__
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan_file import write_plan
 from cascadia.render import FILE_NAMES, Target, render
@@ -21,18 +27,43 @@ class Planned(Protocol):
     def notes(self) -> tuple[str, ...]: ...
 
 
-def write_outputs(folder: Path, result: Planned, spec_name: str, *, with_report: bool) -> None:
-    """plan.json, one file for each target of `cascadia render`, and the report."""
+def write_outputs(folder: Path, result: Planned) -> None:
+    """plan.json, and one file for each target of `cascadia render`."""
     write_plan(result.plan, folder / "plan.json")
     for target in get_args(Target):
         text = render(result.plan, result.plan.cluster, target)
         (folder / FILE_NAMES[target]).write_text(text, encoding="utf-8")
-    if with_report:
-        from cascadia.report.data import ReportData
-        from cascadia.report.html import render_report
 
-        data = ReportData(plan=result.plan, notes=result.notes, spec_name=spec_name)
-        (folder / "report.html").write_text(render_report(data), encoding="utf-8")
+
+def write_report(folder: Path, result: Planned, spec: Path, command: str) -> None:
+    """report.html; `command` makes the plan again."""
+    from cascadia.report.data import ReportData
+    from cascadia.report.html import render_report
+
+    data = ReportData(
+        plan=result.plan,
+        notes=result.notes,
+        spec_name=spec.name,
+        command=command,
+        version=__version__,
+        date=datetime.now(UTC).date().isoformat(),
+    )
+    (folder / "report.html").write_text(render_report(data), encoding="utf-8")
+
+
+def command_line(context: click.Context) -> str:
+    """The command as it was given, as a shell takes it; what was left to defaults is left out."""
+    words = context.command_path.split()
+    for parameter in context.command.get_params(context):
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params.get(name)
+        for each in value if isinstance(value, tuple) else (value,):
+            option = [parameter.opts[0]] if isinstance(parameter, click.Option) else []
+            text = f"{each:g}" if isinstance(each, float) else str(each)
+            words += option if isinstance(each, bool) else [*option, text]
+    return shlex.join(words)
 
 
 def summary(plan: Plan) -> object:
