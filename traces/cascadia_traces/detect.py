@@ -61,9 +61,9 @@ def find_columns(source: Source, layout: Layout, names: Sequence[str]) -> dict[s
 
 
 def text_head(source: Source) -> str:
-    """The head as text; raises where it is not UTF-8 or holds NUL."""
+    """The head as text; raises where it is not UTF-8 or its first line holds NUL."""
     head = source.head.removeprefix(BOM)
-    if b"\0" in head:
+    if b"\0" in head.lstrip().split(b"\n", 1)[0]:
         raise TraceError(source.name, "binary data, but not Parquet", f"give one of {_names()}")
     # A character may be cut in two by the end of the head.
     cut = len(head) - 3 if len(source.head) == HEAD_BYTES else len(head)
