@@ -180,3 +180,13 @@ def _gate(limit: float | None) -> str:
 
 def _stay(count: int) -> str:
     return "stays" if count == 1 else "stay"
+
+
+def guarantee(plan: Plan) -> str:
+    """What the quality bound means."""
+    q = plan.predicted.quality
+    return (
+        f"The quality bound comes from {plural(q.questions, 'question')} and allows for the many thresholds that "
+        f"were searched: of plans made like this, at least {percent(q.confidence)} keep theirs on new "
+        "questions of the same kind."
+    )

@@ -36,7 +36,7 @@ def scatter(
     h_lines: Rules = (),
     v_lines: Rules = (),
     points: Sequence[Mark] = (),
-    path: bool = False,
+    frontier: bool = False,
     colour: Colour = 0,
     x_range: Range | None = None,
     y_range: Range | None = None,
@@ -45,7 +45,8 @@ def scatter(
     width: float = WIDTH,
     height: float = HEIGHT,
 ) -> str:
-    """x, y (n): above 3,000 points an even selection is drawn. `path` joins them, e.g. along a frontier."""
+    """x, y (n): above 3,000 points an even selection is drawn. `frontier` joins those
+    that no other beats in both, where small x and large y are good."""
     data_x, data_y = _thinned(x), _thinned(y)
     limits_x = x_range or span([data_x, [p.x for p in points]], log=log_x, zero=not log_x, pad=0.08)
     limits_y = y_range or span([data_y, [p.y for p in points]], log=log_y, pad=0.1)
@@ -61,7 +62,8 @@ def scatter(
     scale_y = Scale(*limits_y, box.bottom, box.top, log_y)
     at = np.column_stack((scale_x(data_x), scale_y(data_y)))
     at = at[np.isfinite(at).all(axis=1)]
-    ink = along(at[:, 0], at[:, 1]) if path else at
+    best = _frontier(at) if frontier else at[:0]
+    ink = np.concatenate([along(best[:, 0], best[:, 1]), at])
     room = Room(box, ink)
     rules = list(room.name_rules(scale_x, scale_y, h_lines, v_lines))
     return chart(
@@ -73,9 +75,7 @@ def scatter(
             *y_axis(box, scale_y, ticks_y, y_format),
             *x_axis(box, scale_x, scale_x.ticks(6), x_format, x_label),
             *across(box, scale_x, scale_y, h_lines, v_lines),
-            group(
-                colour_class(colour), polyline(at[:, 0], at[:, 1], "line thin") if path else "", _cloud(at)
-            ),
+            group(colour_class(colour), polyline(best[:, 0], best[:, 1], "line thin"), _cloud(at)),
             *rules,
             *draw_marks(points, scale_x, scale_y, room),
         ],
@@ -94,3 +94,12 @@ def _cloud(at: Floats) -> str:
     if not len(at):
         return ""
     return tag("path", d="".join(f"M{number(x)} {number(y)}h0" for x, y in at.tolist()), cls="cloud")
+
+
+def _frontier(at: Floats) -> Floats:
+    """Pixels (k, 2) from left to right, each higher up (smaller y) than all before it."""
+    ordered = at[np.lexsort((at[:, 1], at[:, 0]))]
+    if not len(ordered):
+        return ordered
+    before = np.minimum.accumulate(np.concatenate(([np.inf], ordered[:-1, 1])))
+    return ordered[ordered[:, 1] < before]

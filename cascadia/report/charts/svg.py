@@ -72,6 +72,8 @@ def polyline(x: Floats, y: Floats, cls: str) -> str:
             continue
         commands.append(f"{'L' if pen_down else 'M'}{number(px)} {number(py)}")
         pen_down = True
+    if not commands:
+        return ""
     return tag("path", d="".join(commands), cls=cls)
 
 

@@ -1,0 +1,66 @@
+"""What each chart shows, in a sentence, so that it stands in words as well."""
+
+import math
+
+import numpy as np
+
+from cascadia.report import words
+from cascadia.report.data import ReportData
+from cascadia.report.names import printable
+from cascadia.report.numbers import figures, rate, score, seconds, usd
+
+
+def attainment(data: ReportData) -> str:
+    ours = next((c for c in data.attainment if c.chosen), None)
+    others = [(c.scale_at_95, c.name) for c in data.attainment if not c.chosen and c.scale_at_95 is not None]
+    base = f" A scale of 1 is {seconds(data.slo_base_s)}." if data.slo_base_s is not None else ""
+    if ours is None or ours.scale_at_95 is None:
+        return (
+            f"This plan never gets 95 % of requests within the scales shown.{base}" if ours else base.strip()
+        )
+    start = f"95 % of requests are done within {figures(ours.scale_at_95)} times the SLO."
+    if not others:
+        return start + base
+    scale, name = min(others)
+    ratio = scale / ours.scale_at_95
+    if ratio >= 1.005:
+        return f"{start} The best baseline, {printable(name)}, needs {figures(ratio)} times as much.{base}"
+    if ratio > 0.995:
+        return f"{start} {printable(name)} does as well.{base}"
+    return f"{start} {printable(name)} needs less: {figures(scale)}.{base}"
+
+
+def frontier(data: ReportData) -> str:
+    chosen = next((p for p in data.frontier if p.chosen), None)
+    if chosen is None:
+        return "The line joins ways to serve this workload that no other beats in both."
+    name = words.quantile_name(data.plan)
+    return (
+        f"This plan: quality {score(chosen.quality_lower)}, {name} {seconds(chosen.latency_s)}, "
+        f"{usd(chosen.usd_per_1k_requests)} per 1,000 requests. The line joins the ways to serve this workload that "
+        "no other beats in both; diamonds are baselines at their best settings."
+    )
+
+
+def rate_sensitivity(data: ReportData) -> str:
+    change = data.rate_sensitivity
+    if change is None:
+        return ""
+    planned = data.plan.predicted.rate_rps
+    held = change.multiplier[np.isfinite(change.p95_s)]
+    if not len(held):
+        return "This plan sustains none of the rates tried."
+    top = int(np.argmax(np.where(np.isfinite(change.p95_s), change.multiplier, -math.inf)))
+    at = f"At {rate(float(change.multiplier[top]) * planned)} p95 is {seconds(float(change.p95_s[top]))}"
+    lost = change.multiplier[~np.isfinite(change.p95_s)]
+    if not len(lost):
+        return f"{at}, and the plan still keeps up."
+    return f"{at}; at {rate(float(lost.min()) * planned)} it no longer keeps up, and queues grow without end."
+
+
+def quality_sensitivity(data: ReportData) -> str:
+    out_of_reach = [s.quality_min for s in data.quality_sensitivity if not math.isfinite(s.latency_s)]
+    start = "Each point is the best plan for that quality on the same GPUs."
+    if out_of_reach:
+        return f"{start} Quality {score(min(out_of_reach))} is out of reach for them."
+    return start

@@ -1,0 +1,154 @@
+"""The report's tables, as rows of text."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cascadia.domain.plan import JudgePlan, Plan, Quantiles, ReplicaGroup, StagePlan, StagePrediction
+from cascadia.report import words
+from cascadia.report.names import gpu_label, model_label, printable, shape
+from cascadia.report.numbers import figures, percent, score, seconds, usd
+
+
+class Cell(NamedTuple):
+    """`number` cells stand to the right. `colour` is the class of a stage's swatch."""
+
+    text: str
+    number: bool = True
+    colour: str = ""
+    detail: str = ""
+
+
+class Table(NamedTuple):
+    """The first cell of a row is its heading."""
+
+    caption: str
+    columns: tuple[Cell, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def stages(plan: Plan) -> Table:
+    """What is predicted of each stage."""
+    rows = []
+    for i, stage in enumerate(plan.stages):
+        name = _who(stage.name, model_label(stage.model), f"k{i % 8}")
+        found = next((p for p in plan.predicted.stages if p.name == stage.name), None)
+        if found is None or not stage.deployed:
+            rows.append((name, *(Cell("–") for _ in range(8))))
+            continue
+        limit = words.threshold_words(words.threshold(plan, stage.name))
+        shares = (Cell(percent(found.reached, 1)), Cell(percent(found.accepted, 1)), Cell(limit))
+        rows.append((name, *shares, *_load(found)))
+    judge = plan.predicted.judge
+    if judge is not None:
+        name = _who("judge", _judge_model(plan.judge), "k-grey")
+        per_request = Cell(f"{judge.reached:.2f} verdicts per request")
+        rows.append((name, per_request, Cell(""), Cell(""), *_load(judge)))
+    columns = ("Stage", "Reached", "Answered here", "Accepted if", "Requests/s", "p50", "p95", "p99",
+               "Tokens/s", "Busy")  # fmt: skip
+    return Table(
+        "Predicted per stage; latencies are queue plus service in the stage", _heads(columns), tuple(rows)
+    )
+
+
+def _load(found: StagePrediction) -> tuple[Cell, ...]:
+    return (
+        Cell(figures(found.rate_rps)),
+        Cell(seconds(found.latency.p50_s)),
+        Cell(seconds(found.latency.p95_s)),
+        Cell(seconds(found.latency.p99_s)),
+        Cell(figures(found.tokens_per_s)),
+        Cell(percent(found.utilisation)),
+    )
+
+
+def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
+    """Every group of equal replicas."""
+    owners: list[tuple[str, str, StagePlan | JudgePlan]] = [
+        (stage.name, f"k{i % 8}", stage) for i, stage in enumerate(plan.stages)
+    ]
+    owners.append(("judge", "k-grey", plan.judge))
+    rows = [
+        _replica_row(name, colour, held, group, plan, names)
+        for name, colour, held in owners
+        for group in held.replicas
+    ]
+    columns = ("Stage", "Replicas", "Shape", "GPUs", "Share of its requests", "Engine", "Precision",
+               "Longest context", "Cost")  # fmt: skip
+    return Table("Replicas", _heads(columns), tuple(rows))
+
+
+def _replica_row(
+    name: str,
+    colour: str,
+    held: StagePlan | JudgePlan,
+    group: ReplicaGroup,
+    plan: Plan,
+    names: Mapping[str, str],
+) -> tuple[Cell, ...]:
+    pool = plan.cluster.pool(group.pool)
+    gpus = Cell(f"{group.gpus:,} × {gpu_label(pool.gpu, names)}")
+    return (
+        _who(name, model_label(held.model or ""), colour),
+        Cell(f"{group.count:,}"),
+        Cell(shape(group)),
+        gpus,
+        Cell(percent(group.share)),
+        Cell({"vllm": "vLLM", "sglang": "SGLang"}.get(held.engine, printable(held.engine))),
+        Cell(printable(held.quantization or held.config.quantization or "as published")),
+        Cell(f"{held.max_model_len:,} tokens"),
+        Cell(f"{usd(group.gpus * pool.usd_per_gpu_hour)}/h"),
+    )
+
+
+def latencies(plan: Plan) -> Table:
+    """End to end, and until the first token."""
+    rows = tuple(
+        (Cell(name, number=False), *_quantiles(values))
+        for name, values in (("Whole answer", plan.predicted.e2e), ("First token", plan.predicted.ttft))
+    )
+    return Table("End to end, simulated", _heads(("From arrival to", "Mean", "p50", "p95", "p99")), rows)
+
+
+def _quantiles(values: Quantiles) -> tuple[Cell, ...]:
+    return tuple(Cell(seconds(v)) for v in (values.mean_s, values.p50_s, values.p95_s, values.p99_s))
+
+
+def gears(plan: Plan) -> Table | None:
+    """None where one set of thresholds serves all rates."""
+    if len(plan.gears) < 2:
+        return None
+    columns = ("Up to", "Entry stage", *(f"{printable(s.name)} accepts" for s in plan.stages[:-1]))
+    rows = tuple(
+        (Cell(f"{figures(g.max_rate_rps)} requests/s", number=False), Cell(printable(g.entry_stage)),
+         *(Cell(words.threshold_words(t if t > 0 else None)) for t in g.thresholds))
+        for g in plan.gears
+    )  # fmt: skip
+    return Table("Gears: thresholds for each range of arrival rates", _heads(columns), rows)
+
+
+def proof(plan: Plan) -> Table:
+    p, q = plan.proof, plan.predicted.quality
+    formulation = {"columns": "load-indexed columns", "paper": "one-hot, as in the paper"}[p.formulation]
+    rows = (
+        ("Status", p.status),
+        ("Formulation", formulation),
+        (f"Slowest stage's {words.quantile_name(plan)}", seconds(p.objective_s)),
+        ("Proven bound", seconds(p.bound_s)),
+        ("Gap", "0 %" if p.gap == 0 else percent(p.gap, 1)),
+        ("Quality: mean", score(q.mean)),
+        (f"Quality: lower bound at {percent(q.confidence)}", score(q.lower)),
+        ("Quality: method", f"{printable(q.method)}, {q.questions:,} questions"),
+    )
+    return Table("", (), tuple((Cell(name, number=False), Cell(value, number=False)) for name, value in rows))
+
+
+def _judge_model(judge: JudgePlan) -> str:
+    return model_label(judge.model) if judge.model else f"{judge.kind}, {judge.placement}"
+
+
+def _who(name: str, model: str, colour: str) -> Cell:
+    return Cell(printable(name), number=False, colour=colour, detail=model)
+
+
+def _heads(names: tuple[str, ...]) -> tuple[Cell, ...]:
+    return (Cell(names[0], number=False), *(Cell(name) for name in names[1:]))
