@@ -36,9 +36,9 @@ __all__ = [
 
 
 EXACT_UP_TO = 4_000_000
-"""A subset with more threshold vectors than this has its levels thinned..."""
+"""Where a subset of stages has more threshold vectors than this, all have their levels thinned..."""
 THINNED_TO = 40_000
-"""...to at most this many."""
+"""...to at most this many vectors each."""
 
 QUALITY_UNIT = 1e-9
 
@@ -64,16 +64,19 @@ def all_routings(
     the same with less load. Without `keep_worse`, a vector that the same subset beats by its last gate alone
     is left out too.
     """
-    parts = [
-        _subset(table, subset, exact_up_to, thinned_to, keep_worse) for subset in _subsets(len(table.stages))
-    ]
+    stages = len(table.stages)
+    levels = [np.unique(score)[1:] for score in table.score[: stages - 1]]
+    # A gate with a single level stands in no subset, so the largest one has all the others.
+    exact = _product([level for level in levels if len(level)]) <= exact_up_to
+    limit = exact_up_to if exact else thinned_to
+    parts = [_subset(table, subset, levels, limit, keep_worse) for subset in _subsets(stages)]
     return Routings(
         np.concatenate([part.thresholds for part in parts]),
         np.concatenate([part.deployed for part in parts]),
         np.concatenate([part.reached for part in parts]),
         np.concatenate([part.mean for part in parts]),
         np.concatenate([part.lower for part in parts]),
-        all(part.exact for part in parts),
+        exact,
     )
 
 
@@ -91,14 +94,13 @@ def _subsets(stages: int) -> Iterator[tuple[int, ...]]:
 
 
 def _subset(
-    table: QualityTable, subset: tuple[int, ...], exact_up_to: int, thinned_to: int, keep_worse: bool
+    table: QualityTable, subset: tuple[int, ...], of_stage: list[Floats], limit: int, keep_worse: bool
 ) -> Routings:
-    """The vectors of thresholds of one deployed subset, as in the module's head."""
+    """At most `limit` vectors of thresholds of one deployed subset, as in the module's head."""
     prompts, gates = len(table), subset[:-1]
-    levels = [np.unique(table.score[gate])[1:] for gate in gates]
-    exact = _product(levels) <= exact_up_to
-    if not exact:
-        levels = _thinned(table, gates, levels, thinned_to)
+    levels = [of_stage[gate] for gate in gates]
+    if _product(levels) > limit:
+        levels = _thinned(table, gates, levels, limit)
     shape = tuple(len(level) for level in levels)
 
     total, reached = _sums(table, subset, levels)
@@ -122,7 +124,7 @@ def _subset(
     deployed = np.zeros((size, len(table.stages)), dtype=np.bool_)
     deployed[:, subset] = True
     mean = np.minimum(total.ravel()[chosen] * (QUALITY_UNIT / prompts), 100.0)
-    return Routings(thresholds[:, :-1], deployed, share, mean, np.zeros(size), exact)
+    return Routings(thresholds[:, :-1], deployed, share, mean, np.zeros(size))
 
 
 def _sums(table: QualityTable, subset: tuple[int, ...], levels: list[Floats]) -> tuple[Ints, list[Ints]]:
