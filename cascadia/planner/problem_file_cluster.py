@@ -2,11 +2,10 @@
 
 from itertools import count
 
-from cascadia_sim.gpus_catalogue import gpu
-
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.problem_file_models import told_at
 from cascadia.planner.spec import ClusterSpec, PoolSpec
+from cascadia_sim.gpus_catalogue import gpu
 
 
 def build_cluster(spec: ClusterSpec, file: str) -> Cluster:

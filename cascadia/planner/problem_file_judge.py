@@ -6,9 +6,7 @@ from typing import Literal, NamedTuple
 from cascadia.domain.problem import Judge
 from cascadia.planner.problem_file_models import engine_config, find_architecture
 from cascadia.planner.spec_models import JudgeSpec
-
-# What the judge's instructions add to question and answer, where the spec does not say.
-PROMPT_TOKENS = 150
+from cascadia_judge.prompt import PROMPT_TOKENS
 
 
 class _Verdict(NamedTuple):

@@ -101,11 +101,11 @@ class Spec(Section):
     stages: Annotated[tuple[StageSpec, ...], Field(strict=False, min_length=1, max_length=5)] = Field(
         description="The cascade's models, from small to large."
     )
-    cluster: ClusterSpec
-    judge: JudgeSpec
-    workload: WorkloadSpec
-    quality: QualitySpec
-    objective: ObjectiveSpec
+    cluster: ClusterSpec = Field(description="The GPUs.")
+    judge: JudgeSpec = Field(description="How answers are scored at the gates.")
+    workload: WorkloadSpec = Field(description="The requests.")
+    quality: QualitySpec = Field(description="How good each stage's answers are.")
+    objective: ObjectiveSpec = Field(description="What to optimise, and within which bounds.")
     seed: int = Field(0, ge=0, lt=2**32, description="Of everything drawn at random.")
 
     @field_validator("stages")

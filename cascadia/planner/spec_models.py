@@ -82,7 +82,7 @@ class JudgeSpec(EngineOptions):
         None,
         ge=0,
         le=1_000_000,
-        description="Tokens of the judge's instructions, beside question and answer.",
+        description="Tokens of the judge's instructions, beside question and answer; ours where absent.",
     )
     output_tokens: Positive = Field(1, description="Length of a verdict in tokens.")
 

@@ -32,7 +32,7 @@ def test_an_unknown_key_unlike_any_lists_the_known_ones() -> None:
 
 
 CASES = {
-    "a missing section": (without("judge"), "judge: is missing; add it"),
+    "a missing section": (without("judge"), "judge: is missing; add it: How answers are scored at the gates"),
     "a missing key": (
         without("workload.trace"),
         "workload.trace: is missing; add it: Path of the trace: Parquet, CSV or JSONL, public formats too",
