@@ -30,7 +30,8 @@ class StagePlan:
     """A stage with no replicas is not deployed: requests skip it.
 
     `config` is how its engines were simulated and are to be started; where it names a quantisation or a
-    length too, the stage's own `quantization` and `max_model_len` stand.
+    length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
+    its answers over the mean of all stages, so that any trace can be replayed.
     """
 
     name: str
@@ -40,6 +41,7 @@ class StagePlan:
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
     config: EngineConfig = field(default_factory=EngineConfig)
+    output_ratio: float = 1.0
 
     @property
     def gpus(self) -> int:
@@ -52,6 +54,9 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
+    """`prompt_tokens` is what its instructions add to question and answer; the latencies and prices are those of
+    a judge without GPUs of ours."""
+
     kind: str
     placement: str
     model: str | None
@@ -60,6 +65,12 @@ class JudgePlan:
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
     config: EngineConfig = field(default_factory=EngineConfig)
+    prompt_tokens: int = 0
+    output_tokens: int = 1
+    latency_p50_s: float = 0.0
+    latency_p95_s: float = 0.0
+    usd_per_million_input_tokens: float = 0.0
+    usd_per_million_output_tokens: float = 0.0
 
     @property
     def gpus(self) -> int:

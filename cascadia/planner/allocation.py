@@ -21,12 +21,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster
 from cascadia.planner.demand import JUDGE, Allocation, Demand, Replicas
-from cascadia.planner.knapsack import least_gpus
+from cascadia.planner.knapsack import least_gpus, least_index
 from cascadia.planner.milp import Milp, MilpResult
 from cascadia.planner.packing import packing_rows, packs_perfectly
+
+Floats = NDArray[np.float64]
 
 EPS = 1e-9
 
@@ -40,8 +43,11 @@ class Limits:
     minimise: Literal["gpus", "usd"] = "gpus"
 
 
+LIMITS = Limits()
+
+
 def allocate(
-    demands: Sequence[Demand], cluster: Cluster, *, verdict_s: float = 0.0, limits: Limits = Limits()
+    demands: Sequence[Demand], cluster: Cluster, *, verdict_s: float = 0.0, limits: Limits = LIMITS
 ) -> Allocation | None:
     """The allocation with the least largest-stage latency, then the fewest GPUs; None if nothing is stable.
 
@@ -60,11 +66,11 @@ def allocate(
 
 
 def fewest(
-    demands: Sequence[Demand], cluster: Cluster, *, bound_s: float, judge_s: float, limits: Limits = Limits()
+    demands: Sequence[Demand], cluster: Cluster, *, bound_s: float, judge_s: float, limits: Limits = LIMITS
 ) -> Allocation | None:
     """The cheapest allocation whose stage latencies keep within `bound_s`; None where there is none."""
     result = _solve(demands, cluster, bound_s, judge_s, limits)
-    return _allocation(demands, result, bound_s, judge_s, bound_s) if result.values is not None else None
+    return _allocation(demands, result, bound_s, judge_s) if result.values is not None else None
 
 
 def _key(allocation: Allocation) -> tuple[float, int]:
@@ -106,24 +112,34 @@ def _bisect(
     low, high = -1, len(values)  # values[low] is infeasible, values[high] feasible
     best: Allocation | None = None
     proven = -1
+    probes = _first_probes(demands, cluster, judge_s, values)
     while high - low > 1:
-        at = (low + high) // 2 if best else len(values) - 1
-        bound = float(values[at])
-        result = _solve(demands, cluster, bound, judge_s, limits)
+        at = next((p for p in probes if low < p < high), (low + high) // 2)
+        result = _solve(demands, cluster, float(values[at]), judge_s, limits)
         if result.values is not None:
-            best, high = _allocation(demands, result, bound, judge_s, bound), at
+            best, high = _allocation(demands, result, float(values[at]), judge_s), at
         else:
             low = at
-            if result.proven:
-                proven = at
-        if best is None and low == len(values) - 1:
-            break
+            proven = at if result.proven else proven
     # Every value up to `proven` is infeasible; the next one is the least that could hold.
     bound_s = float(values[proven + 1]) if proven + 1 < len(values) else np.inf
     return _Found(best, bound_s)
 
 
-def _bounds(demands: Sequence[Demand], judge_s: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _first_probes(
+    demands: Sequence[Demand], cluster: Cluster, judge_s: float, values: Floats
+) -> tuple[int, ...]:
+    """Where to look first: on one perfectly packing pool the covering problem tells the answer beforehand.
+
+    Whatever it tells, the integer program has the last word: it must solve at the hint and fail just below.
+    """
+    if len(cluster.pools) > 1 or not packs_perfectly(cluster.pools[0]):
+        return (len(values) - 1,)
+    hint = least_index(demands, cluster.gpus, judge_s, values)
+    return (hint, hint - 1)
+
+
+def _bounds(demands: Sequence[Demand], judge_s: float) -> Floats:
     stages = [d for d in demands if d.stage != JUDGE]
     return np.unique(np.concatenate([d.table.bounds_s + (judge_s if d.gated else 0.0) for d in stages]))
 
@@ -158,9 +174,7 @@ def _solve(
     return milp.solve(limits.time_limit_s)
 
 
-def _allocation(
-    demands: Sequence[Demand], result: MilpResult, bound_s: float, judge_s: float, proven_s: float
-) -> Allocation:
+def _allocation(demands: Sequence[Demand], result: MilpResult, bound_s: float, judge_s: float) -> Allocation:
     assert result.values is not None
     counts = iter(result.values)
     replicas: dict[int, tuple[Replicas, ...]] = {}
@@ -174,4 +188,4 @@ def _allocation(
         slowest = max((float(demand.table.latency_s[s, levels[s]]) for s, _ in taken), default=0.0)
         if demand.stage != JUDGE:
             reached = max(reached, slowest + (judge_s if demand.gated else 0.0))
-    return Allocation(replicas, reached, min(proven_s, reached))
+    return Allocation(replicas, reached, reached)

@@ -40,6 +40,7 @@ def assemble(
     wall_s: float,
 ) -> Plan:
     judge = problem.judge
+    lengths = problem.quality.output_tokens.mean(axis=1)
     stages = tuple(
         StagePlan(
             stage.name,
@@ -49,6 +50,7 @@ def assemble(
             stage.config.max_model_len or stage.architecture.max_position,
             groups(deployment.mix(s)),
             stage.config,
+            float(lengths[s] / lengths.mean()),
         )
         for s, stage in enumerate(problem.stages)
     )
@@ -70,6 +72,12 @@ def assemble(
             config.max_model_len or judge_length,
             groups(deployment.judge),
             config,
+            judge.prompt_tokens,
+            judge.output_tokens,
+            judge.latency_p50_s,
+            judge.latency_p95_s,
+            judge.usd_per_million_input_tokens,
+            judge.usd_per_million_output_tokens,
         ),
         predicted=predicted,
         gears=(Gear(predicted.rate_rps, tuple(thresholds), entry),),

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.objective import Objective
-from cascadia.domain.problem import Problem
-from cascadia.planner.demand import JUDGE, Allocation, Demand
+from cascadia.planner.demand import Allocation, Demand
 from cascadia.planner.pricing import Prices
+from cascadia.planner.references import References
 from cascadia.planner.routings import Routings
 from cascadia.planner.search import Search
 
@@ -58,6 +58,7 @@ class BilevelResult:
 
     rounds: tuple[Round, ...]
     prices_s: Floats
+    references: References
 
     @property
     def best(self) -> Round:
@@ -66,22 +67,20 @@ class BilevelResult:
 
 def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> BilevelResult:
     objective, routings = search.problem.objective, search.routings
-    references: dict[int, tuple[Demand, float]] = {}
+    references = References.of(search)
     exact: dict[int, Round] = {}
     prices = np.full(len(routings.mean), np.nan)
-    # The first round gives every stage a table; those of stages that later routings leave out stay in use.
     routing, stable, best = proportional(routings), 0, np.inf
     while stable < STABLE_ROUNDS and len(exact) < MAX_ROUNDS:
         demands = search.demands(routing)
-        references |= {d.stage: (d, tokens_sent(search, d.stage, routing)) for d in demands}
+        references.add(routing, demands)
         allocation = solve(demands)
         latency = allocation.latency_s if allocation else np.inf
-        prices = priced(search, references)
-        prices[routing] = latency
+        exact[routing] = Round(routing, tuple(demands), allocation, 0.0)
+        prices = priced(references)
         for known, round_ in exact.items():
             prices[known] = round_.allocation.latency_s if round_.allocation else np.inf
         scores = chebyshev(objective, routings, prices)
-        exact[routing] = Round(routing, tuple(demands), allocation, float(scores[routing]))
         progress(f"round {len(exact)}: stage bound {latency:.3g} s")
         found = min(float(scores[k]) for k in exact)
         stable, best = (0 if improves(found, best) else stable + 1), min(found, best)
@@ -90,7 +89,7 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
             break
     scores = chebyshev(objective, routings, prices)
     rounds = tuple(Round(r.routing, r.demands, r.allocation, float(scores[k])) for k, r in exact.items())
-    return BilevelResult(rounds, prices)
+    return BilevelResult(rounds, prices, references)
 
 
 def improves(score: float, best: float) -> bool:
@@ -121,68 +120,27 @@ def proportional(routings: Routings) -> int:
     return int(np.abs(routings.reached - target).sum(axis=1).argmin())
 
 
-def priced(search: Search, references: dict[int, tuple[Demand, float]]) -> Floats:
-    """Price of every routing that the tables at hand can speak of; NaN elsewhere."""
-    routings = search.routings
-    stages = [s for s in references if s != JUDGE]
-    missing = [s for s in range(routings.deployed.shape[1]) if s not in stages]
-    known = np.flatnonzero(~routings.deployed[:, missing].any(axis=1))
+def priced(references: References) -> Floats:
+    """The price of every routing, or of as many as time allows, spread over those that are good enough; else NaN."""
+    search = references.search
+    objective, routings = search.problem.objective, search.routings
     at_most = MAX_PRICED if len(search.problem.cluster.pools) == 1 else MAX_RELAXED
-    known = known[_most_useful(search.problem.objective, routings, known, at_most)]
+    chosen = _most_useful(objective, routings, at_most)
     prices = np.full(len(routings.mean), np.nan)
-    if not len(known):
-        return prices
-    last = routings.deployed.shape[1] - 1 - routings.deployed[known, ::-1].argmax(axis=1)
-    judged = {s: routings.deployed[known, s] & (last != s) for s in stages}
-    work = {s: _tokens(search, s, known) for s in stages}
-    if JUDGE in references:
-        work[JUDGE] = _judge_tokens(search, known, judged)
-    prices[known] = Prices(references, search.problem.cluster, search.verdict_s).least_bound_s(work, judged)
+    prices[chosen] = Prices(references, chosen).least_bound_s()
     return prices
 
 
-def _most_useful(
-    objective: Objective, routings: Routings, known: NDArray[np.int64], at_most: int
-) -> NDArray[np.int64]:
-    """Positions in `known`: all, or those evenly spread among the routings that are good enough, least load first."""
-    if len(known) <= at_most:
-        return np.arange(len(known))
-    good = routings.lower[known] >= (objective.quality_min or 0.0)
-    chosen = np.flatnonzero(good) if good.any() else np.arange(len(known))
-    chosen = chosen[np.argsort(routings.lower[known][chosen], kind="stable")]
+def _most_useful(objective: Objective, routings: Routings, at_most: int) -> NDArray[np.int64]:
+    """All routings, or those evenly spread by quality among the ones that reach the bar."""
+    if len(routings) <= at_most:
+        return np.arange(len(routings))
+    good = np.flatnonzero(routings.lower >= (objective.quality_min or 0.0))
+    chosen = good if len(good) else np.arange(len(routings))
+    chosen = chosen[np.argsort(routings.lower[chosen], kind="stable")]
     keep = np.unique(np.rint(np.linspace(0, len(chosen) - 1, at_most)).astype(int))
     useful: NDArray[np.int64] = np.sort(chosen[keep])
     return useful
-
-
-def tokens_sent(search: Search, stage: int, routing: int) -> float:
-    """Tokens that one routing sends to a stage (or to the judge): the measure of its work."""
-    one = np.array([routing])
-    if stage != JUDGE:
-        return float(_tokens(search, stage, one)[0])
-    gated = search.gated(routing)
-    return float(_judge_tokens(search, one, {s: gated[s : s + 1] for s in range(len(gated))})[0])
-
-
-def _tokens(search: Search, stage: int, known: NDArray[np.int64]) -> Floats:
-    w = search.problem.workload
-    tokens = w.input_tokens[stage] + w.output_tokens[stage]
-    return search.routings.reached[known, stage] * float(tokens.sum())
-
-
-def _judge_tokens(search: Search, known: NDArray[np.int64], gated: dict[int, Bools]) -> Floats:
-    w, judge = search.problem.workload, search.problem.judge
-    work = np.zeros(len(known))
-    for stage, judged in gated.items():
-        read = float((w.input_tokens[stage] + w.output_tokens[stage] + judge.prompt_tokens).sum())
-        work += np.where(judged, search.routings.reached[known, stage] * read, 0.0)
-    return work
-
-
-def feasible(problem: Problem, routings: Routings) -> Bools:
-    """Routings whose lower bound of quality reaches the bar."""
-    good: Bools = routings.lower >= (problem.objective.quality_min or 0.0)
-    return good
 
 
 def iterate_by_score(result: BilevelResult, objective: Objective, routings: Routings) -> Iterator[int]:

@@ -99,7 +99,8 @@ class Composer:
             load.cached_tokens,
         )
         took = (run.finish_ps - load.arrival_ps) / PS_PER_S
-        return np.bincount(load.request, weights=took, minlength=reached_.shape[1])
+        row: Floats = np.bincount(load.request, weights=took, minlength=reached_.shape[1]).astype(np.float64)
+        return row
 
 
 def best_combinations(

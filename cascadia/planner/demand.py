@@ -29,7 +29,7 @@ class Replicas:
 
     shape: Shape
     count: int
-    level: int
+    level: float
 
 
 @dataclass(frozen=True, slots=True)

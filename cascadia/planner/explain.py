@@ -6,9 +6,10 @@ import numpy as np
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible
-from cascadia.planner.bilevel import BilevelResult, tokens_sent
+from cascadia.planner.bilevel import BilevelResult
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.knapsack import EPS, cover
+from cascadia.planner.references import tokens_sent
 from cascadia.planner.refine import Candidate
 from cascadia.planner.search import Search
 
@@ -64,24 +65,19 @@ def too_slow(search: Search, found: Sequence[Candidate]) -> Infeasible:
 
 def least_gpus_for(search: Search, loop: BilevelResult, bar: float) -> int | None:
     """Fewest GPUs (of the largest pool's kind) that sustain some routing with its lower bound at `bar`."""
-    references = {
-        d.stage: (d, tokens_sent(search, d.stage, r.routing)) for r in loop.rounds for d in r.demands
-    }
     pool = max(search.problem.cluster.pools, key=lambda p: p.gpus)
     most = SEARCHED_GPUS * search.problem.cluster.gpus
     routings = np.flatnonzero(search.routings.lower >= bar)
     if len(routings) > 200:
         routings = routings[np.unique(np.linspace(0, len(routings) - 1, 200).astype(int))]
     best: int | None = None
-    covers = {s: _stable_cover(d, pool, most) for s, (d, _) in references.items()}
+    whole = {s: known[0] for s, known in loop.references.by_stage.items()}
+    covers = {s: _stable_cover(r.demand, pool, most) for s, r in whole.items()}
     for k in routings.tolist():
         total = 0
         stages = np.flatnonzero(search.routings.deployed[k]).tolist()
-        for s in [*stages, *([JUDGE] if JUDGE in references and len(stages) > 1 else [])]:
-            if s not in covers:
-                total = most + 1
-                break
-            enough = np.flatnonzero(covers[s] >= tokens_sent(search, s, k) / references[s][1] - EPS)
+        for s in [*stages, *([JUDGE] if JUDGE in whole and len(stages) > 1 else [])]:
+            enough = np.flatnonzero(covers[s] >= tokens_sent(search, s, k) / whole[s].work - EPS)
             total += int(enough[0]) if len(enough) else most + 1
         if total <= most and (best is None or total < best):
             best = total

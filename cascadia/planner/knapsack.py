@@ -68,29 +68,41 @@ def least_gpus(demand: Demand, allowed_s: float, most: int) -> int | None:
     return int(enough[0]) if len(enough) else None
 
 
+def least_index(demands: Sequence[Demand], gpus: int, judge_s: float, bounds: Floats) -> int:
+    """Position of the least of `bounds` (ascending) that all demands keep on `gpus` GPUs; len(bounds) if none.
+
+    Stages keep within the bound, verdicts (after gated stages) within `judge_s`. For a single, perfectly packing
+    pool, where only the sum of GPUs matters.
+    """
+    low, high = -1, len(bounds)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fit(demands, gpus, judge_s, float(bounds[middle])):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
 def least_latency(demands: Sequence[Demand], gpus: int, verdict_s: float) -> float | None:
-    """Least largest-stage quantile on `gpus` GPUs of a single, perfectly packing pool; None if none is stable."""
-    stages = [d for d in demands if d.stage != JUDGE]
-    judges = [d for d in demands if d.stage == JUDGE]
+    """The special-purpose solver: least largest-stage quantile on one perfectly packing pool; None if unstable."""
+    judge = next((d for d in demands if d.stage == JUDGE), None)
     best: float | None = None
-    for judge_s in judges[0].table.bounds_s.tolist() if judges else [verdict_s]:
-        left = gpus
-        if judges:
-            taken = least_gpus(judges[0], judge_s, gpus)
-            if taken is None:
-                continue
-            left -= taken
+    for judge_s in judge.table.bounds_s.tolist() if judge else [verdict_s]:
+        stages = [d for d in demands if d.stage != JUDGE]
         bounds = np.unique(np.concatenate([d.table.bounds_s + (judge_s if d.gated else 0.0) for d in stages]))
-        low, high = -1, len(bounds)
-        while high - low > 1:
-            middle = (low + high) // 2
-            needs = [
-                least_gpus(d, float(bounds[middle]) - (judge_s if d.gated else 0.0), left) for d in stages
-            ]
-            if all(n is not None for n in needs) and sum(n or 0 for n in needs) <= left:
-                high = middle
-            else:
-                low = middle
-        if high < len(bounds) and (best is None or bounds[high] < best):
-            best = float(bounds[high])
+        at = least_index(demands, gpus, judge_s, bounds)
+        if at < len(bounds) and (best is None or bounds[at] < best):
+            best = float(bounds[at])
     return best
+
+
+def _fit(demands: Sequence[Demand], gpus: int, judge_s: float, bound_s: float) -> bool:
+    left = gpus
+    for d in demands:
+        allowed = judge_s if d.stage == JUDGE else bound_s - judge_s if d.gated else bound_s
+        need = least_gpus(d, allowed, left)
+        if need is None:
+            return False
+        left -= need
+    return True

@@ -51,7 +51,8 @@ def cached_tokens(problem: Problem, stage: int) -> Ints:
     rate = problem.stages[stage].config.prefix_cache_hit_rate
     inputs = problem.workload.input_tokens[stage]
     found = np.floor(problem.workload.prefix_tokens * rate).astype(np.int64)
-    return np.clip(found, 0, inputs - 1)
+    held: Ints = np.clip(found, 0, inputs - 1)
+    return held
 
 
 def stage_load(problem: Problem, stage: int, reached: Bools) -> Load:

@@ -51,7 +51,7 @@ class Milp:
         self.rows.append((value, value, row))
 
     def solve(self, time_limit_s: float) -> MilpResult:
-        solver = highspy.Highs()
+        solver = highspy.Highs()  # type: ignore[no-untyped-call]
         solver.setOptionValue("output_flag", False)
         solver.setOptionValue("threads", 1)
         solver.setOptionValue("time_limit", time_limit_s)

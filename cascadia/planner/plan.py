@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from cascadia.domain.plan import Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner import explain
@@ -15,10 +17,11 @@ from cascadia.planner.allocation_paper import allocate_paper
 from cascadia.planner.assemble import assemble, predict
 from cascadia.planner.bilevel import BilevelResult, Solver, bilevel
 from cascadia.planner.demand import Allocation, Demand
-from cascadia.planner.frontier import frontier, thin
+from cascadia.planner.dominance import non_dominated
+from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
-from cascadia.planner.refine import Candidate, Effort, refine
-from cascadia.planner.routings import Routings
+from cascadia.planner.refine import EFFORT, Candidate, Effort, refine
+from cascadia.planner.routings import Routings, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator
 from cascadia_sim.cascade import CascadeRun
@@ -48,7 +51,7 @@ def plan(
     *,
     formulation: Formulation = "columns",
     time_limit_s: float = 10.0,
-    effort: Effort = Effort(),
+    effort: Effort = EFFORT,
     progress: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> PlanResult:
@@ -72,10 +75,18 @@ def plan(
 
 
 def routings_of(problem: Problem) -> tuple[Routings, str]:
-    """The frontier, thinned, with lower bounds that hold for all of it at once; and how they were made."""
-    return with_bounds(
-        problem.quality, thin(frontier(problem.quality), MAX_ROUTINGS), problem.confidence, problem.seed
-    )
+    """Routings that none beats in quality and load, with lower bounds that hold for all at once; how they were made.
+
+    Where all routings are few, their bounds decide what is beaten, as they decide what reaches the bar; else means do.
+    """
+    table, confidence, seed = problem.quality, problem.confidence, problem.seed
+    every = all_routings(table, keep_worse=False)
+    if len(every) > MAX_ROUTINGS:
+        return with_bounds(table, thin(frontier(table), MAX_ROUTINGS), confidence, seed)
+    bounded, method = with_bounds(table, every, confidence, seed)
+    order = np.argsort(bounded.deployed.sum(axis=1), kind="stable")
+    kept = non_dominated(bounded.reached[order], np.rint(bounded.lower[order] * 1e9).astype(np.int64))
+    return bounded.take(order[kept]), method
 
 
 def solver(search: Search, formulation: Formulation, time_limit_s: float) -> Solver:

@@ -1,72 +1,91 @@
 """The routing solver's view: about how low could the largest stage quantile be, for every routing at once?
 
-Stage tables are made for a few routed sets only. For any other routing, a stage's work is that of its last table
-times the ratio of the tokens sent to it, and the least bound L is found on a grid by the covering problem of each
-stage (`knapsack.py`) on a single pool, or by its linear relaxation over several pools. Prices order the routings;
-the routing that wins a round is then priced exactly, by tables of its own and the integer program.
+Stage tables are made for a few routed sets only (`references.py`). For any other routing, a stage's need is its work
+relative to the nearest table's, and the least bound L is found on a grid by the covering problem of each stage
+(`knapsack.py`) on a single pool, or by its linear relaxation over several pools. Prices order the routings; the
+routing that wins a round is then priced exactly, by tables of its own and the integer program.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.cluster import Cluster
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.knapsack import EPS, cover
 from cascadia.planner.milp import Milp
+from cascadia.planner.references import References, judge_tokens, stage_tokens
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
-GRID = 40
-JUDGE_SLACK = 1.3
-"""The judge is priced at this multiple of its lowest quantile; refinement finds its real place."""
+GRID = 32
+JUDGE_PART = 0.08
+"""The judge is priced at this part of the bound, if it can be as fast; refinement finds its real place."""
 
 
 class Prices:
-    """Prices from the tables of `references`: by stage, a demand and the work (tokens) it was made for."""
+    """Prices of some routings (K of the frontier's, by index)."""
 
-    def __init__(self, references: Mapping[int, tuple[Demand, float]], cluster: Cluster, verdict_s: float):
-        self._references = references
-        self._cluster = cluster
-        judge = references.get(JUDGE)
-        self._judge_s = float(judge[0].table.bounds_s[0]) * JUDGE_SLACK if judge else verdict_s
+    def __init__(self, references: References, routings: Ints):
+        search = references.search
+        self._references = references.by_stage
+        self._cluster = search.problem.cluster
+        deployed = search.routings.deployed[routings]
+        self._last = deployed.shape[1] - 1 - deployed[:, ::-1].argmax(axis=1)
+        self._work = {s: stage_tokens(search, s, routings) for s in self._references if s != JUDGE}
+        self._verdict_s = search.verdict_s
+        self._fastest_judge_s = 0.0
+        if JUDGE in self._references:
+            self._work[JUDGE] = judge_tokens(search, routings)
+            self._fastest_judge_s = float(self._references[JUDGE][0].demand.table.bounds_s[0])
+        self._nearest = {s: references.nearest(s, work) for s, work in self._work.items()}
         self._grid = self._bounds()
+        self._count = len(routings)
+
+    def least_bound_s(self) -> Floats:
+        """(K): infinite where no grid value can be kept."""
+        return self._by_covering() if len(self._cluster.pools) == 1 else self._by_relaxation()
 
     def _bounds(self) -> Floats:
-        finite = np.concatenate([d.table.bounds_s for d, _ in self._references.values() if d.stage != JUDGE])
-        low, high = float(finite.min()), float(finite.max()) + self._judge_s
-        return np.geomspace(max(low, 1e-6), max(high, low * 1.0001, 1e-6), GRID)
+        known = [r.demand.table.bounds_s for s, rs in self._references.items() if s != JUDGE for r in rs]
+        finite = np.concatenate([bounds for bounds in known if len(bounds)] or [np.ones(1)])
+        low, high = (
+            max(float(finite.min()), 1e-6),
+            (float(finite.max()) + self._verdict_s) / (1 - 2 * JUDGE_PART),
+        )
+        return np.geomspace(low, max(high, low * 1.0001), GRID)
 
-    def least_bound_s(self, work: Mapping[int, Floats], gated: Mapping[int, NDArray[np.bool_]]) -> Floats:
-        """For K routings: `work[stage]` (K) tokens sent there (0: not deployed), `gated[stage]` (K).
-
-        Infinite where no grid value can be kept.
-        """
-        if len(self._cluster.pools) == 1:
-            return self._by_covering(work, gated)
-        return self._by_relaxation(work, gated)
-
-    def _by_covering(self, work: Mapping[int, Floats], gated: Mapping[int, NDArray[np.bool_]]) -> Floats:
-        total = self._cluster.gpus
-        count = len(next(iter(work.values())))
-        price = np.full(count, np.inf)
+    def _by_covering(self) -> Floats:
+        price = np.full(self._count, np.inf)
         for bound_s in self._grid[::-1].tolist():
-            need = np.zeros(count)
-            for stage, tokens in work.items():
-                ratio = tokens / self._references[stage][1]
-                needed = self._gpus_needed(stage, bound_s, ratio, total)
-                if stage != JUDGE and gated[stage].any():
-                    behind = self._gpus_needed(stage, bound_s - self._judge_s, ratio, total)
-                    needed = np.where(gated[stage], behind, needed)
-                need += np.where(tokens > 0, needed, 0)
-            price[need <= total] = bound_s
+            need = sum((self._gpus_needed(stage, bound_s) for stage in self._work), np.zeros(self._count))
+            price[need <= self._cluster.gpus] = bound_s
         return price
 
-    def _gpus_needed(self, stage: int, bound_s: float, ratio: Floats, total: int) -> Floats:
-        demand = self._references[stage][0]
-        allowed = self._judge_s if stage == JUDGE else bound_s
-        shares = demand.table.shares(allowed + EPS)
+    def _gpus_needed(self, stage: int, bound_s: float) -> Floats:
+        """Fewest GPUs with which the stage keeps within `bound_s`, verdict included, for each routing."""
+        work = self._work[stage]
+        need = np.zeros(len(work))
+        for at, reference in enumerate(self._references[stage]):
+            mine = (work > 0) & (self._nearest[stage] == at)
+            for gated in (False, True):
+                chosen = mine & ((self._last != stage) == gated) if stage != JUDGE else mine
+                if chosen.any() and not (stage == JUDGE and gated):
+                    allowed = self._allowed(stage, bound_s, gated)
+                    need[chosen] = self._covering(reference.demand, allowed, work[chosen] / reference.work)
+        return need
+
+    def _allowed(self, stage: int, bound_s: float, gated: bool) -> float:
+        judge_s = max(JUDGE_PART * bound_s, self._fastest_judge_s) if JUDGE in self._work else self._verdict_s
+        if stage == JUDGE:
+            return judge_s
+        return bound_s - judge_s if gated else bound_s
+
+    def _covering(self, demand: Demand, allowed_s: float, ratio: Floats) -> Floats:
+        total = self._cluster.gpus
+        shares = demand.table.shares(allowed_s + EPS)
         if not shares.any():
             return np.full(len(ratio), np.inf)
         found = cover([s.gpus for s in demand.shapes], shares, total, enough=float(ratio.max()))
@@ -74,47 +93,46 @@ class Prices:
         need[need > total] = np.inf
         return need
 
-    def _by_relaxation(self, work: Mapping[int, Floats], gated: Mapping[int, NDArray[np.bool_]]) -> Floats:
-        count = len(next(iter(work.values())))
-        price = np.full(count, np.inf)
-        for k in range(count):
+    def _by_relaxation(self) -> Floats:
+        price = np.full(self._count, np.inf)
+        for k in range(self._count):
             low, high = -1, len(self._grid)
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (low, middle) if self._relaxed(k, middle, work, gated) else (middle, high)
+                low, high = (low, middle) if self._relaxed(k, float(self._grid[middle])) else (middle, high)
             if high < len(self._grid):
                 price[k] = self._grid[high]
         return price
 
-    def _relaxed(
-        self, k: int, at: int, work: Mapping[int, Floats], gated: Mapping[int, NDArray[np.bool_]]
-    ) -> bool:
-        """Could fractions of each pool's GPUs carry routing `k` within grid value `at`?"""
-        milp, rows = Milp(), {pool.name: [] for pool in self._cluster.pools}  # type: ignore[var-annotated]
-        for stage, tokens in work.items():
-            if tokens[k] <= 0:
+    def _relaxed(self, k: int, bound_s: float) -> bool:
+        """Could fractions of each pool's GPUs carry routing `k` within `bound_s`?"""
+        milp = Milp()
+        spent: dict[str, list[tuple[int, float]]] = {pool.name: [] for pool in self._cluster.pools}
+        for stage, work in self._work.items():
+            if work[k] <= 0:
                 continue
-            demand, reference = self._references[stage]
-            bound_s = float(self._grid[at])
-            allowed = self._judge_s if stage == JUDGE else bound_s - self._judge_s * bool(gated[stage][k])
-            shares = demand.table.shares(allowed + EPS)
+            reference = self._references[stage][int(self._nearest[stage][k])]
+            allowed = self._allowed(stage, bound_s, bool(self._last[k] != stage))
             row = []
-            for pool in self._cluster.pools:
-                per_gpu = max(
-                    (
-                        a / s.gpus
-                        for s, a in zip(demand.shapes, shares.tolist(), strict=True)
-                        if s.pool == pool.name
-                    ),
-                    default=0.0,
-                )
-                if per_gpu > 0:
-                    column = milp.real(cost=1.0)
-                    row.append((column, per_gpu))
-                    rows[pool.name].append((column, 1.0))
+            for pool, per_gpu in _per_gpu(reference.demand, allowed, list(spent)):
+                column = milp.real(cost=1.0)
+                row.append((column, per_gpu))
+                spent[pool].append((column, 1.0))
             if not row:
                 return False
-            milp.at_least(float(tokens[k]) / reference, row)
-        for pool in self._cluster.pools:
-            milp.at_most(float(pool.gpus), rows[pool.name])
+            milp.at_least(float(work[k]) / reference.work, row)
+        for pool_ in self._cluster.pools:
+            milp.at_most(float(pool_.gpus), spent[pool_.name])
         return milp.solve(10.0).values is not None
+
+
+def _per_gpu(demand: Demand, allowed_s: float, pools: Sequence[str]) -> list[tuple[str, float]]:
+    """The best share per GPU on each pool that has any."""
+    shares = demand.table.shares(allowed_s + EPS).tolist()
+    best = {
+        pool: max(
+            (a / s.gpus for s, a in zip(demand.shapes, shares, strict=True) if s.pool == pool), default=0.0
+        )
+        for pool in pools
+    }
+    return [(pool, share) for pool, share in best.items() if share > 0]

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
-from cascadia.planner.bilevel import BilevelResult, iterate_by_score, tokens_sent
+from cascadia.planner.bilevel import BilevelResult, iterate_by_score
 from cascadia.planner.compose import Composer, best_combinations
-from cascadia.planner.demand import JUDGE, Demand
+from cascadia.planner.demand import JUDGE, Replicas
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.options import Mix, Option, options, thinned
+from cascadia.planner.references import References
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator, quantile_s
 
@@ -37,6 +38,9 @@ class Effort:
     window_requests: int = 2500
     simulated_requests: int = 450_000
     fewest_simulations: int = 16
+
+
+EFFORT = Effort()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Refinement:
 
     search: Search
     simulator: Simulator
-    references: dict[int, tuple[Demand, float]]
+    references: References
     seen: dict[object, Candidate] = field(default_factory=dict)
     menus: dict[int, dict[int, list[Option]]] = field(default_factory=dict)
 
@@ -73,13 +77,10 @@ class Refinement:
         stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
         if search.self_hosted_judge and len(stages) > 1:
             stages.append(JUDGE)
-        if any(s not in self.references for s in stages):
-            return {}
         menu = {}
         for s in stages:
-            demand, work = self.references[s]
-            need = tokens_sent(search, s, routing) / work
-            menu[s] = options(demand, search.problem.cluster, need=need, at_most=48)
+            demand, need = self.references.one(s, routing)
+            menu[s] = options(demand, search.problem.cluster, need=need)
         return menu if all(menu.values()) else {}
 
     def simulate(self, deployments: Iterable[Deployment]) -> list[Candidate]:
@@ -101,18 +102,13 @@ def refine(
 ) -> tuple[Candidate | None, list[Candidate]]:
     """The best candidate (None: no deployment keeps the bounds) and all that were simulated."""
     problem = search.problem
-    references = {
-        d.stage: (d, tokens_sent(search, d.stage, r.routing)) for r in loop.rounds for d in r.demands
-    }
-    best_round = loop.best
-    references |= {d.stage: (d, tokens_sent(search, d.stage, best_round.routing)) for d in best_round.demands}
-    state = Refinement(search, Simulator.of(problem), references)
+    state = Refinement(search, Simulator.of(problem), loop.references)
     allowed = _allowed(problem, search)
     routings = [k for k in _spread(search, loop, effort.routings) if allowed[k]]
     composer = Composer.on(windowed(problem, effort.window_requests))
     ranked = list(search.threads.map(lambda k: _combine(state, composer, k, effort), routings))
     start = [
-        deployment(r.routing, {s: mix for s, mix in r.allocation.replicas.items()})
+        deployment(r.routing, dict(r.allocation.replicas))
         for r in loop.rounds
         if r.allocation is not None and allowed[r.routing]
     ]
@@ -206,13 +202,15 @@ def _combine(state: Refinement, composer: Composer, routing: int, effort: Effort
     pools = [pool.name for pool in problem.cluster.pools]
     limits = [pool.gpus for pool in problem.cluster.pools]
     grid, latency = best_combinations(rows, fixed, choices, pools, limits, search.quantile)
-    usd = sum(np.array([o.usd_per_hour for o in c])[grid[:, d]] for d, c in enumerate(choices))
+    usd = np.zeros(len(grid))
+    for d, c in enumerate(choices):
+        usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
     goal, limit = problem.objective.goal, problem.objective.latency_max_s
     keys = [latency, usd] if goal == "latency" else [usd, latency]
     late = latency > (limit * 1.02 if limit is not None else np.inf)
     order = np.lexsort((keys[1], keys[0], late | ~np.isfinite(latency)))
-    ranked = []
-    for at in order[: 4 * len(order)]:
+    ranked: list[_Ranked] = []
+    for at in order.tolist():
         if not np.isfinite(latency[at]) or len(ranked) >= 40:
             break
         mixes = {s: choices[d][grid[at, d]].replicas for d, s in enumerate(stages)}
@@ -262,6 +260,8 @@ def _neighbours(state: Refinement, here: Deployment, routings: Sequence[int]) ->
     changes += [
         {a: more, b: less} for a, more in up.items() for b, less in down.items() if a != b and more and less
     ]
+    spare = state.search.problem.cluster.gpus - here.gpus
+    changes += [{s: mix} for s in menu for mix in _with_one_more(state, here.routing, s, mixes[s], spare)]
     steps = [deployment(here.routing, mixes | change) for change in changes]
     reached = state.search.routings.reached
     near = sorted(
@@ -269,8 +269,9 @@ def _neighbours(state: Refinement, here: Deployment, routings: Sequence[int]) ->
         key=lambda k: float(np.abs(reached[k] - reached[here.routing]).sum()),
     )
     for k in near[:2]:
-        if all(_sustains(state, k, s, mix) for s, mix in mixes.items()):
-            steps.append(deployment(k, mixes))
+        steps += (
+            [deployment(k, mixes)] if all(_sustains(state, k, s, mix) for s, mix in mixes.items()) else []
+        )
     return [d for d in steps if d.fits(state.search.problem.cluster)]
 
 
@@ -286,9 +287,24 @@ def _step(choices: Sequence[Option], mix: Mix, by: int) -> Mix | None:
     return known[at + by] if 0 <= at + by < len(known) else None
 
 
+def _with_one_more(state: Refinement, routing: int, stage: int, mix: Mix, spare: int) -> list[Mix]:
+    """The mix and one replica of any shape within the spare GPUs, its share in proportion to what it sustains."""
+    demand, _ = state.references.one(stage, routing)
+    table = demand.table
+    known = {id(shape): least for shape, least in zip(table.shapes, table.saturated.tolist(), strict=True)}
+    first = mix[0]
+    if id(first.shape) not in known:
+        return []
+    per_work = first.level / max(known[id(first.shape)], 1e-9)
+    return [
+        (*mix, Replicas(shape, 1, per_work * least))
+        for shape, least in zip(table.shapes, table.saturated.tolist(), strict=True)
+        if shape.gpus <= spare and least > 0
+    ]
+
+
 def _sustains(state: Refinement, routing: int, stage: int, mix: Mix) -> bool:
     """Does the mix keep up with what another routing sends to the stage?"""
-    demand, work = state.references[stage]
+    demand, need = state.references.one(stage, routing)
     saturated = {id(shape): least for shape, least in zip(demand.shapes, demand.table.saturated, strict=True)}
-    need = tokens_sent(state.search, stage, routing) / work
-    return sum(r.count / max(saturated.get(id(r.shape), np.inf), 1e-9) for r in mix) >= need
+    return bool(sum(r.count / max(saturated.get(id(r.shape), np.inf), 1e-9) for r in mix) >= need)

@@ -20,6 +20,10 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
+LIGHT = 20
+"""Tables for all requests go to levels of this many times the replicas there could be."""
+
+
 @dataclass(eq=False)
 class Search:
     """`shapes` are by stage index, a self-hosted judge's under `JUDGE`. `verdict_s`: a judge without GPUs."""
@@ -57,7 +61,7 @@ class Search:
         """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
         reached_, gated = self.reached(routing), self.gated(routing)
         demands = [
-            self._stage_demand(s, reached_[s], bool(gated[s]))
+            self.stage_demand(s, reached_[s], gated=bool(gated[s]))
             for s in np.flatnonzero(self.routings.deployed[routing]).tolist()
         ]
         if self.self_hosted_judge and gated.any():
@@ -67,11 +71,37 @@ class Search:
                 demands.append(Demand(JUDGE, "judge", table, gated=False))
         return demands
 
-    def _stage_demand(self, s: int, reached_: Bools, gated: bool) -> Demand:
+    def whole_demands(self) -> list[tuple[Demand, float]]:
+        """Every stage with all requests, and the judge with the verdicts of all gates; each with its tokens."""
+        n, stages = len(self.problem.workload), len(self.problem.stages)
+        every = np.ones((stages, n), dtype=bool)
+        found = [
+            (self.stage_demand(s, every[s], gated=s < stages - 1, light=True), self.whole_work(s))
+            for s in range(stages)
+            if self.routings.deployed[:, s].any()
+        ]
+        if self.self_hosted_judge:
+            last = np.arange(stages) == stages - 1
+            load = judge_load(self.problem, every, ~last)
+            table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self._light_budget)
+            found.append((Demand(JUDGE, "judge", table, gated=False), float(load.input_tokens.sum())))
+        return found
+
+    def whole_work(self, stage: int) -> float:
+        """Tokens of a stage that gets all requests."""
+        w = self.problem.workload
+        return float(w.input_tokens[stage].sum() + w.output_tokens[stage].sum())
+
+    def stage_demand(self, s: int, reached_: Bools, *, gated: bool, light: bool = False) -> Demand:
+        """`light`: with levels for routings that send the stage only a small part of the requests."""
         name = self.problem.stages[s].name
         load = stage_load(self.problem, s, reached_)
-        table = self.tables.table(name, self.shapes[s], load, self.quantile, self.budget)
+        budget = self._light_budget if light else self.budget
+        table = self.tables.table(name, self.shapes[s], load, self.quantile, budget)
         return Demand(s, name, table, gated)
+
+    def _light_budget(self, shape: Shape) -> int:
+        return LIGHT * self.budget(shape)
 
     def budget(self, shape: Shape) -> int:
         """How many replicas of `shape` its pool could hold."""

@@ -37,7 +37,7 @@ class Simulator:
         return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem))
 
     def run(self, deployment: Deployment, accepts: Bools) -> CascadeRun:
-        w, judge = self.problem.workload, self.problem.judge
+        w = self.problem.workload
         stages = [
             CascadeStage(
                 replicas=replicas_of(deployment.mix(s)),
@@ -87,7 +87,8 @@ def verdict_delays(problem: Problem) -> Ints | None:
     spread = max(judge.latency_p95_s / judge.latency_p50_s, 1.0)
     sigma = np.log(spread) / 1.6448536269514722
     normal = np.random.default_rng(problem.seed + 1).standard_normal(shape)
-    return np.rint(judge.latency_p50_s * np.exp(sigma * normal) * PS_PER_S).astype(np.int64)
+    delays: Ints = np.rint(judge.latency_p50_s * np.exp(sigma * normal) * PS_PER_S).astype(np.int64)
+    return delays
 
 
 def quantile_s(latency_s: Floats, q: float) -> float:

@@ -20,8 +20,11 @@ from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SAMPLE_REQUESTS = 2000
+SAMPLE_REQUESTS = 1500
 """Requests behind one table entry, where the stage has as many: of the k replicas only some are simulated."""
+
+ALIKE = 1.01
+"""Quantiles whose ratio is below this need no level between them simulated."""
 
 STABLE_SHARE = 0.95
 """A level counts as stable up to this share of the replica's saturated throughput."""
@@ -56,10 +59,10 @@ class StageTable:
         return np.unique(self.latency_s[np.isfinite(self.latency_s)])
 
 
-def levels_for(gpus: int) -> Ints:
-    """1, 2, ... 8, then about eight per doubling, up to `gpus` replicas."""
-    grid = np.unique(np.rint(np.concatenate([np.arange(1, 9), 8 * 2 ** (np.arange(1, 81) / 6)])))
-    return grid[grid <= max(gpus, 1)].astype(np.int64)
+def levels_for(most: int) -> Ints:
+    """1, 2, ... 8, then about six per doubling, up to `most`."""
+    grid = np.unique(np.rint(np.concatenate([np.arange(1, 9), 8 * 2 ** (np.arange(1, 61) / 6)])))
+    return grid[grid <= max(most, 1)].astype(np.int64)
 
 
 @dataclass
@@ -68,12 +71,11 @@ class TableCache:
 
     pool: ThreadPoolExecutor
     entries: dict[tuple[str, int, str, float], StageTable] = field(default_factory=dict)
-    simulated_requests: int = 0
 
     def table(
         self, name: str, shapes: Sequence[Shape], load: Load, quantile: float, budget: Callable[[Shape], int]
     ) -> StageTable:
-        """The table of stage `name` under `load`; `budget(shape)` is how many such replicas there could be."""
+        """The table of stage `name` under `load`; `budget(shape)` is the most that a level may be."""
         key = (name, len(shapes), load.digest, quantile)
         if key not in self.entries:
             self.entries[key] = self._build(tuple(shapes), load, quantile, budget)
@@ -84,7 +86,6 @@ class TableCache:
     ) -> StageTable:
         levels = levels_for(max((budget(shape) for shape in shapes), default=1))
         rows = list(self.pool.map(lambda s: _shape_row(s.timing, load, quantile, levels, budget(s)), shapes))
-        self.simulated_requests += len(load) * len(shapes)
         return StageTable(
             shapes,
             levels,
@@ -97,25 +98,34 @@ class TableCache:
 def _shape_row(
     timing: ReplicaTiming, load: Load, quantile: float, levels: Ints, most: int
 ) -> tuple[Floats, float]:
-    """Latency quantile at every level, and the least (fractional) level that is stable."""
-    row = np.full(len(levels), np.inf)
+    """Latency quantile at every level, and the least (fractional) level that is stable.
+
+    Levels beyond `most` take the value at `most`: no deployment could use them. Between two levels whose
+    quantiles are alike (within `ALIKE`) none is simulated.
+    """
     if len(load) == 0:
         return np.zeros(len(levels)), 0.0
     least = saturation_level(timing, load)
-    late_s = np.inf
-    # From the lightest load to the heaviest: latencies only grow on the way, so the first level whose quantile
-    # is beyond reach ends the walk.
-    for at in reversed(range(len(levels))):
-        k = int(levels[at])
-        if k < least:
-            break
-        if k > max(2 * most, int(np.ceil(least)) + 1) and at > 0 and levels[at - 1] >= max(least, 1):
-            continue
-        latency = _quantile_s(timing, load, k, quantile)
-        row[at] = min(latency, late_s)
-    # A level that was passed over, or that chance made slower than a heavier one, takes the heavier one's value.
-    reverse = np.minimum.accumulate(row)
-    return np.where(levels >= least, reverse, np.inf), least
+    row = np.full(len(levels), np.nan)
+    first = int(np.searchsorted(levels, least))
+    last = min(int(np.searchsorted(levels, max(most, int(np.ceil(least))))), len(levels) - 1)
+    if first >= len(levels):
+        return np.full(len(levels), np.inf), least
+    last = max(first, last)
+    open_ = [(first, last)]
+    while open_:
+        low, high = open_.pop()
+        for at in (low, high):
+            if np.isnan(row[at]):
+                row[at] = _quantile_s(timing, load, int(levels[at]), quantile)
+        if high - low > 1 and row[low] > row[high] * ALIKE:
+            middle = (low + high) // 2
+            open_ += [(low, middle), (middle, high)]
+    known = np.flatnonzero(np.isfinite(row))
+    filled = np.exp(np.interp(np.log(levels), np.log(levels[known]), np.log(np.maximum(row[known], 1e-9))))
+    # Chance may make a lighter load slower; what a heavier one keeps, it keeps too.
+    filled = np.minimum.accumulate(np.where(levels >= least, filled, np.inf))
+    return filled, least
 
 
 def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> float:

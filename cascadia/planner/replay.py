@@ -1,0 +1,191 @@
+"""A written plan on any trace: the same simulation that predicted it, with other requests.
+
+A plan knows each stage's share of accepted answers, not which prompts they were. So each request of the trace draws
+its path (seeded) from those shares; with a quality table, its rows and the plan's thresholds decide, as they did when
+planning.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import JudgePlan, Plan, Predicted, QualityPrediction, ReplicaGroup, StagePlan
+from cascadia.domain.problem import Judge, Problem, Stage
+from cascadia.domain.quality import QualityTable
+from cascadia.planner.assemble import predict
+from cascadia.planner.demand import JUDGE, Replicas
+from cascadia.planner.deployment import Deployment, deployment
+from cascadia.planner.join import Context, join
+from cascadia.planner.options import Mix
+from cascadia.planner.problem_file_models import find_architecture
+from cascadia.planner.search import reached
+from cascadia.planner.shapes import Shape
+from cascadia.planner.simulation import Simulator
+from cascadia_sim.architecture import Architecture
+from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.cascade import CascadeRun
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
+from cascadia_traces.trace import Trace
+
+Bools = NDArray[np.bool_]
+
+DRAWN_PROMPTS = 10_000
+ACCEPTED, REFUSED = 100.0, 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """`predicted` is in the form of the plan's own predictions; quality is NaN without a table."""
+
+    predicted: Predicted
+    run: CascadeRun
+    problem: Problem
+    notes: tuple[str, ...]
+
+
+def replay(
+    plan: Plan, trace: Trace, *, folder: Path, table: QualityTable | None = None, seed: int | None = None
+) -> Replay:
+    """Simulates `plan` on `trace`; a model that is a path starts at `folder`.
+
+    Raises `BadInput` where a model is not found, or a request exceeds what a replica's memory holds.
+    """
+    seed = plan.seed if seed is None else seed
+    stages = tuple(_stage(s, folder) for s in plan.stages)
+    known = table if table is not None else drawn_table(plan, seed)
+    contexts = tuple(Context(s.name, s.max_model_len) for s in plan.stages)
+    workload, notes = join(trace, known, seed=seed, contexts=contexts)
+    problem = Problem(
+        stages,
+        plan.cluster,
+        _judge(plan.judge, folder),
+        workload,
+        known,
+        plan.objective,
+        0.95,
+        seed,
+        plan.digest,
+    )
+    thresholds = plan.thresholds if table is not None else tuple(ACCEPTED for _ in plan.thresholds)
+    accepts = gate_decisions(plan, known, thresholds)[:, workload.row]
+    found = redeployed(plan, problem)
+    run = Simulator.of(problem).run(found, accepts)
+    arrivals = run.arrival_ps
+    quality = _quality(plan, table, accepts, problem)
+    groups = [g for s in plan.stages for g in s.replicas] + list(plan.judge.replicas)
+    usd = sum(_usd(plan, g) for g in groups)
+    predicted = predict(problem, run, arrivals, usd, plan.proof.objective_s, quality)
+    return Replay(predicted, run, problem, notes)
+
+
+def drawn_table(plan: Plan, seed: int) -> QualityTable:
+    """A table whose rows take each path as often as the plan predicts: accepted answers score 100, others 0."""
+    accepted = np.array([s.accepted for s in plan.predicted.stages])
+    last = np.flatnonzero([s.deployed for s in plan.stages])[-1]
+    share = accepted / accepted.sum() if accepted.sum() > 0 else np.eye(len(accepted))[last]
+    by = np.random.default_rng(seed).choice(len(share), size=DRAWN_PROMPTS, p=share)
+    score = np.full((len(share), DRAWN_PROMPTS), REFUSED)
+    score[by, np.arange(DRAWN_PROMPTS)] = ACCEPTED
+    lengths = np.array([[s.output_ratio] for s in plan.stages]) * np.full(DRAWN_PROMPTS, 1000.0)
+    ids = tuple(f"drawn-{i}" for i in range(DRAWN_PROMPTS))
+    return QualityTable(ids, tuple(s.name for s in plan.stages), score, score, lengths, lengths)
+
+
+def gate_decisions(plan: Plan, table: QualityTable, thresholds: tuple[float, ...]) -> Bools:
+    """(S, m): would each stage's answer pass its gate? The last deployed stage accepts all."""
+    accepts = table.score >= np.array([*thresholds, 0.0])[:, None]
+    deployed = np.array([s.deployed for s in plan.stages])
+    accepts &= deployed[:, None]
+    accepts[np.flatnonzero(deployed)[-1]] = True
+    decided: Bools = accepts
+    return decided
+
+
+def redeployed(plan: Plan, problem: Problem) -> Deployment:
+    """The plan's replicas with their timings."""
+    mixes: dict[int, Mix] = {}
+    lengths = problem.workload.input_tokens + problem.workload.output_tokens
+    for s, stage in enumerate(problem.stages):
+        longest = int(lengths[s].max())
+        mixes[s] = _mix(plan, stage.name, stage.architecture, stage.config, plan.stages[s].replicas, longest)
+    judge = problem.judge
+    if plan.judge.replicas and judge.architecture is not None and judge.config is not None:
+        longest = int(lengths.max()) + judge.prompt_tokens + judge.output_tokens
+        mixes[JUDGE] = _mix(plan, "judge", judge.architecture, judge.config, plan.judge.replicas, longest)
+    return deployment(0, mixes)
+
+
+def _mix(
+    plan: Plan,
+    name: str,
+    architecture: Architecture,
+    config: EngineConfig,
+    groups: tuple[ReplicaGroup, ...],
+    longest: int,
+) -> Mix:
+    found = []
+    for group in groups:
+        pool = plan.cluster.pool(group.pool)
+        try:
+            timing = replica_timing(
+                architecture,
+                gpu(pool.gpu),
+                tp=group.tp,
+                pp=group.pp,
+                config=config,
+                gpus_per_node=pool.gpus_per_node,
+                min_kv_tokens=longest,
+            )
+        except (DoesNotFit, InvalidShape) as error:
+            raise BadInput(
+                f"stage {name}, TP={group.tp} PP={group.pp}",
+                f"cannot serve a request of {longest:,} tokens ({error})",
+                "cut the trace's long requests, or plan for this trace",
+            ) from error
+        shape = Shape(group.pool, group.tp, group.pp, timing, group.tp * group.pp * pool.usd_per_gpu_hour)
+        found.append(Replicas(shape, group.count, group.count / max(group.share, 1e-9)))
+    return tuple(found)
+
+
+def _stage(stage: StagePlan, folder: Path) -> Stage:
+    found = find_architecture(stage.model, folder, f"plan: stage {stage.name}")
+    engine = "sglang" if stage.engine == "sglang" else "vllm"
+    return Stage(stage.name, stage.model, found, engine, stage.quantization, stage.config)  # type: ignore[arg-type]
+
+
+def _judge(judge: JudgePlan, folder: Path) -> Judge:
+    hosted = judge.placement == "self-hosted" and judge.model is not None
+    return Judge(
+        kind=judge.kind,  # type: ignore[arg-type]
+        placement=judge.placement,  # type: ignore[arg-type]
+        model=judge.model,
+        architecture=find_architecture(judge.model, folder, "plan: judge")
+        if hosted and judge.model
+        else None,
+        quantization=judge.quantization,
+        config=judge.config if hosted else None,
+        prompt_tokens=judge.prompt_tokens,
+        output_tokens=judge.output_tokens,
+        latency_p50_s=judge.latency_p50_s,
+        latency_p95_s=judge.latency_p95_s,
+        usd_per_million_input_tokens=judge.usd_per_million_input_tokens,
+        usd_per_million_output_tokens=judge.usd_per_million_output_tokens,
+    )
+
+
+def _quality(plan: Plan, table: QualityTable | None, accepts: Bools, problem: Problem) -> QualityPrediction:
+    """The plan's own where paths were drawn from it; the mean over the replayed rows with a table."""
+    if table is None:
+        return plan.predicted.quality
+    deployed = np.array([s.deployed for s in plan.stages])
+    by = (reached(accepts, deployed) & accepts).argmax(axis=0)
+    mean = float(table.quality[by, problem.workload.row].mean())
+    return QualityPrediction(mean, mean, 0.0, "mean over the replayed requests", len(table))
+
+
+def _usd(plan: Plan, group: ReplicaGroup) -> float:
+    return group.gpus * plan.cluster.pool(group.pool).usd_per_gpu_hour

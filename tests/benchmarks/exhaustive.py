@@ -1,0 +1,177 @@
+"""The empirical optimum of a small instance: every routing, every mix of shapes, simulated end to end.
+
+Independent of the planner's search: it shares only the simulator, the shapes and the lower bounds of quality.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Judge, Problem, Stage
+from cascadia.domain.quality import QualityTable
+from cascadia.domain.workload import Workload
+from cascadia.planner.demand import Demand, Replicas
+from cascadia.planner.deployment import Deployment, deployment
+from cascadia.planner.frontier import all_routings
+from cascadia.planner.guarantee import with_bounds
+from cascadia.planner.options import Mix
+from cascadia.planner.search import Search, start_search
+from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia_sim.architectures_catalogue import architecture
+from cascadia_sim.engine_config import EngineConfig
+
+MODELS = (
+    ("Qwen/Qwen2.5-1.5B-Instruct", "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen2.5-32B-Instruct"),
+    ("meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen2.5-14B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"),
+    ("google/gemma-2b-it", "google/gemma-7b-it", "Qwen/Qwen1.5-32B-Chat"),
+)
+
+
+def random_problem(seed: int, *, requests: int = 300) -> Problem:
+    """2 or 3 stages, 3 to 16 GPUs, at most 12 score levels, a bursty workload at a random load."""
+    rng = np.random.default_rng(seed)
+    stages = int(rng.integers(2, 4))
+    names = MODELS[int(rng.integers(len(MODELS)))][-stages:]
+    gpus = int(rng.choice([4, 8, 16] if stages == 2 else [4, 6, 8]))
+    per_node = gpus if gpus in (4, 6, 8) else 8
+    pool = Pool("pool", str(rng.choice(["h100-sxm", "a100-sxm", "l40s"])), gpus // per_node, per_node, 2.5)
+    table = _table(rng, stages, int(rng.integers(3, 13 if stages == 2 else 7)))
+    gaps = rng.gamma(1 / rng.uniform(1, 4), size=requests)
+    rate = float(rng.uniform(0.5, 4.0)) * gpus / 8
+    arrival = np.cumsum(gaps) / gaps.mean() / rate
+    row = rng.integers(0, len(table), requests)
+    read = np.clip(rng.lognormal(6.2, 0.8, requests), 8, 3000).astype(np.int64)
+    wrote = np.clip(rng.lognormal(4.8, 0.6, requests), 4, 900).astype(np.int64)
+    judged = bool(rng.integers(2))
+    judge = (
+        Judge(
+            kind="llm",
+            placement="self-hosted",
+            model="Qwen/Qwen2.5-1.5B-Instruct",
+            architecture=architecture("Qwen/Qwen2.5-1.5B-Instruct"),
+            config=EngineConfig(),
+            prompt_tokens=200,
+        )
+        if judged
+        else Judge("llm", "external", latency_p50_s=0.2, latency_p95_s=0.5)
+    )
+    problem = Problem(
+        stages=tuple(
+            Stage(f"s{i}", name, architecture(name), "vllm", None, EngineConfig())
+            for i, name in enumerate(names)
+        ),
+        cluster=Cluster((pool,)),
+        judge=judge,
+        workload=Workload(
+            arrival - arrival[0],
+            row,
+            np.tile(read, (stages, 1)),
+            np.stack([np.maximum(1, wrote * (0.8 + 0.2 * s)).astype(np.int64) for s in range(stages)]),
+            np.zeros(requests, np.int64),
+        ),
+        quality=table,
+        objective=Objective("latency", 0.95, 0.0),
+        confidence=0.95,
+        seed=seed,
+        digest=str(seed),
+    )
+    lower = with_bounds(table, all_routings(table), 0.95, seed)[0].lower
+    bar = float(np.quantile(lower, rng.uniform(0.3, 0.97)))
+    return replace(problem, objective=Objective("latency", 0.95, bar))
+
+
+def _table(rng: np.random.Generator, stages: int, levels: int, prompts: int = 240) -> QualityTable:
+    ability = np.sort(rng.uniform(-0.8, 1.6, stages))
+    hard = rng.normal(size=prompts)
+    quality = np.clip(55 + 22 * (ability[:, None] - hard + 0.6 * rng.normal(size=(stages, prompts))), 0, 100)
+    seen = quality + rng.normal(size=quality.shape) * 12
+    cuts = np.quantile(seen, np.linspace(0, 1, levels + 1)[1:-1])
+    score = np.digitize(seen, cuts) * (100.0 / max(levels - 1, 1))
+    tokens = np.full(quality.shape, 200.0)
+    ids = tuple(str(i) for i in range(prompts))
+    return QualityTable(ids, tuple(f"s{i}" for i in range(stages)), score, quality, tokens, tokens)
+
+
+@dataclass(frozen=True)
+class Optimum:
+    latency_s: float
+    deployment: Deployment | None
+    simulated: int
+
+
+def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
+    """The lowest end-to-end quantile of all deployments that keep up and hold the bar."""
+    routings = with_bounds(
+        problem.quality, all_routings(problem.quality, keep_worse=False), 0.95, problem.seed
+    )[0]
+    search = start_search(problem, routings, threads)
+    simulator = Simulator.of(problem)
+    bar = problem.objective.quality_min or 0.0
+    best, which, count = np.inf, None, 0
+
+    def latency(candidate: Deployment) -> float:
+        run = simulator.run(candidate, search.accepts(candidate.routing))
+        return quantile_s(simulator.latency_s(run), problem.objective.quantile)
+
+    for k in np.flatnonzero(routings.lower >= bar).tolist():
+        candidates = list(_deployments(search, k))
+        for candidate, value in zip(candidates, threads.map(latency, candidates), strict=True):
+            if value < best:
+                best, which = value, candidate
+        count += len(candidates)
+    return Optimum(best, which, count)
+
+
+def count_deployments(problem: Problem, threads: ThreadPoolExecutor) -> int:
+    routings = with_bounds(
+        problem.quality, all_routings(problem.quality, keep_worse=False), 0.95, problem.seed
+    )[0]
+    good = np.flatnonzero(routings.lower >= (problem.objective.quality_min or 0.0))
+    if not len(good):
+        return 0
+    search = start_search(problem, routings, threads)
+    return sum(1 for _ in _deployments(search, int(good[0]))) * len(good)
+
+
+def _deployments(search: Search, routing: int) -> Iterator[Deployment]:
+    demands = search.demands(routing)
+    yield from _combine(search, routing, demands, search.problem.cluster.gpus, {})
+
+
+def _combine(
+    search: Search, routing: int, demands: Sequence[Demand], left: int, mixes: dict[int, Mix]
+) -> Iterator[Deployment]:
+    if not demands:
+        found = deployment(routing, mixes)
+        if found.fits(search.problem.cluster):
+            yield found
+        return
+    first, *rest = demands
+    for mix in stable_mixes(first, left - len(rest)):
+        used = sum(r.shape.gpus * r.count for r in mix)
+        yield from _combine(search, routing, rest, left - used, mixes | {first.stage: mix})
+
+
+def stable_mixes(demand: Demand, gpus: int) -> Iterator[Mix]:
+    """All multisets of shapes on at most `gpus` GPUs that keep up; shares in proportion to what each sustains."""
+    for counts in _multisets([s.gpus for s in demand.shapes], gpus):
+        mix = tuple(
+            Replicas(demand.shapes[s], n, max(float(demand.table.saturated[s]), 1e-6))
+            for s, n in enumerate(counts)
+            if n
+        )
+        if mix and sum(r.count / r.level for r in mix) >= 1.0:
+            yield mix
+
+
+def _multisets(sizes: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:
+    if not sizes:
+        yield ()
+        return
+    for n in range(total // sizes[0] + 1):
+        for rest in _multisets(sizes[1:], total - n * sizes[0]):
+            yield (n, *rest)
