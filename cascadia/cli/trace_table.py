@@ -23,7 +23,7 @@ def facts(summary: "TraceSummary") -> list[tuple[str, str]]:
         dispersion = figures(window.index_of_dispersion)
         peak = figures(window.peak_to_mean)
         known.append(
-            (f"per {seconds(window.window_s)}", f"index of dispersion {dispersion}, peak {peak} x mean")
+            (f"counts per {window.window_s:g} s", f"index of dispersion {dispersion}, peak {peak} x mean")
         )
     if summary.pearson_log is not None:
         known.append(("correlation of log lengths", figures(summary.pearson_log, 2)))
