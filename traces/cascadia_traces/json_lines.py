@@ -25,28 +25,29 @@ class Batch(NamedTuple):
 
 def read_objects(source: Source, on_progress: Callable[[int], None]) -> Iterator[Batch]:
     """The file's objects in batches of about BATCH_BYTES; blank lines are passed over."""
-    lines: list[bytes] = []
-    numbers: list[int] = []
-    held = 0
+    number = 1
+    for lines, position in _line_blocks(source):
+        numbers = range(number, number + len(lines))
+        number += len(lines)
+        kept = [(line, n) for line, n in zip(lines, numbers, strict=True) if line and not line.isspace()]
+        if kept:
+            yield _parsed(source, [line for line, _ in kept], [n for _, n in kept])
+        on_progress(position)
+
+
+def _line_blocks(source: Source) -> Iterator[tuple[list[bytes], int]]:
+    """Whole lines, a block at a time, and how far the file below has been read."""
     with source.opened() as (stream, below):
-        number = 0
-        while line := stream.readline(LONGEST_LINE_BYTES):
-            number += 1
-            if len(line) == LONGEST_LINE_BYTES:
+        held, number = stream.read(len(BOM)).removeprefix(BOM), 1
+        while block := stream.read(BATCH_BYTES):
+            lines = (held + block).split(b"\n")
+            held = lines.pop()
+            number += len(lines)
+            if len(held) > LONGEST_LINE_BYTES:
                 raise TraceError(f"{source.name}, line {number}", "longer than 64 MiB", "one object a line")
-            if number == 1:
-                line = line.removeprefix(BOM)
-            if not (line := line.strip()):
-                continue
-            lines.append(line)
-            numbers.append(number)
-            held += len(line)
-            if held >= BATCH_BYTES:
-                yield _parsed(source, lines, numbers)
-                lines, numbers, held = [], [], 0
-                on_progress(below.tell())
-    if lines:
-        yield _parsed(source, lines, numbers)
+            if lines:
+                yield lines, below.tell()
+        yield [held], below.tell()
 
 
 def _parsed(source: Source, lines: list[bytes], numbers: list[int]) -> Batch:
@@ -80,7 +81,7 @@ def _object(where: str, line: bytes) -> Object:
 
 def numbers_of(source: Source, batch: Batch, key: str, values: list[Any]) -> Floats:
     """The values of `key` as float64 (n); None stands for NaN; raises for what is not a number."""
-    if not all(type(value) in (int, float) for value in values):
+    if not {int, float}.issuperset(map(type, values)):
         for index, value in enumerate(values):
             if value is not None and type(value) not in (int, float):
                 where = f"{source.name}, line {batch.line[index]}"

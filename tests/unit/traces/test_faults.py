@@ -94,6 +94,23 @@ def test_rows_are_counted_through_all_blocks(tmp_path: Path, monkeypatch: pytest
         list(iter_trace(path, rows=7))
 
 
+def test_a_line_without_an_end_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cascadia_traces.json_lines.BATCH_BYTES", 100)
+    monkeypatch.setattr("cascadia_traces.json_lines.LONGEST_LINE_BYTES", 1000)
+    path = file_of(tmp_path, row(0, 1, 1) + '{"arrival_s": ' + "1" * 5000)
+    with pytest.raises(TraceError, match="line 2: longer than 64 MiB; one object a line"):
+        read_trace(path)
+
+
+def test_lines_are_counted_through_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cascadia_traces.json_lines.BATCH_BYTES", 50)
+    path = file_of(tmp_path, "".join(row(i, 1, 1) + "\n" for i in range(50)) + "oops")
+    with pytest.raises(TraceError, match="line 101: not JSON"):
+        read_trace(path)
+
+
 def test_a_directory_and_a_missing_file_are_named(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="this is a directory"):
         read_trace(tmp_path)
