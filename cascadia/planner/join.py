@@ -18,6 +18,9 @@ from cascadia_traces.trace import Trace
 
 Ints = NDArray[np.int64]
 
+MAX_SPAN_S = 90 * 86_400
+"""The simulator's clock (int64 picoseconds) ends after 106 days."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -37,6 +40,17 @@ class _Lengths(NamedTuple):
 
     input_tokens: Ints
     output_tokens: Ints
+
+
+def at_rate(trace: Trace, rate_rps: float | None, where: str) -> Trace:
+    """`trace` at the mean rate `rate_rps`, or at its own; errors name the trace `where`."""
+    span_s = trace.duration_s if rate_rps is None else len(trace) / rate_rps
+    if span_s > MAX_SPAN_S:
+        days = f"{span_s / 86_400:.3g} days"
+        raise BadInput(
+            where, f"spans {days} at this rate, and at most 90 can be planned on", "raise the rate"
+        )
+    return trace if rate_rps is None else trace.scaled(rate_rps)
 
 
 def join(

@@ -7,7 +7,7 @@ from pathlib import Path
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem, Stage
-from cascadia.planner.join import Context, join
+from cascadia.planner.join import Context, at_rate, join
 from cascadia.planner.problem_file_cluster import build_cluster
 from cascadia.planner.problem_file_judge import build_judge
 from cascadia.planner.problem_file_models import build_stages, config_path
@@ -76,7 +76,7 @@ def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple
         trace = read_trace(path, wanted.format, seed=seed, note=notes.append)
         if wanted.max_requests is not None:
             trace = trace.rows(0, min(wanted.max_requests, len(trace)))
-        trace = trace if wanted.rate_rps is None else trace.scaled(wanted.rate_rps)
+        trace = at_rate(trace, wanted.rate_rps, str(path))
     except TraceError as error:
         where = f"{file}: workload.{error.where}" if error.where in WorkloadSpec.model_fields else error.where
         raise BadInput(where, error.what, error.instead) from None

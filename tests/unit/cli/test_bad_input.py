@@ -99,6 +99,10 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
         "cascade.yaml: workload.trace: all requests arrive at once, so there is no rate to scale;"
         " give times that differ",
     ),
+    "a rate near nothing": (
+        spec(changed("workload.rate_rps", 1e-300)),
+        "trace.csv: spans 4.63e+296 days at this rate, and at most 90 can be planned on; raise the rate",
+    ),
     "a truncated Parquet": (
         truncated_parquet,
         "trace.parquet: truncated or broken Parquet (Parquet magic bytes not found in footer. "
@@ -142,3 +146,14 @@ def test_a_spec_that_cannot_be_planned(
     assert (result.exit_code, result.stderr) == (2, f"error: {line}\n")
     assert result.stdout == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_model_that_fits_no_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_inputs(tmp_path)
+    write_spec(tmp_path, changed("cluster.pools.0", {"gpu": "l4", "nodes": 1, "gpus_per_node": 1}))
+    result = CliRunner().invoke(main, ["plan", "cascade.yaml", "--out", "plan"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: stages: medium: the model fits no shape on this cluster (")
+    assert result.stderr.count("\n") == 1
+    assert not Path("plan").exists()
