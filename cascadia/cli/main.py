@@ -25,6 +25,8 @@ class Entry(NamedTuple):
 COMMANDS = {
     "init": Entry("cascadia.cli.init:init", "Write a commented spec to start from."),
     "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
+    "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),
+    "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
     "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),

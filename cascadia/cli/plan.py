@@ -66,7 +66,7 @@ def plan(
     from cascadia.planner.spec_overrides import Overrides
 
     change = Overrides(
-        tuple(_pool_gpus(text) for text in gpus),
+        tuple(pool_gpus(text) for text in gpus),
         rate_rps,
         quality_min,
         latency_max_s,
@@ -103,7 +103,8 @@ def plan(
     output.document({"plan": result.plan, "notes": result.notes, "out": out})
 
 
-def _pool_gpus(text: str) -> tuple[str | None, int]:
+def pool_gpus(text: str) -> tuple[str | None, int]:
+    """`[POOL=]N` of --gpus."""
     pool, _, count = text.rpartition("=")
     if not count.isdecimal() or len(count) > 9:
         raise BadInput("--gpus", f"{text!r} is not [POOL=]N", "write e.g. --gpus 32 or --gpus h100-sxm=32")

@@ -13,10 +13,14 @@ from cascadia_traces.stats import TraceSummary
 
 
 def write_plots(path: Path, name: str, summary: TraceSummary) -> None:
-    """Writes the page; it is there in full or not at all."""
+    write_page(path, plots_page(name, summary))
+
+
+def write_page(path: Path, text: str) -> None:
+    """Writes a page; it is there in full or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        beside.write_text(plots_page(name, summary), encoding="utf-8")
+        beside.write_text(text, encoding="utf-8")
         beside.replace(path)
     except OSError as error:
         raise BadInput(str(path), f"cannot be written ({error.strerror})", "name another place") from error

@@ -33,7 +33,13 @@ class Option:
 
 
 def options(
-    demand: Demand, cluster: Cluster, *, need: float = 1.0, at_most: int = 48, spacing: float = 1.02
+    demand: Demand,
+    cluster: Cluster,
+    *,
+    need: float = 1.0,
+    at_most: int = 48,
+    spacing: float = 1.02,
+    most_gpus: int | None = None,
 ) -> list[Option]:
     """Mixes for `demand`, by cost ascending: per pool, the smallest mix for each of a grid of bounds.
 
@@ -47,7 +53,8 @@ def options(
         for bound_s in _spaced(np.unique(_finite(demand.table.latency_s[mine])), spacing):
             level = demand.table.best_level(bound_s + EPS)
             shares = demand.table.shares(bound_s + EPS)[mine]
-            covered = cover(gpus, shares, pool.gpus, enough=need)
+            most = pool.gpus if most_gpus is None else min(most_gpus, pool.gpus)
+            covered = cover(gpus, shares, most, enough=need)
             enough = np.flatnonzero(covered.share >= need - EPS)
             if not len(enough):
                 continue

@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,6 +73,16 @@ def plan(
         return _finish(
             search, loop, best, found, formulation, time_limit_s, method, lambda: clock() - started
         )
+
+
+@contextmanager
+def open_search(problem: Problem) -> Iterator[Search]:
+    """A search of `problem` for callers that go their own way through it (`compare`)."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        search = start_search(problem, routings_of(problem)[0], threads)
+        if (why := explain.quality_out_of_reach(search)) is not None:
+            raise why
+        yield search
 
 
 def routings_of(problem: Problem) -> tuple[Routings, str]:

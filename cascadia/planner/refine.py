@@ -23,7 +23,7 @@ from cascadia.planner.demand import JUDGE, Replicas
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.options import Mix, Option, options, thinned
 from cascadia.planner.references import References
-from cascadia.planner.search import Search
+from cascadia.planner.search import Search, allowed
 from cascadia.planner.simulation import Simulator, quantile_s
 
 Floats = NDArray[np.float64]
@@ -63,6 +63,7 @@ class Refinement:
     search: Search
     simulator: Simulator
     references: References
+    equal_parts: bool = False
     seen: dict[object, Candidate] = field(default_factory=dict)
     menus: dict[int, dict[int, list[Option]]] = field(default_factory=dict)
 
@@ -80,7 +81,8 @@ class Refinement:
         menu = {}
         for s in stages:
             demand, need = self.references.one(s, routing)
-            menu[s] = options(demand, search.problem.cluster, need=need)
+            part = search.problem.cluster.gpus // len(stages) if self.equal_parts else None
+            menu[s] = options(demand, search.problem.cluster, need=need, most_gpus=part)
         return menu if all(menu.values()) else {}
 
     def simulate(self, deployments: Iterable[Deployment]) -> list[Candidate]:
@@ -98,19 +100,27 @@ class Refinement:
 
 
 def refine(
-    search: Search, loop: BilevelResult, *, effort: Effort, progress: Callable[[str], None]
+    search: Search,
+    loop: BilevelResult,
+    *,
+    effort: Effort,
+    progress: Callable[[str], None],
+    equal_parts: bool = False,
 ) -> tuple[Candidate | None, list[Candidate]]:
-    """The best candidate (None: no deployment keeps the bounds) and all that were simulated."""
+    """The best candidate (None: no deployment keeps the bounds) and all that were simulated.
+
+    `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline).
+    """
     problem = search.problem
-    state = Refinement(search, Simulator.of(problem), loop.references)
-    allowed = _allowed(problem, search)
-    routings = [k for k in _spread(search, loop, effort.routings) if allowed[k]]
+    state = Refinement(search, Simulator.of(problem), loop.references, equal_parts)
+    good = allowed(search)
+    routings = [k for k in _spread(search, loop, effort.routings) if good[k]]
     composer = Composer.on(windowed(problem, effort.window_requests))
     ranked = list(search.threads.map(lambda k: _combine(state, composer, k, effort), routings))
     start = [
         deployment(r.routing, dict(r.allocation.replicas))
         for r in loop.rounds
-        if r.allocation is not None and allowed[r.routing]
+        if r.allocation is not None and good[r.routing] and not equal_parts
     ]
     simulations = max(effort.fewest_simulations, effort.simulated_requests // max(len(problem.workload), 1))
     state.simulate([*start, *_best_first(ranked, simulations // 2)])
@@ -160,13 +170,6 @@ def windowed(problem: Problem, requests: int) -> Problem:
             w.prefix_tokens[part],
         ),
     )
-
-
-def _allowed(problem: Problem, search: Search) -> NDArray[np.bool_]:
-    bar = problem.objective.quality_min
-    lower = search.routings.lower
-    allowed: NDArray[np.bool_] = lower >= bar if bar is not None else np.ones(len(lower), bool)
-    return allowed
 
 
 def _spread(search: Search, loop: BilevelResult, most: int) -> list[int]:
@@ -261,7 +264,8 @@ def _neighbours(state: Refinement, here: Deployment, routings: Sequence[int]) ->
         {a: more, b: less} for a, more in up.items() for b, less in down.items() if a != b and more and less
     ]
     spare = state.search.problem.cluster.gpus - here.gpus
-    changes += [{s: mix} for s in menu for mix in _with_one_more(state, here.routing, s, mixes[s], spare)]
+    if not state.equal_parts:
+        changes += [{s: mix} for s in menu for mix in _with_one_more(state, here.routing, s, mixes[s], spare)]
     steps = [deployment(here.routing, mixes | change) for change in changes]
     reached = state.search.routings.reached
     near = sorted(

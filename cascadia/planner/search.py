@@ -1,7 +1,7 @@
 """What the steps of a search share: the problem, its routings, the shapes of each stage, the tables made so far."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,28 +129,40 @@ def gated(deployed: Bools) -> Bools:
     return judged
 
 
+def allowed(search: Search) -> Bools:
+    """Routings whose lower bound reaches the bar, if there is one."""
+    good: Bools = search.routings.lower >= (search.problem.objective.quality_min or 0.0)
+    return good
+
+
+def restricted(search: Search, routings: Routings) -> Search:
+    """The same problem with other routings; tables stay, since they are keyed by what they were made for."""
+    return replace(search, routings=routings, _accepts={})
+
+
 def start_search(problem: Problem, routings: Routings, threads: ThreadPoolExecutor) -> Search:
     """Find every stage's shapes. Raises `BadInput` for a stage that fits nowhere."""
-    w, judge = problem.workload, problem.judge
-    found = {
-        s: shapes(
-            stage.name,
-            stage.architecture,
-            stage.config,
-            problem.cluster,
-            int((w.input_tokens[s] + w.output_tokens[s]).max()),
-        )
-        for s, stage in enumerate(problem.stages)
-    }
     verdict_s = 0.0
+    delays = verdict_delays(problem)
+    if delays is not None:
+        verdict_s = quantile_s(delays.ravel() / PS_PER_S, problem.objective.quantile)
+    return Search(problem, routings, find_shapes(problem), TableCache(threads), threads, verdict_s)
+
+
+def find_shapes(problem: Problem, *, needless_too: bool = False) -> dict[int, tuple[Shape, ...]]:
+    """Shapes by stage index, a self-hosted judge's under `JUDGE`."""
+    w, judge, cluster = problem.workload, problem.judge, problem.cluster
+    found = {}
+    for s, stage in enumerate(problem.stages):
+        longest = int((w.input_tokens[s] + w.output_tokens[s]).max())
+        found[s] = shapes(
+            stage.name, stage.architecture, stage.config, cluster, longest, needless_too=needless_too
+        )
     if judge.placement == "self-hosted" and len(problem.stages) > 1:
         assert judge.architecture is not None
         assert judge.config is not None
         longest = int((w.input_tokens + w.output_tokens).max()) + judge.prompt_tokens + judge.output_tokens
-        found[JUDGE] = shapes("judge", judge.architecture, judge.config, problem.cluster, longest)
-    else:
-        delays = verdict_delays(problem)
-        assert delays is not None or len(problem.stages) == 1
-        if delays is not None:
-            verdict_s = quantile_s(delays.ravel() / PS_PER_S, problem.objective.quantile)
-    return Search(problem, routings, found, TableCache(threads), threads, verdict_s)
+        found[JUDGE] = shapes(
+            "judge", judge.architecture, judge.config, cluster, longest, needless_too=needless_too
+        )
+    return found

@@ -46,9 +46,15 @@ class Shape:
 
 
 def shapes(
-    name: str, architecture: Architecture, config: EngineConfig, cluster: Cluster, min_kv_tokens: int
+    name: str,
+    architecture: Architecture,
+    config: EngineConfig,
+    cluster: Cluster,
+    min_kv_tokens: int,
+    *,
+    needless_too: bool = False,
 ) -> tuple[Shape, ...]:
-    """All shapes of `architecture` on `cluster`, smallest first, less those that smaller ones make needless.
+    """All shapes of `architecture` on `cluster`, smallest first, less those that others make needless.
 
     `min_kv_tokens` is the longest request: a lane must hold it. Raises `BadInput` where nothing fits.
     """
@@ -56,7 +62,7 @@ def shapes(
     worst = ""
     for pool in cluster.pools:
         fitting, why = _fitting(architecture, config, pool, min_kv_tokens)
-        found += _worthwhile(fitting)
+        found += fitting if needless_too else _worthwhile(fitting)
         worst = why or worst
     if not found:
         raise BadInput(

@@ -1,0 +1,53 @@
+"""`cascadia compare`: the plan beside every baseline, simulated on the same requests."""
+
+from pathlib import Path
+
+import click
+
+from cascadia.cli.common import number, positive, with_output
+from cascadia.cli.output import Output
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--rate", "rate_rps", type=positive, metavar="RPS", help="Mean arrival rate.")
+@click.option("--quality-min", type=number, metavar="Q", help="Least quality, 0-100.")
+@click.option("--gpus", multiple=True, metavar="[POOL=]N", help="Compare on so many GPUs of a pool instead.")
+@click.option("--seed", type=int, help="Of everything drawn at random.")
+@click.option(
+    "--plots", type=click.Path(path_type=Path), help="Write attainment curves and table to this HTML file."
+)
+@with_output
+def compare(
+    spec: Path,
+    rate_rps: float | None,
+    quality_min: float | None,
+    gpus: tuple[str, ...],
+    seed: int | None,
+    plots: Path | None,
+    output: Output,
+) -> None:
+    """Give every baseline its best setting on SPEC and simulate all on the same requests.
+
+    Baselines: each model alone, CascadeServe (load-only), a pre-router, uniform parallelism and allocation, and
+    Cascadia without refinement, judge cost or guarantee.
+    """
+    from cascadia.cli.compare_outputs import as_json, table, write_plots
+    from cascadia.cli.plan import pool_gpus
+    from cascadia.planner.compare import compare as run
+    from cascadia.planner.plan import open_search
+    from cascadia.planner.problem_file import read_problem
+    from cascadia.planner.refine import EFFORT
+    from cascadia.planner.spec_overrides import Overrides
+
+    change = Overrides(tuple(pool_gpus(text) for text in gpus), rate_rps, quality_min, None, None, None, seed)
+    with output.progress("reading") as step:
+        problem = read_problem(spec, change)
+        with open_search(problem) as search:
+            found = run(search, EFFORT, progress=lambda share, name: step(share, name))
+    if plots is not None:
+        write_plots(plots, problem, found)
+    output.show(table(problem, found))
+    for note in problem.notes:
+        output.note(f"note: {note}")
+    output.document(as_json(problem, found))

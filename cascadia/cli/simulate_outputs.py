@@ -1,0 +1,84 @@
+"""What `cascadia simulate` shows: tables in a terminal, one JSON document, a page of plots."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cascadia.cli.trace_plots import write_page
+from cascadia.domain.plan import Plan, Quantiles
+from cascadia.planner.evidence import attainment, latencies_s, queues, stage_latencies_s
+from cascadia.planner.replay import Replay
+from cascadia.report import pictures
+from cascadia.report.charts import Series, line_chart
+from cascadia.report.data import LatencySamples, QueueLength
+from cascadia.report.numbers import percent, rate, seconds
+from cascadia.report.page import Section, page
+
+
+def tables(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[object]:
+    """Quantiles end to end and per stage, beside what the plan predicted."""
+    from rich.table import Table
+
+    p = result.predicted
+    table = Table(
+        title=f"{len(result.run.arrival_ps):,} requests at {rate(p.rate_rps)}", title_justify="left"
+    )
+    for name in ("", "reached", "p50", "p95", "p99", "TTFT p95", "busy"):
+        table.add_column(name, justify="left" if not name else "right")
+    for stage in p.stages:
+        if stage.reached > 0:
+            shown = _row(stage.latency, stage.ttft)
+            table.add_row(stage.name, percent(stage.reached), *shown, percent(stage.utilisation))
+    if p.judge is not None:
+        busy = percent(p.judge.utilisation) if plan.judge.replicas else "-"
+        table.add_row("judge", percent(p.judge.reached), *_row(p.judge.latency, p.judge.ttft), busy)
+    table.add_row("end to end", "", *_row(p.e2e, p.ttft), "", end_section=True, style="bold")
+    table.add_row("as planned", "", *_row(plan.predicted.e2e, plan.predicted.ttft), "", style="dim")
+    yield table
+    if slo_s is not None:
+        yield f"{percent(within(result, slo_s), 1)} of requests are done within {seconds(slo_s)}"
+
+
+def within(result: Replay, slo_s: float) -> float:
+    return float(np.mean(latencies_s(result.run) <= slo_s))
+
+
+def as_json(result: Replay, slo_s: float | None) -> dict[str, Any]:
+    curve = attainment(latencies_s(result.run))
+    return {
+        "requests": len(result.run.arrival_ps),
+        "predicted": result.predicted,
+        "slo": None if slo_s is None else {"limit_s": slo_s, "attainment": within(result, slo_s)},
+        "attainment": {"limit_s": curve.limit_s, "share": curve.share},
+        "queues": queues(result.problem, result.run),
+        "preemptions": result.run.preemptions,
+        "notes": result.notes,
+    }
+
+
+def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None:
+    latency = latencies_s(result.run)
+    samples = LatencySamples(latency, stage_latencies_s(result.problem, result.run))
+    curve = attainment(latency)
+    lengths = tuple(QueueLength(q.name, q.time_s, q.waiting) for q in queues(result.problem, result.run))
+    sla = line_chart(
+        [Series("attainment", curve.limit_s, curve.share * 100)],
+        title="SLO attainment",
+        x_label="limit, seconds",
+        y_label="% of requests done within it",
+        log_x=True,
+        h_lines=((95.0, "95 %"),),
+    )
+    busy = tuple((s.name, percent(s.utilisation)) for s in result.predicted.stages if s.reached > 0)
+    sections = (
+        Section("Latency", body=pictures.latency_curves(plan, samples) + sla),
+        Section("Queues", body=pictures.queues(plan, lengths)),
+        Section("Utilisation", columns=("stage", "busiest replica"), rows=busy),
+    )
+    write_page(path, page(f"{trace_name} on a plan of {plan.gpus} GPUs", sections))
+
+
+def _row(latency: Quantiles, ttft: Quantiles) -> tuple[str, ...]:
+    return seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s), seconds(ttft.p95_s)

@@ -1,0 +1,141 @@
+"""CascadeServe as a baseline: cascade, placement and replication tuned to load alone (its sections 4 and 5).
+
+It sees requests per second and each model's throughput, not the lengths and the difficulty that reach a stage: a
+stage's work is its request rate times the model's mean demand, thresholds are those that hold the bar with the least
+GPU time, replicas of a model are alike, and GPUs go to stages in proportion to work. As in Cascadia's evaluation
+(section 4.1) its parallelism and routing are tuned: several routings and shapes are tried, simulated end to end, and
+the best counts.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.cluster import Pool
+from cascadia.planner.allocation import EPS
+from cascadia.planner.baselines import Entry, entry, nothing
+from cascadia.planner.demand import JUDGE, Demand, Replicas
+from cascadia.planner.deployment import Deployment, deployment
+from cascadia.planner.options import Mix
+from cascadia.planner.references import References
+from cascadia.planner.refine import Refinement, within_limits
+from cascadia.planner.routings import Routings
+from cascadia.planner.search import Search, allowed
+from cascadia.planner.simulation import Simulator
+
+Bools = NDArray[np.bool_]
+
+NAME = "cascadeserve"
+ROUTINGS = 6
+PREFERENCES = 4
+"""How many routings, by GPU time, and shapes (the most throughput per GPU, then ever larger ones) are tried."""
+
+
+def cascadeserve(search: Search) -> Entry:
+    good = allowed(search)
+    if not good.any():
+        best = float(search.routings.lower.max(initial=0.0))
+        return nothing(NAME, f"misses the bar: {best:.1f} at most")
+    whole = {d.stage: d for d, _ in search.whole_demands()}
+    pool = max(search.problem.cluster.pools, key=lambda p: p.gpus)
+    order = _by_gpu_time(search.routings, whole, pool, good)
+    found = [
+        d
+        for k in _apart(search.routings, order, ROUTINGS)
+        for preference in range(PREFERENCES)
+        if (d := _by_load(search, whole, pool, k, preference, 1.0)) is not None
+    ]
+    rate = search.problem.workload.rate_rps * _largest_factor(search, whole, pool, order[:1])
+    state = Refinement(search, Simulator.of(search.problem), References(search))
+    candidates = [c for c in state.simulate(found) if within_limits(search.problem, c)]
+    if not candidates:
+        return Entry(NAME, None, None, float("nan"), float("nan"), rate, "the traffic is not sustained")
+    return entry(NAME, search, min(candidates, key=lambda c: c.latency_s), rate)
+
+
+def _by_gpu_time(routings: Routings, whole: dict[int, Demand], pool: Pool, good: Bools) -> list[int]:
+    cost = np.zeros(len(good))
+    for stage, demand in whole.items():
+        if stage != JUDGE:
+            cost += routings.reached[:, stage] * min(_gpu_time(demand, i) for i in _mine(demand, pool))
+    return [k for k in np.argsort(cost, kind="stable").tolist() if good[k]]
+
+
+def _mine(demand: Demand, pool: Pool) -> list[int]:
+    return [i for i, shape in enumerate(demand.shapes) if shape.pool == pool.name]
+
+
+def _gpu_time(demand: Demand, shape: int) -> float:
+    """GPUs that all of the demand's work needs in this shape."""
+    return float(demand.table.saturated[shape]) * demand.shapes[shape].gpus
+
+
+def _apart(routings: Routings, order: list[int], most: int) -> list[int]:
+    chosen: list[int] = []
+    for k in order:
+        if len(chosen) < most and all(
+            np.abs(routings.reached[k] - routings.reached[c]).max() > 0.02 for c in chosen
+        ):
+            chosen.append(k)
+    return chosen
+
+
+def _by_load(
+    search: Search, whole: dict[int, Demand], pool: Pool, routing: int, preference: int, factor: float
+) -> Deployment | None:
+    """GPUs in proportion to work at `factor` times the rate; None where replicas that keep up do not fit."""
+    stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
+    reached = {s: float(search.routings.reached[routing, s]) for s in stages}
+    if JUDGE in whole and len(stages) > 1:
+        judged = [s for s in range(len(search.problem.stages)) if s in stages[:-1]]
+        reached[JUDGE] = sum(reached[s] for s in judged) / max(len(search.problem.stages) - 1, 1)
+    chosen = {s: _shape(whole[s], pool, 0 if s == JUDGE else preference) for s in reached}
+    need = {s: factor * r * float(whole[s].table.saturated[chosen[s]]) for s, r in reached.items()}
+    gpus = {s: whole[s].shapes[chosen[s]].gpus for s in reached}
+    total = sum(need[s] * gpus[s] for s in reached)
+    mixes: dict[int, Mix] = {}
+    for s in reached:
+        in_proportion = int(pool.gpus * need[s] * gpus[s] / max(total, EPS) / gpus[s])
+        least = max(1, int(np.ceil(need[s] - EPS)))
+        count = least if s == JUDGE else max(least, in_proportion)
+        mixes[s] = (Replicas(whole[s].shapes[chosen[s]], count, count),)
+    return _trimmed(search, mixes, routing, need)
+
+
+def _trimmed(
+    search: Search, mixes: dict[int, Mix], routing: int, need: dict[int, float]
+) -> Deployment | None:
+    """Rounding may overshoot: take replicas from the stage that has the most to spare until all fit."""
+    while True:
+        found = deployment(routing, mixes)
+        if found.fits(search.problem.cluster):
+            return found
+        spare = {
+            s: m[0].count / max(need[s], EPS) for s, m in mixes.items() if m[0].count - 1 >= max(need[s], 1)
+        }
+        if not spare:
+            return None
+        s = max(spare, key=lambda k: spare[k])
+        count = mixes[s][0].count - 1
+        mixes = mixes | {s: (Replicas(mixes[s][0].shape, count, count),)}
+
+
+def _shape(demand: Demand, pool: Pool, preference: int) -> int:
+    mine = _mine(demand, pool)
+    if preference == 0:
+        return min(mine, key=lambda i: _gpu_time(demand, i))
+    larger = sorted(mine, key=lambda i: (demand.shapes[i].gpus, demand.shapes[i].pp))
+    return larger[min(preference - 1, len(larger) - 1)]
+
+
+def _largest_factor(search: Search, whole: dict[int, Demand], pool: Pool, routings: list[int]) -> float:
+    """How far the rate can grow until no preference fits."""
+    low, high = 0.0, 64.0
+    while high - low > 0.002 * high and high > 1e-6:
+        middle = (low + high) / 2
+        fits = any(
+            _by_load(search, whole, pool, k, p, middle) is not None
+            for k in routings
+            for p in range(PREFERENCES)
+        )
+        low, high = (middle, high) if fits else (low, middle)
+    return low

@@ -1,0 +1,145 @@
+"""Every system on the same requests: minimum SLO scale, maximum throughput, $ per 1,000 requests, quality.
+
+SLO scale 1 is the mean latency of a request that has the largest model, in its fastest shape, to itself (Cascadia
+section 4.1: "the system's average single-request processing latency"); the same for every system, so that scales
+compare as latencies do. The minimum SLO scale is the least multiple that 95 % of requests keep.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.problem import Problem
+from cascadia.planner import baselines
+from cascadia.planner.baselines import Entry
+from cascadia.planner.cascadeserve import cascadeserve
+from cascadia.planner.evidence import ATTAINMENT, Attainment, attainment, latencies_s
+from cascadia.planner.prerouter import prerouter
+from cascadia.planner.refine import Effort
+from cascadia.planner.search import Search
+from cascadia.planner.simulation import quantile_s
+from cascadia_sim.replica import simulate_replica
+from cascadia_sim.timing import PS_PER_S
+
+Floats = NDArray[np.float64]
+
+ALONE_REQUESTS = 200
+ALONE_GAP_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """One row of the comparison. Figures are NaN where the system has no answer: `why`.
+
+    `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment.
+    """
+
+    name: str
+    latency_s: float
+    slo_scale: float
+    max_rate_rps: float
+    usd_per_hour: float
+    usd_per_1k_requests: float
+    quality_mean: float
+    quality_lower: float
+    gpus: int
+    deployment: str
+    curve: Attainment | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    slo_base_s: float
+    outcomes: tuple[Outcome, ...]
+
+
+System = tuple[str, Callable[[], Entry]]
+
+
+def systems(search: Search, effort: Effort) -> Sequence[System]:
+    """Cascadia first, then everyone else, then its ablations."""
+    names = [stage.name for stage in search.problem.stages]
+    stages = range(len(names))
+    return [
+        ("cascadia", partial(baselines.searched, "cascadia", search, effort)),
+        *((f"stand-alone {names[s]}", partial(baselines.stand_alone, search, s, effort)) for s in stages),
+        ("cascadeserve", partial(cascadeserve, search)),
+        ("pre-router", partial(prerouter, search)),
+        ("uniform parallelism", partial(baselines.uniform_parallelism, search, effort)),
+        ("uniform allocation", partial(baselines.uniform_allocation, search, effort)),
+        ("no refinement", partial(baselines.no_refinement, search)),
+        ("no judge cost", partial(baselines.no_judge_cost, search, effort)),
+        ("no guarantee", partial(baselines.no_guarantee, search, effort)),
+    ]
+
+
+def compare(
+    search: Search, effort: Effort, *, progress: Callable[[float, str], None] = lambda _, __: None
+) -> Comparison:
+    chosen = systems(search, effort)
+    base = slo_base_s(search)
+    outcomes = []
+    for at, (name, run) in enumerate(chosen):
+        progress(at / len(chosen), name)
+        outcomes.append(outcome(search.problem, run(), base))
+    return Comparison(base, tuple(outcomes))
+
+
+def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
+    if found.best is None:
+        none = float("nan")
+        rate = found.max_rate_rps or none
+        return Outcome(found.name, none, none, rate, none, none, none, none, 0, "", None, found.why)
+    chosen = found.best.deployment
+    latency = latencies_s(found.run) if found.run is not None else None
+    rate = problem.workload.rate_rps
+    return Outcome(
+        found.name,
+        found.best.latency_s,
+        (quantile_s(latency, ATTAINMENT) if latency is not None else found.best.latency_s) / base_s,
+        found.max_rate_rps or float("nan"),
+        chosen.usd_per_hour,
+        chosen.usd_per_hour / 3.6 / rate,
+        found.quality_mean,
+        found.quality_lower,
+        chosen.gpus,
+        described(problem, found),
+        attainment(latency) if latency is not None else None,
+        found.why,
+    )
+
+
+def described(problem: Problem, found: Entry) -> str:
+    """Replicas of each stage in a line: "small 4xTP1, large 2xTP8"."""
+    assert found.best is not None
+    parts = []
+    for stage, mix in found.best.deployment.mixes:
+        name = problem.stages[stage].name if stage >= 0 else "judge"
+        replicas = "+".join(
+            f"{r.count}×TP{r.shape.tp}" + (f"PP{r.shape.pp}" if r.shape.pp > 1 else "") for r in mix
+        )
+        parts.append((stage < 0, stage, f"{name} {replicas}"))
+    return ", ".join(text for *_, text in sorted(parts))
+
+
+def slo_base_s(search: Search) -> float:
+    """Mean latency of the last stage's requests one at a time, in its fastest shape."""
+    last = len(search.problem.stages) - 1
+    w = search.problem.workload
+    pick = np.linspace(0, len(w) - 1, min(len(w), ALONE_REQUESTS)).astype(int)
+    arrivals = (np.arange(len(pick)) * ALONE_GAP_S * PS_PER_S).astype(np.int64)
+    times = []
+    for shape in search.shapes[last]:
+        run = simulate_replica(
+            shape.timing,
+            arrivals,
+            w.input_tokens[last][pick],
+            w.output_tokens[last][pick],
+            np.zeros(len(pick), np.int64),
+        )
+        times.append(float((run.finish_ps - arrivals).mean()) / PS_PER_S)
+    return min(times)
