@@ -51,6 +51,13 @@ def test_least_loaded_keeps_off_a_busy_replica() -> None:
     assert run.replica.tolist() == [0, 1, 1, 1]
 
 
+def test_what_finishes_at_the_instant_of_an_arrival_is_no_load() -> None:
+    columns = ints(0, 5, 1010), ints(10, 5, 10), ints(1, 2, 1), ints(0, 0, 0)
+    run = simulate_stage([replica(), replica()], "least-loaded", *columns)
+    assert run.finish_ps[0] == 1010
+    assert run.replica.tolist() == [0, 1, 0]
+
+
 def test_a_twice_as_able_replica_counts_its_load_half() -> None:
     run = simulate_stage(
         [replica(1.0), replica(2.0)],

@@ -1,11 +1,13 @@
 """The event-skipping engine and its token-by-token twin agree to the picosecond."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascadia_sim.replica import ReplicaRun, simulate_replica
 from cascadia_sim.timing import ReplicaTiming
+from tests.unit.sim_engine.machines import machine
 from tests.unit.sim_engine.twin import Sequence, Twin, run_twin
 
 Request = tuple[int, int, int, int]
@@ -64,6 +66,20 @@ def test_first_tokens_and_finishes_equal_the_twins(timing: ReplicaTiming, reques
     assert run.preemptions == sum(lane.preemptions for lane in lanes)
     assert run.peak_kv_tokens == max(lane.peak_blocks for lane in lanes) * timing.block_size
     assert run.busy_ps == sum(lane.busy_ps for lane in lanes) // timing.lanes
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+def test_large_batches_that_thrash_equal_the_twins(seed: int, chunked: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n = 150
+    arrival_ps = np.cumsum(rng.integers(0, 9_000, n))
+    rows = zip(arrival_ps, rng.integers(1, 60, n), rng.integers(1, 200, n), np.zeros(n, int), strict=True)
+    requests: list[Request] = [(int(a), int(p), int(o), int(c)) for a, p, o, c in rows]
+    timing = machine(chunked=chunked, seqs=64, budget=64, kv=2_000, block=4, context_ps=3, pair_ps=0.7)
+    run, sequences, _ = run_both(timing, requests)
+    assert run.preemptions > 50
+    assert run.finish_ps.tolist() == [s.finish_ps for s in sequences]
 
 
 @settings(max_examples=200, deadline=None)
