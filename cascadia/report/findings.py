@@ -7,13 +7,13 @@ import numpy as np
 from cascadia.report import words
 from cascadia.report.data import ReportData
 from cascadia.report.names import printable
-from cascadia.report.numbers import figures, rate, score, seconds, usd
+from cascadia.report.numbers import figures, plural, rate, score, seconds, usd
 
 
 def attainment(data: ReportData) -> str:
     ours = next((c for c in data.attainment if c.chosen), None)
     others = [(c.scale_at_95, c.name) for c in data.attainment if not c.chosen and c.scale_at_95 is not None]
-    base = f" A scale of 1 is {seconds(data.slo_base_s)}." if data.slo_base_s is not None else ""
+    base = f" A scale of 1 is {figures(data.slo_base_s)} s." if data.slo_base_s is not None else ""
     if ours is None or ours.scale_at_95 is None:
         return (
             f"This plan never gets 95 % of requests within the scales shown.{base}" if ours else base.strip()
@@ -56,6 +56,18 @@ def rate_sensitivity(data: ReportData) -> str:
     if not len(lost):
         return f"{at}, and the plan still keeps up."
     return f"{at}; at {rate(float(lost.min()) * planned)} it no longer keeps up, and queues grow without end."
+
+
+def queues(data: ReportData) -> str:
+    """The longest queue, and when."""
+    peaks = [(float(q.waiting.max()), q) for q in data.queues if len(q.waiting)]
+    if not peaks or max(peak for peak, _ in peaks) < 1:
+        return "On the planning trace no request ever waits in a queue."
+    peak, queue = max(peaks, key=lambda entry: entry[0])
+    at_s = float(queue.time_s[int(np.argmax(queue.waiting))])
+    at = f"{figures(at_s / 60, 2)} min" if at_s > 180 else seconds(at_s)
+    where = f"in {printable(queue.name)}, {at} after the start"
+    return f"On the planning trace the longest queue holds {plural(round(peak), 'request')}, {where}."
 
 
 def quality_sensitivity(data: ReportData) -> str:

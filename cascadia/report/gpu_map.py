@@ -14,7 +14,7 @@ from cascadia.report.charts.svg import Colour, chart, colour_class, group, rect,
 from cascadia.report.names import gpu_label, printable, shape
 from cascadia.report.numbers import plural
 
-WIDTH = 1040.0
+WIDTH = 900.0
 MOST_NODES = 12
 """Above so many nodes in a pool, neighbours that hold the same are drawn once."""
 
@@ -40,8 +40,8 @@ Node = tuple[Block, ...]
 
 
 def gpu_map(plan: Plan, names: Mapping[str, str]) -> str:
-    parts: list[str] = [text(0, 14, "Which GPUs serve what", "head")]
-    y = 26.0
+    parts: list[str] = []
+    y = 0.0
     for pool in plan.cluster.pools:
         nodes = place(pool, list(_blocks(plan, pool)))
         used = sum(block.gpus for node in nodes for block in node)
@@ -95,7 +95,7 @@ def _draw_pool(parts: list[str], pool: Pool, nodes: Sequence[Node], y: float) ->
         for _, same in groupby(range(len(nodes)), key=lambda i: tuple(b.kind for b in nodes[i])):
             members = list(same)
             runs.append((nodes[members[0]], members[0], len(members)))
-    cell = max(9.0, min(29.0, (WIDTH - 20) / pool.gpus_per_node))
+    cell = max(9.0, min(25.0, (WIDTH - 20) / pool.gpus_per_node))
     wide = cell * pool.gpus_per_node + 10
     columns = max(1, int((WIDTH + 14) // (wide + 14)))
     for i, (node, first, count) in enumerate(runs):
@@ -121,8 +121,8 @@ def _draw_block(block: Block, x: float, y: float, cell: float) -> str:
     seams = [
         rect(x + k * cell - 0.5, y + 5, 1, cell - 10, "seam") for k in range(1, block.gpus) if cell >= 12
     ]
-    named = text_width(label) + 4 <= wide
-    words = text(x + 1 + wide / 2, y + cell / 2 + 4, label, "on", "middle") if named else ""
+    named = text_width(label, bold=True) <= cell + 2
+    words = text(x + cell / 2, y + cell / 2 + 4, label, "on", "middle") if named else ""
     return group(colour_class(block.colour), rect(x + 1, y, wide, cell, "fill", rx=4), *seams, words, tip=tip)
 
 

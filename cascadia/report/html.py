@@ -1,5 +1,6 @@
 """report.html: one file that explains a plan, on a screen or on paper, and needs nothing else."""
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from cascadia.report.tables import Table
 if TYPE_CHECKING:
     from jinja2 import Template
 
+_BEFORE_UNIT = re.compile(r"(?<=[\d∞]) (?=(?:s|ms|min|%|GPUs?|[A-Z]\w+ GPUs?|of \d)(?!\w))")
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -29,7 +31,10 @@ class Tile(NamedTuple):
 
 
 class Section(NamedTuple):
-    """`wide` pictures take the page's width, `pair` stand side by side. All pictures are markup of ours."""
+    """`wide` pictures take the page's width; `pair` and the tables `beside` them stand side by side.
+
+    All pictures are markup of ours.
+    """
 
     anchor: str
     heading: str
@@ -37,6 +42,7 @@ class Section(NamedTuple):
     wide: tuple[str, ...] = ()
     pair: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
+    beside: tuple[Table, ...] = ()
 
 
 def render_report(data: ReportData) -> str:
@@ -65,11 +71,11 @@ def tiles(data: ReportData) -> tuple[Tile, ...]:
     q, name = predicted.quality, words.quantile_name(plan)
     free = plan.cluster.gpus - plan.gpus
     return (
-        Tile("Quality, at least", score(q.lower), f"mean {score(q.mean)}, {percent(q.confidence)} confidence"),
+        Tile(f"Quality, {percent(q.confidence)} sure", f"≥ {score(q.lower)}", f"mean {score(q.mean)} of 100"),
         Tile(f"Latency, {name}", seconds(predicted.objective_s), f"median {seconds(predicted.e2e.p50_s)}"),
         Tile("Per 1,000 requests", usd(predicted.usd_per_1k_requests), f"{usd(predicted.usd_per_hour)} an hour"),
-        Tile("GPUs", f"{plan.gpus:,}", f"of {plan.cluster.gpus:,}" if free else "all in use"),
-        Tile("Rate", f"{figures(predicted.rate_rps)}/s", "requests, mean over the trace"),
+        Tile("GPUs", f"{plan.gpus:,}", f"{free:,} of {plan.cluster.gpus:,} free" if free else "all in use"),
+        Tile("Rate", f"{figures(predicted.rate_rps)}", "requests per second"),
     )  # fmt: skip
 
 
@@ -84,6 +90,7 @@ def _sections(data: ReportData) -> Iterable[Section]:
     yield Section(
         "gpus",
         "What runs where",
+        (words.blocks(plan),),
         wide=(gpu_map(plan, data.gpu_names),),
         tables=(tables.replicas(plan, data.gpu_names),),
     )
@@ -94,35 +101,38 @@ def _sections(data: ReportData) -> Iterable[Section]:
     if data.attainment:
         charts = pictures.attainment(data)
         yield Section("baselines", "Against the baselines", (findings.attainment(data),), pair=charts)
-    if data.rate_sensitivity is not None or data.quality_sensitivity:
-        yield _sensitivity(data)
+    if data.rate_sensitivity is not None or data.queues:
+        yield _load(data)
+    if data.quality_sensitivity:
+        charts = pictures.quality_sensitivity(data)
+        yield Section(
+            "quality", "What more quality takes", (findings.quality_sensitivity(data),), pair=charts
+        )
     gears = tables.gears(plan)
     if gears is not None:
-        yield Section("gears", "When the rate changes", tables=(gears,))
+        yield Section("gears", "Thresholds by rate", tables=(gears,))
     lead = (words.proof(plan), words.guarantee(plan))
     yield Section("proof", "How sure this is", lead, tables=(tables.proof(plan),))
 
 
 def _latency(data: ReportData) -> Section:
-    charts = []
-    if data.latency is not None and len(data.latency.e2e_s):
-        charts.append(pictures.latency_curves(data.plan, data.latency))
-    if data.queues:
-        charts.append(pictures.queues(data.plan, data.queues))
-    lead = (words.both_latencies(data.plan),)
-    return Section("latency", "Latency", lead, pair=tuple(charts), tables=(tables.latencies(data.plan),))
+    lead, table = (words.both_latencies(data.plan),), tables.latencies(data.plan)
+    if data.latency is None or not len(data.latency.e2e_s):
+        return Section("latency", "Latency", lead, tables=(table,))
+    curves = pictures.latency_curves(data.plan, data.latency)
+    return Section("latency", "Latency", lead, pair=(curves,), beside=(table,))
 
 
-def _sensitivity(data: ReportData) -> Section:
+def _load(data: ReportData) -> Section:
     charts: list[str] = []
     lead: list[str] = []
     if data.rate_sensitivity is not None:
         charts.append(pictures.rate_sensitivity(data))
         lead.append(findings.rate_sensitivity(data))
-    if data.quality_sensitivity:
-        charts += pictures.quality_sensitivity(data)
-        lead.append(findings.quality_sensitivity(data))
-    return Section("sensitivity", "If things change", tuple(lead), pair=tuple(charts))
+    if data.queues:
+        charts.append(pictures.queues(data.plan, data.queues))
+        lead.append(findings.queues(data))
+    return Section("load", "Under load", (" ".join(lead),), pair=tuple(chart for chart in charts if chart))
 
 
 def _provenance(data: ReportData) -> tuple[tuple[str, str], ...]:
@@ -140,6 +150,11 @@ def _provenance(data: ReportData) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in entries if value)
 
 
+def tight(sentence: str) -> str:
+    """With no line break between a number and its unit."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", sentence)
+
+
 @cache
 def _template() -> "Template":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -148,4 +163,5 @@ def _template() -> "Template":
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["tight"] = tight
     return environment.get_template("report.html.j2")

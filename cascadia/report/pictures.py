@@ -44,7 +44,7 @@ def flow(plan: Plan) -> str:
                 colour=colour_of(plan, stage.name),
             )
         )
-    return funnel(stages, title="From arrival to answer")
+    return funnel(stages)
 
 
 def latency_curves(plan: Plan, samples: LatencySamples) -> str:
@@ -65,8 +65,8 @@ def latency_curves(plan: Plan, samples: LatencySamples) -> str:
         log_x=True,
         y_range=(0.0, 1.0),
         y_format=percent,
-        h_lines=((plan.objective.quantile, name),),
-        points=(Mark(at, plan.objective.quantile, f"{name} {seconds(at)}"),),
+        h_lines=((plan.objective.quantile, f"{name}: {seconds(at)} end to end"),),
+        points=(Mark(at, plan.objective.quantile, tip=f"end to end, {name}: {seconds(at)}"),),
     )
 
 
@@ -87,7 +87,7 @@ def queues(plan: Plan, lengths: Sequence[QueueLength]) -> str:
     )
 
 
-def frontier(plan: Plan, points: Sequence[FrontierPoint]) -> tuple[str, str]:
+def frontier(plan: Plan, points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     """Quality against latency, and against cost."""
     latency = [p.latency_s for p in points]
     dollars = [p.usd_per_1k_requests for p in points]
@@ -118,7 +118,7 @@ def _quality_against(
             at,
             p.quality_lower,
             printable(p.label),
-            colour=0 if p.chosen else "grey",
+            colour="ink" if p.chosen else "grey",
             shape="ring" if p.chosen else "diamond" if p.baseline else "dot",
             tip=f"{printable(p.label) or 'on the frontier'}: quality {score(p.quality_lower)} "
             f"(mean {score(p.quality_mean)}), {form(at)}",
@@ -133,16 +133,18 @@ def _quality_against(
         x_label=x_label,
         y_label="quality (lower bound)",
         frontier=True,
+        colour="grey",
         points=marks,
         h_lines=((bar, f"asked for: {score(bar)}"),) if bar else (),
         v_lines=((limit, f"at most {seconds(limit)}"),) if limit else (),
     )
 
 
-def attainment(data: ReportData) -> tuple[str, str]:
+def attainment(data: ReportData) -> tuple[str, ...]:
     """The curves, and the least scale of each that 95 % of requests meet."""
     curves = sorted(data.attainment, key=lambda c: not c.chosen)
-    colours: list[Colour] = [0 if c.chosen else i for i, c in enumerate(curves)]
+    taken = len(data.plan.stages)
+    colours: list[Colour] = ["ink" if c.chosen else taken + i - 1 for i, c in enumerate(curves)]
     lines = line_chart(
         [
             Series(printable(c.name), c.scale, c.attainment, colour, bold=c.chosen)
@@ -160,6 +162,8 @@ def attainment(data: ReportData) -> tuple[str, str]:
          if c.scale_at_95 is not None),
         key=lambda entry: entry[0],
     )  # fmt: skip
+    if not met:
+        return (lines,)
     bars = bar_chart(
         [name for _, name, _ in met],
         [Bars("scale", [scale for scale, _, _ in met], colours=tuple(colour for _, _, colour in met))],
@@ -173,36 +177,40 @@ def attainment(data: ReportData) -> tuple[str, str]:
 
 def rate_sensitivity(data: ReportData) -> str:
     change = data.rate_sensitivity
-    if change is None:
+    if change is None or not np.isfinite(change.p95_s).any():
         return ""
     planned = data.plan.predicted.rate_rps
     rates = change.multiplier * planned
+    unstable = rates[~np.isfinite(change.p95_s)]
+    lost = ((float(unstable.min()), "no longer keeps up"),) if len(unstable) else ()
     return line_chart(
         [
-            Series("p99", rates, change.p99_s, 5),
-            Series("p95", rates, change.p95_s, 0, bold=True),
-            Series("p50", rates, change.p50_s, 7),
+            Series("p99", rates, change.p99_s, "grey"),
+            Series("p95", rates, change.p95_s, "ink", bold=True),
+            Series("p50", rates, change.p50_s, "grey"),
         ],
         title="This plan at other rates",
         x_label="requests/s",
         y_label="end-to-end latency, seconds",
         markers=True,
         x_range=(float(rates.min()), float(rates.max())),
-        v_lines=((planned, f"planned: {rate(planned)}"),),
+        v_lines=((planned, f"planned: {rate(planned)}"), *lost),
     )
 
 
-def quality_sensitivity(data: ReportData) -> tuple[str, str]:
+def quality_sensitivity(data: ReportData) -> tuple[str, ...]:
     """The best plan's latency at other quality bars, and its GPUs."""
     steps = sorted(
         (s for s in data.quality_sensitivity if np.isfinite(s.latency_s)), key=lambda s: s.quality_min
     )
+    if not steps:
+        return ()
     name = words.quantile_name(data.plan)
     bars = [score(step.quality_min) for step in steps]
     chosen = data.plan.objective.quality_min
     latency = line_chart(
-        [Series("latency", [s.quality_min for s in steps], [s.latency_s for s in steps], 0)],
-        title="What more quality takes: latency",
+        [Series("latency", [s.quality_min for s in steps], [s.latency_s for s in steps], "ink")],
+        title="Latency at other qualities",
         x_label="quality asked for",
         y_label=f"{name} of the best plan, seconds",
         markers=True,
@@ -215,7 +223,7 @@ def quality_sensitivity(data: ReportData) -> tuple[str, str]:
             Bars(printable(stage), [step.gpus.get(stage, 0) for step in steps], colour_of(data.plan, stage))
             for stage in stages
         ],
-        title="What more quality takes: GPUs",
+        title="GPUs at other qualities",
         y_label="GPUs",
         x_label="quality asked for",
         stacked=True,

@@ -8,6 +8,11 @@ from cascadia.report import words
 from cascadia.report.names import gpu_label, model_label, printable, shape
 from cascadia.report.numbers import figures, percent, score, seconds, usd
 
+CAPTION = (
+    "Predicted per stage. Latency is queue plus service in the stage; busy is the busiest replica's share of time "
+    "with work in hand."
+)
+
 
 class Cell(NamedTuple):
     """`number` cells stand to the right. `colour` is the class of a stage's swatch."""
@@ -41,13 +46,11 @@ def stages(plan: Plan) -> Table:
     judge = plan.predicted.judge
     if judge is not None:
         name = _who("judge", _judge_model(plan.judge), "k-grey")
-        per_request = Cell(f"{judge.reached:.2f} verdicts per request")
+        per_request = Cell(f"{judge.reached:.2f} per request")
         rows.append((name, per_request, Cell(""), Cell(""), *_load(judge)))
     columns = ("Stage", "Reached", "Answered here", "Accepted if", "Requests/s", "p50", "p95", "p99",
                "Tokens/s", "Busy")  # fmt: skip
-    return Table(
-        "Predicted per stage; latencies are queue plus service in the stage", _heads(columns), tuple(rows)
-    )
+    return Table(CAPTION, _heads(columns), tuple(rows))
 
 
 def _load(found: StagePrediction) -> tuple[Cell, ...]:
@@ -88,16 +91,20 @@ def _replica_row(
     pool = plan.cluster.pool(group.pool)
     gpus = Cell(f"{group.gpus:,} × {gpu_label(pool.gpu, names)}")
     return (
-        _who(name, model_label(held.model or ""), colour),
+        _who(name, "", colour),
         Cell(f"{group.count:,}"),
         Cell(shape(group)),
         gpus,
         Cell(percent(group.share)),
         Cell({"vllm": "vLLM", "sglang": "SGLang"}.get(held.engine, printable(held.engine))),
-        Cell(printable(held.quantization or held.config.quantization or "as published")),
+        Cell(_precision(held.quantization or held.config.quantization)),
         Cell(f"{held.max_model_len:,} tokens"),
         Cell(f"{usd(group.gpus * pool.usd_per_gpu_hour)}/h"),
     )
+
+
+def _precision(quantization: str | None) -> str:
+    return printable(quantization).upper().replace("-", " ") if quantization else "as published"
 
 
 def latencies(plan: Plan) -> Table:

@@ -88,14 +88,14 @@ def _judge_cells(plan: Plan) -> tuple[str, ...]:
 
 
 def _engine(stage: StagePlan) -> str:
-    return f"{stage.engine}, {stage.quantization}" if stage.quantization else stage.engine
+    return printable(f"{stage.engine}, {stage.quantization}" if stage.quantization else stage.engine)
 
 
 def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
     predicted, q = plan.predicted, plan.predicted.quality
     e2e, ttft = predicted.e2e, predicted.ttft
     asked = f", asked for {score(plan.objective.quality_min)}" if plan.objective.quality_min else ""
-    judge = "" if plan.judge.gpus else f"{plan.judge.kind}, {plan.judge.placement}"
+    judge = "" if plan.judge.gpus else printable(f"{plan.judge.kind}, {plan.judge.placement}")
     facts = [
         (
             "quality",

@@ -62,6 +62,16 @@ def gates(plan: Plan) -> str:
     return f"{judge(plan)} scores answers from 0 to 100: {listing(parts)}. {after}"
 
 
+def blocks(plan: Plan) -> str:
+    """How to read the picture of GPUs."""
+    ranks = any(group.pp > 1 for group in all_groups(plan))
+    pipelines = "; the number after the point is the pipeline rank" if ranks else ""
+    return (
+        f"Each block is a tensor-parallel group, numbered by replica{pipelines}. "
+        "On which nodes they stand is up to the scheduler: this is one way that fits."
+    )
+
+
 def judge(plan: Plan) -> str:
     kind = plan.judge
     if kind.kind == "embedding":
@@ -95,19 +105,18 @@ def latency(plan: Plan) -> str:
 def both_latencies(plan: Plan) -> str:
     """Why the allocation's figure and the simulated one differ."""
     name = quantile_name(plan)
+    bound = plan.predicted.stage_bound_s
+    alone = (
+        f"the least {name} it can give the slowest one is {seconds(bound)}"
+        if math.isfinite(bound)
+        else "for this plan it proved no bound"
+    )
     return (
-        f"Two figures, two questions. The allocation looks at each stage by itself: {_bound_words(plan)}. "
+        f"Two figures, two questions. The allocation looks at each stage by itself: {alone}. "
         f"What a user waits for is the whole way through the cascade: the end-to-end {name} is "
         f"{seconds(plan.predicted.objective_s)}, simulated with queueing, verdicts and escalations. "
         "Plans are chosen by the second."
     )
-
-
-def _bound_words(plan: Plan) -> str:
-    bound = plan.predicted.stage_bound_s
-    if not math.isfinite(bound):
-        return "it proved no bound for this plan"
-    return f"the slowest stage's {quantile_name(plan)} is at most {seconds(bound)}"
 
 
 def cost(plan: Plan, names: Names) -> str:
@@ -123,7 +132,7 @@ def prices(plan: Plan, names: Names) -> str:
     """Of the GPUs in use."""
     pools = {group.pool for group in all_groups(plan) if group.count}
     each = {
-        f"{usd(pool.usd_per_gpu_hour)} per {gpu_label(pool.gpu, names)} hour": None
+        f"{usd(pool.usd_per_gpu_hour)} per {gpu_label(pool.gpu, names)}-hour": None
         for pool in plan.cluster.pools
         if pool.name in pools
     }
@@ -175,7 +184,7 @@ def quantile_name(plan: Plan) -> str:
 def _gate(limit: float | None) -> str:
     if limit is None:
         return "is always accepted"
-    return f"is accepted from {score(limit)} on" if limit <= 100 else "is never accepted"
+    return f"is accepted at {score(limit)} or more" if limit <= 100 else "is never accepted"
 
 
 def _stay(count: int) -> str:

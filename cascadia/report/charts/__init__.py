@@ -6,9 +6,10 @@ Our own few hundred lines, since `cascadia plan` has three seconds in all and im
 from cascadia.report.charts.bars import Bars, bar_chart
 from cascadia.report.charts.funnel import FunnelStage, funnel
 from cascadia.report.charts.histogram import Bins, histogram
-from cascadia.report.charts.line import Series, line_chart
+from cascadia.report.charts.line import line_chart
 from cascadia.report.charts.marks import Mark
 from cascadia.report.charts.scatter import scatter
+from cascadia.report.charts.series import Series
 from cascadia.report.charts.style import CHART_CSS
 
 __all__ = [

@@ -48,7 +48,9 @@ def bar_chart(
     height: float | None = None,
 ) -> str:
     """`y_label` names the values, `x_label` the categories. Lying bars have room for long names."""
-    values = np.array([np.asarray(s.values, np.float64) for s in series]).reshape(-1, len(categories))
+    values = np.array([np.asarray(s.values, np.float64) for s in series]).reshape(
+        len(series), len(categories)
+    )
     values = np.where(np.isfinite(values), values, 0.0)
     bases = np.cumsum(values, axis=0) - values if stacked else np.zeros_like(values)
     colours = [i if s.colour is None else s.colour for i, s in enumerate(series)]

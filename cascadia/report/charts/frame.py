@@ -16,8 +16,8 @@ from cascadia.report.charts.svg import (
     text_width,
 )
 
-WIDTH = 520.0
-HEIGHT = 300.0
+WIDTH = 440.0
+HEIGHT = 270.0
 Rules = Sequence[tuple[float, str]]
 """Lines across a chart: at which value, and what to write on them."""
 

@@ -23,7 +23,7 @@ from cascadia.report.charts.svg import (
 from cascadia.report.numbers import percent
 
 NODE_PX = 12.0
-FLOW_PX = 180.0
+FLOW_PX = 160.0
 GAP_PX = 10.0
 
 
@@ -40,10 +40,10 @@ class FunnelStage:
     colour: Colour | None = None
 
 
-def funnel(stages: Sequence[FunnelStage], *, title: str, width: float = 1040.0) -> str:
+def funnel(stages: Sequence[FunnelStage], *, title: str = "", width: float = 900.0) -> str:
     """Shares are drawn to scale; those that would vanish keep a hairline."""
     total = stages[0].reached if stages and stages[0].reached > 0 else 1.0
-    top, right = 70.0, width - 190
+    top, right = (70.0 if title else 48.0), width - 190
     column = (right - 2) / max(1, len(stages))
     scale = FLOW_PX / total
     height = top + FLOW_PX + GAP_PX * (len(stages) - 1) + 30
@@ -64,11 +64,11 @@ def funnel(stages: Sequence[FunnelStage], *, title: str, width: float = 1040.0) 
             flows.append(_escalation(stage, stages[i + 1], x, column, (top, accepted_top), scale))
         nodes += _node(stage, colour, x, column, (top, node_bottom))
         nodes += _answer(stage, colour, right, (low, high), words[i])
-    label = f"{title}. " + "; ".join(
+    label = f"{title or 'Requests by stage'}. " + "; ".join(
         f"{s.name}: {percent(s.reached, 1)} reach it, {percent(s.accepted, 1)} are answered there"
         for s in stages
     )
-    return chart(width, height, label, [text(0, 14, title, "head"), *flows, *nodes])
+    return chart(width, height, label, [text(0, 14, title, "head") if title else "", *flows, *nodes])
 
 
 def _answer_spans(stages: Sequence[FunnelStage], top: float, scale: float) -> list[tuple[float, float]]:
@@ -102,18 +102,8 @@ def _escalation(
     high = max(after.reached * scale, 1.0)
     tip = f"{stage.name} passes {percent(after.reached, 1)} of all requests on to {after.name}"
     band = rect(start, ends[0], end - start, high, "flow", tip)
-    words = (
-        text(
-            (start + end) / 2,
-            ends[0] + (high / 2 + 4 if high > 16 else high + 13),
-            stage.gate,
-            "note",
-            "middle",
-        )
-        if stage.gate
-        else ""
-    )
-    return group("k-grey", band) + words
+    y = ends[0] + (high / 2 + 4 if high > 16 else high + 13)
+    return group("k-grey", band) + text((start + end) / 2, y, stage.gate, anchor="middle")
 
 
 def _node(

@@ -43,19 +43,19 @@ class Room:
     ink: Floats
     taken: list[Corners] = field(default_factory=list)
 
-    def place(self, content: str, x: Floats, y: Floats, own: Floats | None = None) -> Anchor | None:
+    def place(self, content: str, x: Floats, y: Floats, own: slice | None = None) -> Anchor | None:
         """The clearest place beside any of the points (x, y); None where every place would cover something.
 
-        `own` (k, 2) is the label's own line: a label keeps away from the others', and off its own.
+        `own` are the rows of `ink` that the label belongs to: it may stand near them, and far from the others.
         """
         best: tuple[float, Anchor] | None = None
-        others = self.ink if own is None else self.ink[~_rows_in(self.ink, own)]
+        others = self.ink if own is None else np.delete(self.ink, own, axis=0)
         for px, py in zip(x.tolist(), y.tolist(), strict=True):
             for dx, dy, anchor in _SIDES:
                 corners = self._corners(content, (px + dx, py + dy, anchor))
                 if not self._free(corners):
                     continue
-                clearance = min(_distance(others, corners), 40.0) - 0.15 * (abs(dx) + abs(dy))
+                clearance = min(_distance(others, corners), 16.0) - 0.4 * (abs(dx) + abs(dy))
                 if best is None or clearance > best[0]:
                     best = clearance, (px + dx, py + dy, anchor)
         if best is None:
@@ -80,7 +80,7 @@ class Room:
         for value, words in v_lines:
             if x.holds(value):
                 at = x.at(value)
-                rows = (box.top + 10, box.top + 24, box.top + 38, box.bottom - 6)
+                rows = [box.top + 10 + share * (box.height - 16) for share in (0, 0.1, 0.2, 1, 0.8, 0.4, 0.6)]
                 sides = ((at + 5, "start"), (at - 5, "end"))
                 yield self._name_rule(words, [(px, row, anchor) for row in rows for px, anchor in sides])
 
@@ -96,7 +96,7 @@ class Room:
 
     @staticmethod
     def _corners(content: str, at: Anchor) -> Corners:
-        width = text_width(content) * 1.05
+        width = text_width(content, bold=True)
         left = at[0] - {"start": 0.0, "middle": width / 2, "end": width}[at[2]]
         return left, at[1] - 10, left + width, at[1] + 3
 
@@ -124,6 +124,14 @@ _SIDES = (
     (-8.0, -7.0, "end"),
     (8.0, 15.0, "start"),
     (-8.0, 15.0, "end"),
+    (10.0, -20.0, "start"),
+    (-10.0, -20.0, "end"),
+    (10.0, 29.0, "start"),
+    (-10.0, 29.0, "end"),
+    (10.0, -36.0, "start"),
+    (-10.0, -36.0, "end"),
+    (10.0, 45.0, "start"),
+    (-10.0, 45.0, "end"),
 )
 
 
@@ -136,20 +144,28 @@ def _distance(points: Floats, corners: Corners) -> float:
     return float(np.hypot(dx, dy).min())
 
 
-def _rows_in(rows: Floats, some: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    return np.isin(rows[:, 0] + 1j * rows[:, 1], some[:, 0] + 1j * some[:, 1])
+def rule_ink(box: Box, x: Scale, y: Scale, h_lines: Rules, v_lines: Rules) -> Floats:
+    """Points along the rules of a chart, so that no name comes to lie on one."""
+    rows = [np.empty((0, 2))]
+    for value, _ in h_lines:
+        if y.holds(value):
+            at = np.arange(box.left, box.right, 4.0)
+            rows.append(np.column_stack((at, np.full(len(at), y.at(value)))))
+    for value, _ in v_lines:
+        if x.holds(value):
+            at = np.arange(box.top, box.bottom, 4.0)
+            rows.append(np.column_stack((np.full(len(at), x.at(value)), at)))
+    return np.concatenate(rows)
 
 
 def along(x: Floats, y: Floats, step_px: float = 4.0) -> Floats:
     """Points (k, 2) every few pixels along a polyline, its gaps left out."""
     finite = np.isfinite(x) & np.isfinite(y)
-    pieces = []
-    for i in range(len(x) - 1):
-        if finite[i] and finite[i + 1]:
-            count = max(2, int(np.hypot(x[i + 1] - x[i], y[i + 1] - y[i]) / step_px) + 1)
-            pieces.append(
-                np.column_stack((np.linspace(x[i], x[i + 1], count), np.linspace(y[i], y[i + 1], count)))
-            )
-    if not pieces:
-        return np.column_stack((x[finite], y[finite]))
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], finite, [False]))))
+    pieces = [np.empty((0, 2))]
+    for start, stop in edges.reshape(-1, 2).tolist():
+        run_x, run_y = x[start:stop], y[start:stop]
+        way = np.concatenate(([0.0], np.cumsum(np.hypot(np.diff(run_x), np.diff(run_y)))))
+        at = np.linspace(0.0, way[-1], max(2, int(way[-1] / step_px) + 1))
+        pieces.append(np.column_stack((np.interp(at, way, run_x), np.interp(at, way, run_y))))
     return np.concatenate(pieces)

@@ -1,13 +1,13 @@
 """Single points that a chart points out, each with its name beside it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cascadia.report.charts.labels import Room
 from cascadia.report.charts.scale import Scale
-from cascadia.report.charts.svg import Colour, colour_class, group, number, tag, text, tooltip
+from cascadia.report.charts.svg import Colour, colour_class, group, line, number, tag, text, tooltip
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +22,28 @@ class Mark:
     tip: str = ""
 
 
-def draw_marks(marks: Sequence[Mark], x: Scale, y: Scale, room: Room) -> Iterable[str]:
+def draw_marks(marks: Sequence[Mark], x: Scale, y: Scale, room: Room) -> list[str]:
     """Marks outside the scales are left out; a label that finds no room stays in the tooltip."""
     shown = [m for m in marks if x.holds(m.x) and y.holds(m.y) and np.isfinite([x.at(m.x), y.at(m.y)]).all()]
     at = np.array([(x.at(m.x), y.at(m.y)) for m in shown]).reshape(-1, 2)
+    drawn = len(room.ink)
     room = Room(room.box, np.concatenate([room.ink, _around(at)]), room.taken)
-    # The chosen point's name comes first: it has the choice of places.
+    drawings: list[str] = []
+    # The chosen point's name comes first: it has the choice of places, and it lies on top.
     for i in sorted(range(len(shown)), key=lambda i: shown[i].shape != "ring"):
         mark = shown[i]
         px, py = at[i]
         parts = [_shape(mark, float(px), float(py))]
         if mark.label:
-            place = room.place(mark.label, at[i : i + 1, 0], at[i : i + 1, 1], own=_around(at[i : i + 1]))
+            place = room.place(
+                mark.label, at[i : i + 1, 0], at[i : i + 1, 1], own=slice(drawn + 5 * i, drawn + 5 * i + 5)
+            )
             if place is not None:
+                if abs(place[1] - py) >= 20:
+                    parts.insert(0, line(px, py, place[0], place[1] + (3 if place[1] < py else -9), "leader"))
                 parts.append(text(place[0], place[1], mark.label, "label", place[2]))
-        yield group(colour_class(mark.colour), *parts, tip=mark.tip or mark.label)
+        drawings.append(group(colour_class(mark.colour), *parts, tip=mark.tip or mark.label))
+    return drawings[::-1]
 
 
 def _around(

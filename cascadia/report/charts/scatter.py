@@ -16,7 +16,7 @@ from cascadia.report.charts.frame import (
     x_axis,
     y_axis,
 )
-from cascadia.report.charts.labels import Room, along
+from cascadia.report.charts.labels import Room, along, rule_ink
 from cascadia.report.charts.marks import Mark, draw_marks
 from cascadia.report.charts.scale import Format, Range, Scale, plain, rounded, span
 from cascadia.report.charts.svg import Colour, Floats, chart, colour_class, group, number, polyline, tag
@@ -63,7 +63,8 @@ def scatter(
     at = np.column_stack((scale_x(data_x), scale_y(data_y)))
     at = at[np.isfinite(at).all(axis=1)]
     best = _frontier(at) if frontier else at[:0]
-    ink = np.concatenate([along(best[:, 0], best[:, 1]), at])
+    rules_ink = rule_ink(box, scale_x, scale_y, h_lines, v_lines)
+    ink = np.concatenate([along(best[:, 0], best[:, 1]), at, rules_ink])
     room = Room(box, ink)
     rules = list(room.name_rules(scale_x, scale_y, h_lines, v_lines))
     return chart(
@@ -75,7 +76,11 @@ def scatter(
             *y_axis(box, scale_y, ticks_y, y_format),
             *x_axis(box, scale_x, scale_x.ticks(6), x_format, x_label),
             *across(box, scale_x, scale_y, h_lines, v_lines),
-            group(colour_class(colour), polyline(best[:, 0], best[:, 1], "line thin"), _cloud(at)),
+            group(
+                colour_class(colour),
+                polyline(best[:, 0], best[:, 1], "line thin"),
+                _cloud(at, "cloud large" if frontier else "cloud"),
+            ),
             *rules,
             *draw_marks(points, scale_x, scale_y, room),
         ],
@@ -89,11 +94,11 @@ def _thinned(values: ArrayLike) -> Floats:
     return data[np.linspace(0, len(data) - 1, MOST_POINTS).astype(np.intp)]
 
 
-def _cloud(at: Floats) -> str:
+def _cloud(at: Floats, cls: str) -> str:
     """One path of dots: a tenth of the bytes that circles would take."""
     if not len(at):
         return ""
-    return tag("path", d="".join(f"M{number(x)} {number(y)}h0" for x, y in at.tolist()), cls="cloud")
+    return tag("path", d="".join(f"M{number(x)} {number(y)}h0" for x, y in at.tolist()), cls=cls)
 
 
 def _frontier(at: Floats) -> Floats:

@@ -59,12 +59,14 @@ svg.chart{{display:block;width:100%;max-width:calc(var(--w)*1.25);height:auto;ov
 .chart .bold{{stroke-width:3}}
 .chart .dash{{stroke-dasharray:5 4}}
 .chart .rule{{stroke:var(--muted);stroke-width:1;stroke-dasharray:3 3}}
+.chart .leader{{stroke:var(--faint);stroke-width:1}}
 .chart .fill{{fill:var(--k)}}
 .chart .flow{{fill:var(--k);opacity:.28}}
 .chart .flow:hover,.chart .bar:hover{{opacity:.8}}
 .chart .dot{{fill:var(--k);stroke:var(--page);stroke-width:1.5}}
 .chart .ring{{fill:none;stroke:var(--k);stroke-width:2}}
 .chart .cloud{{fill:none;stroke:var(--k);stroke-width:3;stroke-linecap:round;opacity:.5}}
+.chart .large{{stroke-width:6;opacity:1}}
 .chart .hit{{fill:transparent}}
 .chart .hit:hover{{fill:var(--k)}}
 .chart .idle{{fill:none;stroke:var(--faint);stroke-dasharray:2 2}}

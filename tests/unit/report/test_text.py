@@ -1,0 +1,51 @@
+"""The plan in a terminal."""
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from cascadia.domain.plan import Plan
+from cascadia.report.text import plan_summary
+from tests.unit.report import plans
+from tests.unit.report.sample import sample_plan
+
+
+def printed(plan: Plan, width: int, *, colour: bool = False) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=colour, legacy_windows=False)
+    console.print(plan_summary(plan))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_sample_plan_at_80_columns() -> None:
+    lines = [line.rstrip() for line in printed(sample_plan(), 80).splitlines()]
+    assert lines[0] == "30 H100 GPUs serve 10 requests/s at quality ≥ 85 with p95 14.6 s"
+    assert lines[2].split() == ["stage", "replicas", "GPUs", "reached", "accepted", "score", "p95", "busy"]
+    row = next(line for line in lines if line.startswith("medium"))
+    assert " ".join(row.split()) == "medium 2 × TP4 8 37.9 % 24.6 % ≥ 83.5 9.94 s 73 %"
+    assert any(line.startswith("proof    Proven optimal") for line in lines)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("make", [sample_plan, *plans.EDGES])
+def test_no_line_is_wider_than_the_terminal(make: Callable[[], Plan], width: int) -> None:
+    text = printed(make(), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert all(stage.name in text for stage in make().stages)
+
+
+def test_full_model_names_are_shown_where_there_is_room() -> None:
+    assert "Llama-3.1-405B-Instruct" in printed(sample_plan(), 120)
+
+
+def test_it_is_plain_when_piped_and_coloured_on_a_terminal() -> None:
+    assert "\x1b" not in printed(sample_plan(), 80)
+    assert "\x1b" in printed(sample_plan(), 80, colour=True)
+
+
+def test_names_cannot_steer_the_terminal_or_the_markup() -> None:
+    text = printed(plans.hostile("\x1b[2J[red]x[/red]"), 200)
+    assert "\x1b" not in text
+    assert "[red]" in text

@@ -1,0 +1,100 @@
+"""A plan in sentences: whole, in grammar and with the right numbers."""
+
+import pytest
+
+from cascadia.report import words
+from tests.unit.report import plans
+from tests.unit.report.sample import sample_plan
+
+NAMES = {"h100-sxm": "H100"}
+
+
+def test_the_sample_plan_in_words() -> None:
+    plan = sample_plan()
+    assert words.headline(plan, NAMES) == "30 H100 GPUs serve 10 requests/s at quality ≥ 85 with p95 14.6 s"
+    assert words.answered(plan, NAMES) == (
+        "62 % of requests are answered by small (8B) on 4 H100 GPUs, 25 % by medium (70B) on 8 H100 GPUs "
+        "and 13 % by large (405B) on 16 H100 GPUs."
+    )
+    assert words.gates(plan) == (
+        "The judge (Llama-3.1-8B-Instruct) on 2 GPUs of its own scores answers from 0 to 100: small's answer is "
+        "accepted at 71 or more and medium's answer is accepted at 83.5 or more. Whatever is not accepted goes "
+        "on to the next stage, and the last one always answers."
+    )
+    assert words.quality(plan) == (
+        "Quality is 86.4 of 100 on average over 1,000 questions; with 95 % confidence it is 85.1 or better, "
+        "where at least 85 was asked for."
+    )
+    assert words.latency(plan) == (
+        "Half of the requests are answered within 2.94 s, 95 % within 14.6 s and 99 % within 22.9 s; the first "
+        "token comes after 1.97 s at the median and 10.8 s at p95."
+    )
+    assert words.cost(plan, NAMES) == (
+        "The plan costs $80.10 an hour ($2.67 per H100-hour), or $2.23 per 1,000 requests. "
+        "2 of 32 GPUs stay free."
+    )
+    assert words.proof(plan) == (
+        "Proven optimal: for these thresholds no allocation of the GPUs to the shapes considered brings the "
+        "slowest stage's p95 below 11.2 s."
+    )
+
+
+def test_both_latency_figures_are_told_apart() -> None:
+    told = words.both_latencies(sample_plan())
+    assert "slowest one is 11.2 s" in told
+    assert "end-to-end p95 is 14.6 s, simulated" in told
+
+
+def test_the_headline_follows_the_goal() -> None:
+    quality, cost = plans.for_quality(), plans.for_cost()
+    assert words.headline(quality, NAMES) == (
+        "30 H100 GPUs serve 10 requests/s within 20.0 s (p95 14.6 s) at quality 85.1 or better"
+    )
+    assert words.headline(cost, NAMES).endswith("at quality ≥ 85 with p99 14.6 s for $80.10/h")
+
+
+def test_several_kinds_of_gpus_are_all_named() -> None:
+    plan = plans.thousand_gpus()
+    assert words.headline(plan, {}).startswith("60 L40S, 191 A100 80GB, 504 H100 and 249 H200 GPUs serve 412")
+
+
+def test_a_stage_without_gpus_is_said_to_be_left_out() -> None:
+    plan = plans.without_middle()
+    assert words.answered(plan, NAMES).endswith("on 16 H100 GPUs. medium is not deployed.")
+    assert "medium" not in words.gates(plan)
+    assert words.threshold(plan, "large") is None
+
+
+def test_a_lone_stage_has_no_gate() -> None:
+    plan = plans.one_stage()
+    assert words.gates(plan) == "Every request goes straight to large; there is no gate to pass."
+    assert "100 % of requests are answered by large (405B)" in words.answered(plan, NAMES)
+
+
+def test_gates_that_let_all_or_nothing_through_say_so() -> None:
+    told = words.gates(plans.thresholds_at_their_ends())
+    assert "small's answer is always accepted and medium's answer is never accepted" in told
+
+
+def test_a_time_limit_is_never_called_optimal() -> None:
+    for plan in (plans.stopped_early(), plans.unproven()):
+        assert "ptimal" not in words.proof(plan)
+    assert words.proof(plans.stopped_early()) == (
+        "Best plan found when the solver stopped: the slowest stage's p95 is 11.2 s, and no allocation can bring "
+        "it below 10.8 s, so at most 3.7 % could still be gained."
+    )
+    assert "∞" not in words.proof(plans.unproven()) + words.both_latencies(plans.unproven())
+
+
+@pytest.mark.parametrize(
+    ("kind", "placement", "start"),
+    [("embedding", "router", "An embedding judge beside the router scores"),
+     ("certainty", "router", "The models' own certainty scores"),
+     ("llm", "external", "The judge (Llama-3.1-8B-Instruct), an external service, scores")],
+)  # fmt: skip
+def test_judges_without_gpus(kind: str, placement: str, start: str) -> None:
+    from dataclasses import replace
+
+    plan = sample_plan()
+    judge = replace(plan.judge, kind=kind, placement=placement, replicas=())
+    assert words.gates(replace(plan, judge=judge)).startswith(start)
