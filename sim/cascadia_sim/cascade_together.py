@@ -19,6 +19,7 @@ from cascadia_sim.cascade_parts import (
     judged_tokens,
 )
 from cascadia_sim.dispatch import Dispatch, Replica, check_dispatch
+from cascadia_sim.kernel_arrays import Network
 from cascadia_sim.replica_requests import RequestArrays, check_fit, check_ran, request_arrays
 from cascadia_sim.stage import StageRun, check_replicas
 from cascadia_sim.timing import Ints
@@ -97,7 +98,7 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
     )
     sizes = [g.visits.arrival_ps.size for g in groups]
     first_replica = np.cumsum([0, *(len(g.replicas) for g in groups)], dtype=np.int64)
-    network = kernel.Network(
+    network = Network(
         group=np.repeat(np.arange(len(groups), dtype=np.int64), sizes),
         successor=successor,
         entry=np.argsort(groups[0].visits.arrival_ps, kind="stable"),

@@ -10,9 +10,9 @@ with C their contexts' sum at the first step. All is int64 and exact.
 
 What is kept per lane: a count D of decode steps, a heap of the steps at which sequences finish, C, the blocks
 held and, for the blocks needed k steps on, a histogram of (context - D) mod block_size, which decoding leaves
-alone. A sequence with prompt P and g tokens written has context P + g, whose last token gets its KV in
-the next step; it holds ceil((P + g) / block_size) blocks. It finishes at step D + O - g, so that neither g
-nor its context need be stored while it decodes.
+alone. A sequence with prompt P and g of O tokens written has context P + g, whose last token gets its KV in
+the next step; it holds ceil((P + g) / block_size) blocks. It finishes at step D + O - g, so that neither g nor
+its context need be stored while it decodes.
 
 `advance` stops at a time and resumes, so that several lanes can be moved together by a dispatcher that looks
 at their loads. All compiled code is in this one file because numba's cache on disk does not see changes in
@@ -20,15 +20,13 @@ callees of another file.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from cascadia_sim.kernel_arrays import Fleet, Lane, Network, Requests, Sites
 from cascadia_sim.timing import Ints
-
-Floats = NDArray[np.float64]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,92 +42,8 @@ BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE, LIMITS = 5
 # finished. LATE_NEXT: first not yet judged for lateness.
 NOW, NEXT, TAIL, RUNNING, STEP, CONTEXT, HELD, PEAK = 0, 1, 2, 3, 4, 5, 6, 7
 PREEMPTED, PARTIAL, PARTIAL_END, FILLED, IN_FLIGHT, END, WAKE = 8, 9, 10, 11, 12, 13, 14
-ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, FINISHED, LATE, LATE_NEXT, STOPPED = (
-    15,
-    16,
-    17,
-    18,
-    19,
-    20,
-    21,
-    22,
-)
-STATE = 23
-
-
-class Requests(NamedTuple):
-    """Arrays [n] shared by all lanes. `following` links a lane's requests in order of arrival; -1 ends it.
-
-    `generated` counts the tokens a request had written when it was last preempted; `admission` is the order
-    in which requests were last admitted.
-    """
-
-    arrival_ps: Ints
-    input_tokens: Ints
-    output_tokens: Ints
-    cached_tokens: Ints
-    following: Ints
-    generated: Ints
-    admission: Ints
-    first_token_ps: Ints
-    finish_ps: Ints
-
-
-class Fleet(NamedTuple):
-    """Lanes as rows; their tables stand end to end in the first two. S is the largest max_num_seqs."""
-
-    token_ps: Ints
-    sequence_ps: Ints
-    limits: Ints  # [lanes, LIMITS]
-    pair_ps: Floats  # [lanes]
-    state: Ints  # [lanes, STATE]
-    finish_step: Ints  # [lanes, S], a binary heap
-    running: Ints  # [lanes, S], the request at each place of the heap
-    residues: Ints  # [lanes, largest block_size]
-    preempted: Ints  # [lanes, S], a stack: the front of the waiting queue
-    filled: Ints  # [lanes, S]
-    finished: Ints  # [lanes, S], those that the last iteration finished
-
-
-class Lane(NamedTuple):
-    """One row of a `Fleet`."""
-
-    token_ps: Ints
-    sequence_ps: Ints
-    limits: Ints
-    pair_ps: float
-    state: Ints
-    finish_step: Ints
-    running: Ints
-    residues: Ints
-    preempted: Ints
-    filled: Ints
-    finished: Ints
-
-
-class Sites(NamedTuple):
-    """Replicas [R]: their lanes first_lane[r] to first_lane[r + 1]; `credit` and `turn` start at 0."""
-
-    first_lane: Ints  # [R + 1]
-    weights: Floats
-    credit: Floats
-    turn: Ints
-
-
-class Network(NamedTuple):
-    """Visits [V] of requests to groups [G] of replicas. `successor`: the visit that a finish sets off, or -1.
-
-    `entry` lists the visits that arrive from outside, in order of arrival. `replica` is written; `due` is
-    working room.
-    """
-
-    group: Ints  # [V]
-    successor: Ints  # [V]
-    entry: Ints
-    first_replica: Ints  # [G + 1]
-    by_load: Ints  # [G], 1: least loaded, 0: weighted
-    replica: Ints  # [V]
-    due: Ints  # [V]
+ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, FINISHED = 15, 16, 17, 18, 19
+LATE, LATE_NEXT, STOPPED, STATE = 20, 21, 22, 23
 
 
 def compiled(function: F) -> F:

@@ -6,7 +6,7 @@ import numpy as np
 
 from cascadia_sim import kernel
 from cascadia_sim.dispatch import Replica
-from cascadia_sim.kernel import Fleet, Requests, Sites
+from cascadia_sim.kernel_arrays import Fleet, Requests, Sites
 from cascadia_sim.timing import Ints, ReplicaTiming
 
 

@@ -6,7 +6,7 @@ same.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,8 @@ def present(entered_ps: Ints, left_ps: Ints, at_ps: Ints) -> Ints:
     return (entered - left).astype(np.int64)
 
 
-class OverTime(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class OverTime:
     """Counts [points] at evenly spaced instants from the first entry to the last exit."""
 
     at_s: Floats

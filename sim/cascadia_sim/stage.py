@@ -4,13 +4,13 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cascadia_sim.dispatch import Dispatch, Replica, check_dispatch
 from cascadia_sim.errors import InputError
+from cascadia_sim.kernel_arrays import Fleet, Requests
 from cascadia_sim.replica_requests import (
     RequestArrays,
     check_fit,
@@ -19,9 +19,6 @@ from cascadia_sim.replica_requests import (
     request_arrays,
 )
 from cascadia_sim.timing import Ints
-
-if TYPE_CHECKING:
-    from cascadia_sim.kernel import Fleet, Requests
 
 __all__ = ["Dispatch", "Replica", "StageRun", "check_replicas", "simulate_stage"]
 
@@ -123,7 +120,7 @@ def _turns(replica: Ints, replicas: int) -> Ints:
     return turn
 
 
-def _run_apart(fleet: "Fleet", requests: "Requests", lane: Ints) -> None:
+def _run_apart(fleet: Fleet, requests: Requests, lane: Ints) -> None:
     """Runs every lane to its end, on threads where that pays: no lane writes what another one reads."""
     from cascadia_sim import kernel
 
