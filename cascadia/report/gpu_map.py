@@ -45,7 +45,7 @@ def gpu_map(plan: Plan, names: Mapping[str, str]) -> str:
     for pool in plan.cluster.pools:
         nodes = place(pool, list(_blocks(plan, pool)))
         used = sum(block.gpus for node in nodes for block in node)
-        total = f"{plural(pool.nodes, 'node')} × {plural(pool.gpus_per_node, gpu_label(pool.gpu, names))}"
+        total = f"{plural(pool.nodes, 'node')} × {pool.gpus_per_node} {gpu_label(pool.gpu, names)}"
         parts.append(text(0, y + 12, f"{printable(pool.name)}: {total}, {used:,} of {pool.gpus:,} in use"))
         y = _draw_pool(parts, pool, nodes, y + 24)
     y = _legend(parts, plan, y + 4)
@@ -105,7 +105,7 @@ def _draw_pool(parts: list[str], pool: Pool, nodes: Sequence[Node], y: float) ->
         parts.append(rect(x, top + 15, wide, cell + 10, "case", rx=6))
         at = x + 5
         for block in node:
-            parts.append(_draw_block(block, at, top + 20, cell))
+            parts.append(_draw_block(block, at, top + 20, cell, alike=count > 1))
             at += block.gpus * cell
         for _ in range(pool.gpus_per_node - sum(block.gpus for block in node)):
             parts.append(rect(at + 1.5, top + 21.5, cell - 3, cell - 3, "idle", "a free GPU", rx=3))
@@ -113,16 +113,24 @@ def _draw_pool(parts: list[str], pool: Pool, nodes: Sequence[Node], y: float) ->
     return y + -(-len(runs) // columns) * (cell + 34) + 8
 
 
-def _draw_block(block: Block, x: float, y: float, cell: float) -> str:
+def _draw_block(block: Block, x: float, y: float, cell: float, *, alike: bool) -> str:
+    """Numbered by replica; where it stands for its like on other nodes, named by its shape instead."""
     wide = block.gpus * cell - 2
     rank = f", pipeline rank {block.rank} of {block.ranks}" if block.ranks > 1 else ""
     tip = f"{block.owner}, replica {block.replica} ({block.shape}){rank}: {plural(block.gpus, 'GPU')} here"
     label = f"{block.replica}.{block.rank}" if block.ranks > 1 else str(block.replica)
+    label = block.shape if alike else label
+    taken = text_width(label, bold=True)
+    words = ""
+    if taken <= cell - 4:
+        words, taken = text(x + cell / 2, y + cell / 2 + 4, label, "on", "middle"), 0.0
+    elif taken + 10 <= wide:
+        words = text(x + 7, y + cell / 2 + 4, label, "on")
     seams = [
-        rect(x + k * cell - 0.5, y + 5, 1, cell - 10, "seam") for k in range(1, block.gpus) if cell >= 12
+        rect(x + k * cell - 0.5, y + 5, 1, cell - 10, "seam")
+        for k in range(1, block.gpus)
+        if cell >= 12 and k * cell > taken + 9
     ]
-    named = text_width(label, bold=True) <= cell + 2
-    words = text(x + cell / 2, y + cell / 2 + 4, label, "on", "middle") if named else ""
     return group(colour_class(block.colour), rect(x + 1, y, wide, cell, "fill", rx=4), *seams, words, tip=tip)
 
 

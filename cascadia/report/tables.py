@@ -38,7 +38,7 @@ def stages(plan: Plan) -> Table:
         name = _who(stage.name, model_label(stage.model), f"k{i % 8}")
         found = next((p for p in plan.predicted.stages if p.name == stage.name), None)
         if found is None or not stage.deployed:
-            rows.append((name, *(Cell("–") for _ in range(8))))
+            rows.append((name, *(Cell("–") for _ in range(9))))
             continue
         limit = words.threshold_words(words.threshold(plan, stage.name))
         shares = (Cell(percent(found.reached, 1)), Cell(percent(found.accepted, 1)), Cell(limit))

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+REPLICAS_WIDTH = 20
+"""Up to so many columns of an 80-column terminal, replicas stand unbroken."""
+
 NO_NAMES: Mapping[str, str] = {}
 
 
@@ -39,8 +42,8 @@ def _stages(plan: Plan) -> "Table":
     table = Table(
         box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim", show_edge=False
     )
-    table.add_column("stage", overflow="ellipsis", min_width=12)
-    table.add_column("replicas", no_wrap=True)
+    table.add_column("stage", overflow="ellipsis", min_width=10)
+    table.add_column("replicas", no_wrap=_widest(plan) <= REPLICAS_WIDTH, min_width=11)
     table.add_column("GPUs", justify="right", no_wrap=True)
     table.add_column("reached", justify="right", no_wrap=True)
     table.add_column("accepted", justify="right", no_wrap=True)
@@ -56,6 +59,11 @@ def _stages(plan: Plan) -> "Table":
     if plan.judge.gpus:
         table.add_row(*_judge_cells(plan))
     return table
+
+
+def _widest(plan: Plan) -> int:
+    held = [*(stage.replicas for stage in plan.stages), plan.judge.replicas]
+    return max(len(line) for groups in held for line in replicas(groups, plan.cluster, "\n").split("\n"))
 
 
 def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ def prices(plan: Plan, names: Names) -> str:
     """Of the GPUs in use."""
     pools = {group.pool for group in all_groups(plan) if group.count}
     each = {
-        f"{usd(pool.usd_per_gpu_hour)} per {gpu_label(pool.gpu, names)}-hour": None
+        f"{gpu_label(pool.gpu, names)} at {usd(pool.usd_per_gpu_hour)}/h": None
         for pool in plan.cluster.pools
         if pool.name in pools
     }

@@ -163,6 +163,14 @@ def test_plans_at_the_edges_are_explained_too(make: Callable[[], Plan]) -> None:
     assert all(stage.name in shown for stage in make().stages)
 
 
+@pytest.mark.parametrize("make", plans.EDGES)
+def test_tables_have_as_many_cells_in_every_row(make: Callable[[], Plan]) -> None:
+    html = render_report(ReportData(plan=make()))
+    for table in re.findall(r"<table>(.*?)</table>", html, re.DOTALL):
+        rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+        assert len({len(re.findall(r"<t[hd][ >]", row)) for row in rows}) == 1
+
+
 def test_data_at_the_edges_is_drawn_without_harm() -> None:
     sample = sample_report()
     never = np.full(6, np.nan)

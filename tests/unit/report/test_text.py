@@ -33,6 +33,8 @@ def test_the_sample_plan_at_80_columns() -> None:
 def test_no_line_is_wider_than_the_terminal(make: Callable[[], Plan], width: int) -> None:
     text = printed(make(), width)
     assert max(len(line) for line in text.splitlines()) <= width
+    assert " busy" in text
+    assert "81 %" in text
     assert all(stage.name in text for stage in make().stages)
 
 

@@ -30,7 +30,7 @@ def test_the_sample_plan_in_words() -> None:
         "token comes after 1.97 s at the median and 10.8 s at p95."
     )
     assert words.cost(plan, NAMES) == (
-        "The plan costs $80.10 an hour ($2.67 per H100-hour), or $2.23 per 1,000 requests. "
+        "The plan costs $80.10 an hour (H100 at $2.67/h), or $2.23 per 1,000 requests. "
         "2 of 32 GPUs stay free."
     )
     assert words.proof(plan) == (
