@@ -47,12 +47,21 @@ LIMITS = Limits()
 
 
 def allocate(
-    demands: Sequence[Demand], cluster: Cluster, *, verdict_s: float = 0.0, limits: Limits = LIMITS
+    demands: Sequence[Demand],
+    cluster: Cluster,
+    *,
+    verdict_s: float = 0.0,
+    limits: Limits = LIMITS,
+    prove: bool = True,
 ) -> Allocation | None:
     """The allocation with the least largest-stage latency, then the fewest GPUs; None if nothing is stable.
 
-    `verdict_s` is the quantile of a judge that takes no GPU; a self-hosted one is among the demands.
+    `verdict_s` is the quantile of a judge that takes no GPU; a self-hosted one is among the demands. Without
+    `prove`, one integer program is solved at the bound that the covering problem names, where it can name one
+    (one pool that packs perfectly), and nothing is proven of smaller bounds.
     """
+    if not prove and one_perfect_pool(cluster):
+        return _at_hint(demands, cluster, verdict_s, limits)
     best: Allocation | None = None
     bound = np.inf
     for judge_s in _judge_latencies(demands, cluster, verdict_s):
@@ -63,6 +72,29 @@ def allocate(
     if best is None:
         return None
     return Allocation(best.replicas, best.latency_s, min(bound, best.latency_s))
+
+
+def one_perfect_pool(cluster: Cluster) -> bool:
+    return len(cluster.pools) == 1 and packs_perfectly(cluster.pools[0])
+
+
+def _at_hint(
+    demands: Sequence[Demand], cluster: Cluster, verdict_s: float, limits: Limits
+) -> Allocation | None:
+    hints = []
+    for judge_s in _judge_latencies(demands, cluster, verdict_s):
+        values = _bounds(demands, judge_s)
+        at = least_index(demands, cluster.gpus, judge_s, values)
+        if at < len(values):
+            hints.append((float(values[at]), judge_s))
+    if not hints:
+        return None
+    bound_s, judge_s = min(hints)
+    result = _solve(demands, cluster, bound_s, judge_s, limits)
+    if result.values is None:
+        return None
+    found = _allocation(demands, result, bound_s, judge_s)
+    return Allocation(found.replicas, found.latency_s, 0.0)
 
 
 def fewest(
@@ -87,7 +119,7 @@ def _judge_latencies(demands: Sequence[Demand], cluster: Cluster, verdict_s: flo
     if judge is None:
         return [verdict_s]
     values = [float(q) for q in judge.table.bounds_s]
-    if len(cluster.pools) > 1 or not packs_perfectly(cluster.pools[0]):
+    if not one_perfect_pool(cluster):
         return values
     by_gpus: dict[int, float] = {}
     for value in values:
@@ -133,7 +165,7 @@ def _first_probes(
 
     Whatever it tells, the integer program has the last word: it must solve at the hint and fail just below.
     """
-    if len(cluster.pools) > 1 or not packs_perfectly(cluster.pools[0]):
+    if not one_perfect_pool(cluster):
         return (len(values) - 1,)
     hint = least_index(demands, cluster.gpus, judge_s, values)
     return (hint, hint - 1)

@@ -19,12 +19,13 @@ from cascadia.planner.assemble import assemble, predict
 from cascadia.planner.bilevel import BilevelResult, Solver, bilevel
 from cascadia.planner.demand import Allocation, Demand
 from cascadia.planner.dominance import non_dominated
+from cascadia.planner.evidence import stage_latencies_s
 from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
 from cascadia.planner.refine import EFFORT, Candidate, Effort, refine
 from cascadia.planner.routings import Routings, thin
 from cascadia.planner.search import Search, start_search
-from cascadia.planner.simulation import Simulator
+from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia_sim.cascade import CascadeRun
 
 Formulation = Literal["columns", "paper"]
@@ -86,7 +87,7 @@ def open_search(problem: Problem) -> Iterator[Search]:
 
 
 def routings_of(problem: Problem) -> tuple[Routings, str]:
-    """Routings that none beats in quality and load, with lower bounds that hold for all at once; how they were made.
+    """Routings that none beats in quality and load, with bounds that survive choosing among them; their method.
 
     Where all routings are few, their bounds decide what is beaten, as they decide what reaches the bar; else means do.
     """
@@ -100,14 +101,14 @@ def routings_of(problem: Problem) -> tuple[Routings, str]:
     return bounded.take(order[kept]), method
 
 
-def solver(search: Search, formulation: Formulation, time_limit_s: float) -> Solver:
-    """The deployment solver of the bi-level loop."""
+def solver(search: Search, formulation: Formulation, time_limit_s: float, *, prove: bool = False) -> Solver:
+    """The deployment solver of the bi-level loop; only the plan's own allocation needs to be proven."""
     cluster, verdict_s = search.problem.cluster, search.verdict_s
 
     def solve(demands: list[Demand]) -> Allocation | None:
         if formulation == "paper":
             return allocate_paper(demands, cluster, verdict_s=verdict_s, time_limit_s=time_limit_s)
-        return allocate(demands, cluster, verdict_s=verdict_s, limits=Limits(time_limit_s=time_limit_s))
+        return allocate(demands, cluster, verdict_s=verdict_s, limits=Limits(time_limit_s), prove=prove)
 
     return solve
 
@@ -123,15 +124,10 @@ def _finish(
     elapsed: Callable[[], float],
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
-    rounds = {r.routing: r for r in loop.rounds}
-    allocation = (
-        rounds[routing].allocation
-        if routing in rounds
-        else solver(search, formulation, time_limit_s)(search.demands(routing))
-    )
-    proof = _proof(allocation, formulation)
+    allocation = solver(search, formulation, time_limit_s, prove=True)(search.demands(routing))
     simulator = Simulator.of(problem)
     run = simulator.run(best.deployment, search.accepts(routing))
+    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
         lower=float(search.routings.lower[routing]),
@@ -148,12 +144,20 @@ def _finish(
     return PlanResult(plan_, notes, search, loop, best, tuple(found), run, simulator)
 
 
-def _proof(allocation: Allocation | None, formulation: Formulation) -> Proof:
-    """`optimal` only where the solver proved that no smaller bound is feasible."""
+def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float) -> Proof:
+    """`optimal` only where the solver proved that no smaller bound is feasible.
+
+    Where the tables promise no stable allocation for the winner (which was simulated, and is), nothing is proven.
+    """
     if allocation is None:
-        return Proof("incumbent", formulation, float("inf"), 0.0, 1.0)
+        return Proof("incumbent", formulation, simulated_s, 0.0, 1.0)
     status: Literal["optimal", "incumbent"] = "optimal" if allocation.proven else "incumbent"
     return Proof(status, formulation, allocation.latency_s, allocation.bound_s, allocation.gap)
+
+
+def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
+    stages = stage_latencies_s(problem, run).values()
+    return max(quantile_s(latency, problem.objective.quantile) for latency in stages)
 
 
 def _notes(problem: Problem, plan_: Plan) -> list[str]:

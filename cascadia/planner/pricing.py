@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.planner.demand import JUDGE, Demand
-from cascadia.planner.knapsack import EPS, cover
+from cascadia.planner.knapsack import EPS
 from cascadia.planner.milp import Milp
 from cascadia.planner.references import References, judge_tokens, stage_tokens
+from cascadia.planner.tables import StageTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,6 +31,7 @@ class Prices:
 
     def __init__(self, references: References, routings: Ints):
         search = references.search
+        self._known = references
         self._references = references.by_stage
         self._cluster = search.problem.cluster
         deployed = search.routings.deployed[routings]
@@ -49,7 +51,8 @@ class Prices:
         return self._by_covering() if len(self._cluster.pools) == 1 else self._by_relaxation()
 
     def _bounds(self) -> Floats:
-        known = [r.demand.table.bounds_s for s, rs in self._references.items() if s != JUDGE for r in rs]
+        """The grid, the same in every round, so that what is known of a table stays known."""
+        known = [rs[0].demand.table.bounds_s for s, rs in self._references.items() if s != JUDGE]
         finite = np.concatenate([bounds for bounds in known if len(bounds)] or [np.ones(1)])
         low, high = (
             max(float(finite.min()), 1e-6),
@@ -74,7 +77,9 @@ class Prices:
                 chosen = mine & ((self._last != stage) == gated) if stage != JUDGE else mine
                 if chosen.any() and not (stage == JUDGE and gated):
                     allowed = self._allowed(stage, bound_s, gated)
-                    need[chosen] = self._covering(reference.demand, allowed, work[chosen] / reference.work)
+                    need[chosen] = self._covering(
+                        reference.demand.table, allowed, work[chosen] / reference.work
+                    )
         return need
 
     def _allowed(self, stage: int, bound_s: float, gated: bool) -> float:
@@ -83,14 +88,11 @@ class Prices:
             return judge_s
         return bound_s - judge_s if gated else bound_s
 
-    def _covering(self, demand: Demand, allowed_s: float, ratio: Floats) -> Floats:
-        total = self._cluster.gpus
-        shares = demand.table.shares(allowed_s + EPS)
-        if not shares.any():
-            return np.full(len(ratio), np.inf)
-        found = cover([s.gpus for s in demand.shapes], shares, total, enough=float(ratio.max()))
-        need = np.searchsorted(found.share, ratio - EPS).astype(float)
-        need[need > total] = np.inf
+    def _covering(self, table: StageTable, allowed_s: float, ratio: Floats) -> Floats:
+        """Fewest GPUs for each multiple (at most 1) of the table's work."""
+        share = self._known.covered(table, allowed_s)
+        need = np.searchsorted(share, np.minimum(ratio, 1.0) - EPS).astype(float)
+        need[need >= len(share)] = np.inf
         return need
 
     def _by_relaxation(self) -> Floats:

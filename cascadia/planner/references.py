@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.planner.demand import JUDGE, Demand
+from cascadia.planner.knapsack import cover
 from cascadia.planner.search import Search
+from cascadia.planner.tables import StageTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,6 +35,7 @@ class References:
 
     search: Search
     by_stage: dict[int, list[Reference]] = field(default_factory=dict)
+    _covers: dict[tuple[int, float], Floats] = field(default_factory=dict)
 
     @staticmethod
     def of(search: Search) -> "References":
@@ -57,6 +60,15 @@ class References:
         known = np.array([r.work for r in self.by_stage[stage]])
         found: Ints = np.maximum((known[None, :] >= work[:, None] * (1 - 1e-6)).sum(axis=1) - 1, 0)
         return found
+
+    def covered(self, table: StageTable, bound_s: float) -> Floats:
+        """Largest share of the table's work per number of GPUs of the cluster, each replica within `bound_s`."""
+        key = (id(table), bound_s)
+        if key not in self._covers:
+            gpus = [shape.gpus for shape in table.shapes]
+            most = self.search.problem.cluster.gpus
+            self._covers[key] = cover(gpus, table.shares(bound_s + SLACK), most, enough=1.0).share
+        return self._covers[key]
 
     def one(self, stage: int, routing: int) -> tuple[Demand, float]:
         """The nearest reference's demand, and what multiple of its work the routing needs."""

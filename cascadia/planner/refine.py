@@ -176,14 +176,19 @@ def _spread(search: Search, loop: BilevelResult, most: int) -> list[int]:
     """Routings by J, best first, each apart from those before it; the best of each set of stages comes along."""
     routings = search.routings
     chosen: list[int] = []
-    sets: dict[bytes, int] = {}
+    sets: set[bytes] = set()
     for k in iterate_by_score(loop, search.problem.objective, routings):
-        apart = all(np.abs(routings.reached[k] - routings.reached[c]).max() > 0.01 for c in chosen)
         deployed = routings.deployed[k].tobytes()
-        if (apart and len(chosen) < most) or deployed not in sets:
-            chosen.append(k)
-            sets[deployed] = k
+        room = len(chosen) < most
+        if deployed in sets and not (room and _apart(routings.reached, k, chosen)):
+            continue
+        chosen.append(k)
+        sets.add(deployed)
     return chosen
+
+
+def _apart(reached: Floats, k: int, chosen: list[int]) -> bool:
+    return bool((np.abs(reached[chosen] - reached[k]).max(axis=1) > 0.01).all())
 
 
 @dataclass(frozen=True, slots=True)

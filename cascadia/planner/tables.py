@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from cascadia.planner.loads import Load
 from cascadia.planner.shapes import Shape
+from cascadia.planner.table_store import digest_of, load_table, save_table
 from cascadia_sim.replica import simulate_replica
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SAMPLE_REQUESTS = 1500
+SAMPLE_REQUESTS = 1200
 """Requests behind one table entry, where the stage has as many: of the k replicas only some are simulated."""
 
-ALIKE = 1.01
+ALIKE = 1.02
 """Quantiles whose ratio is below this need no level between them simulated."""
 
 STABLE_SHARE = 0.95
@@ -85,14 +86,17 @@ class TableCache:
         self, shapes: tuple[Shape, ...], load: Load, quantile: float, budget: Callable[[Shape], int]
     ) -> StageTable:
         levels = levels_for(max((budget(shape) for shape in shapes), default=1))
-        rows = list(self.pool.map(lambda s: _shape_row(s.timing, load, quantile, levels, budget(s)), shapes))
-        return StageTable(
-            shapes,
-            levels,
-            np.array([row for row, _ in rows]).reshape(len(shapes), len(levels)),
-            np.array([least for _, least in rows]),
-            len(load),
+        limits = [budget(shape) for shape in shapes]
+        digest = digest_of([s.timing for s in shapes], load.digest, quantile, levels, limits)
+        if (saved := load_table(digest)) is not None:
+            return StageTable(shapes, levels, *saved, len(load))
+        rows = list(
+            self.pool.map(lambda s, most: _shape_row(s.timing, load, quantile, levels, most), shapes, limits)
         )
+        latency = np.array([row for row, _ in rows]).reshape(len(shapes), len(levels))
+        saturated = np.array([least for _, least in rows])
+        save_table(digest, latency, saturated)
+        return StageTable(shapes, levels, latency, saturated, len(load))
 
 
 def _shape_row(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
+from cascadia.planner.join import at_rate
 from cascadia_traces.errors import TraceError
 from cascadia_traces.reading import read_trace
 from cascadia_traces.trace import Trace
@@ -15,7 +16,7 @@ def read_trace_for(
     notes: list[str] = []
     try:
         trace = read_trace(path, format_, seed=seed, note=notes.append)
-        trace = trace if rate_rps is None else trace.scaled(rate_rps)
+        trace = trace if rate_rps is None else at_rate(trace, rate_rps, "--rate")
     except TraceError as error:
         raise BadInput(error.where, error.what, error.instead) from None
     return trace, tuple(notes)

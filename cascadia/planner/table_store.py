@@ -1,0 +1,77 @@
+"""Stage tables on disk, by a digest of all that decides them, so that planning again starts where it ended.
+
+Under CASCADIA_CACHE_DIR, else XDG_CACHE_HOME/cascadia, else ~/.cache/cascadia. A store that cannot be read or written
+is as good as empty: tables are then made anew.
+"""
+
+import hashlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia import __version__
+from cascadia_sim.timing import ReplicaTiming
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MOST_FILES = 4000
+"""Beyond this many, the oldest half is deleted."""
+
+
+def cache_folder() -> Path:
+    if named := os.environ.get("CASCADIA_CACHE_DIR"):
+        return Path(named) / "tables"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "cascadia" / "tables"
+
+
+def digest_of(
+    timings: Sequence[ReplicaTiming], load: str, quantile: float, levels: Ints, limits: Sequence[int]
+) -> str:
+    """SHA-256 of what a table depends on; another version of Cascadia never reads this one's tables."""
+    hasher = hashlib.sha256(f"{__version__} {load} {quantile!r} {tuple(limits)}".encode())
+    hasher.update(levels.tobytes())
+    for timing in timings:
+        for field in fields(timing):
+            value = getattr(timing, field.name)
+            hasher.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+    return hasher.hexdigest()
+
+
+def load_table(digest: str) -> tuple[Floats, Floats] | None:
+    """(latency_s, saturated) as they were saved; None where there is no such table, or none that can be read."""
+    try:
+        with np.load(cache_folder() / f"{digest}.npz", allow_pickle=False) as found:
+            return found["latency_s"], found["saturated"]
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        return None
+
+
+def save_table(digest: str, latency_s: Floats, saturated: Floats) -> None:
+    """Whole or not at all; a store that cannot be written stays as it is."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
+            np.savez(part, latency_s=latency_s, saturated=saturated)
+        Path(part.name).replace(folder / f"{digest}.npz")
+    except OSError:
+        return
+
+
+def prune() -> None:
+    """Delete the oldest half once there are too many."""
+    try:
+        with os.scandir(cache_folder()) as entries:
+            known = sorted((e.stat().st_mtime, e.path) for e in entries if e.is_file())
+        for _, path in known[: len(known) // 2] if len(known) > MOST_FILES else ():
+            Path(path).unlink(missing_ok=True)
+    except OSError:
+        return
