@@ -7,7 +7,7 @@ import numpy as np
 from cascadia.report import words
 from cascadia.report.data import ReportData
 from cascadia.report.names import printable
-from cascadia.report.numbers import figures, plural, rate, score, seconds, usd
+from cascadia.report.numbers import figures, lower_bound, plural, rate, score, seconds, usd
 
 
 def attainment(data: ReportData) -> str:
@@ -36,7 +36,7 @@ def frontier(data: ReportData) -> str:
         return "The line joins ways to serve this workload that no other beats in both."
     name = words.quantile_name(data.plan)
     return (
-        f"This plan: quality {score(chosen.quality_lower)}, {name} {seconds(chosen.latency_s)}, "
+        f"This plan: quality {lower_bound(chosen.quality_lower)}, {name} {seconds(chosen.latency_s)}, "
         f"{usd(chosen.usd_per_1k_requests)} per 1,000 requests. The line joins the ways to serve this workload that "
         "no other beats in both; diamonds are baselines at their best settings."
     )

@@ -6,12 +6,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cascadia.report import findings, pictures, tables, words
+from cascadia.report import comparisons, findings, pictures, tables, words
 from cascadia.report.charts import CHART_CSS
 from cascadia.report.data import ReportData
 from cascadia.report.gpu_map import gpu_map
 from cascadia.report.names import printable
-from cascadia.report.numbers import figures, percent, plural, score, seconds, usd
+from cascadia.report.numbers import figures, lower_bound, percent, plural, quality, seconds, usd
 from cascadia.report.page import PAGE_CSS
 from cascadia.report.tables import Table
 
@@ -71,7 +71,7 @@ def tiles(data: ReportData) -> tuple[Tile, ...]:
     q, name = predicted.quality, words.quantile_name(plan)
     free = plan.cluster.gpus - plan.gpus
     return (
-        Tile(f"Quality, {percent(q.confidence)} sure", f"≥ {score(q.lower)}", f"mean {score(q.mean)} of 100"),
+        Tile(f"Quality, {percent(q.confidence)} sure", f"≥ {lower_bound(q.lower)}", f"mean {quality(q.mean)} of 100"),
         Tile(f"Latency, {name}", seconds(predicted.objective_s), f"median {seconds(predicted.e2e.p50_s)}"),
         Tile("Per 1,000 requests", usd(predicted.usd_per_1k_requests), f"{usd(predicted.usd_per_hour)} an hour"),
         Tile("GPUs", f"{plan.gpus:,}", f"{free:,} of {plan.cluster.gpus:,} free" if free else "all in use"),
@@ -96,15 +96,15 @@ def _sections(data: ReportData) -> Iterable[Section]:
     )
     yield _latency(data)
     if data.frontier:
-        charts = pictures.frontier(plan, data.frontier)
+        charts = comparisons.frontier(plan, data.frontier)
         yield Section("frontier", "Quality, latency and cost", (findings.frontier(data),), pair=charts)
     if data.attainment:
-        charts = pictures.attainment(data)
+        charts = comparisons.attainment(data)
         yield Section("baselines", "Against the baselines", (findings.attainment(data),), pair=charts)
     if data.rate_sensitivity is not None or data.queues:
         yield _load(data)
     if data.quality_sensitivity:
-        charts = pictures.quality_sensitivity(data)
+        charts = comparisons.quality_sensitivity(data)
         yield Section(
             "quality", "What more quality takes", (findings.quality_sensitivity(data),), pair=charts
         )
@@ -127,7 +127,7 @@ def _load(data: ReportData) -> Section:
     charts: list[str] = []
     lead: list[str] = []
     if data.rate_sensitivity is not None:
-        charts.append(pictures.rate_sensitivity(data))
+        charts.append(comparisons.rate_sensitivity(data))
         lead.append(findings.rate_sensitivity(data))
     if data.queues:
         charts.append(pictures.queues(data.plan, data.queues))

@@ -61,6 +61,16 @@ def score(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0") if math.isfinite(value) else figures(value)
 
 
+def quality(value: float) -> str:
+    """A predicted quality, always to a tenth: 87 -> "87.0"."""
+    return f"{value:.1f}" if math.isfinite(value) else figures(value)
+
+
+def lower_bound(value: float) -> str:
+    """A bound from below, to a tenth and never rounded up: 85.97 -> "85.9"."""
+    return quality(math.floor(value * 10 + 1e-9) / 10) if math.isfinite(value) else figures(value)
+
+
 def rate(value: float) -> str:
     """Requests per second: 10 -> "10 requests/s", 0.5 -> "0.5 requests/s"."""
     return f"{figures(value)} {'request' if value == 1 else 'requests'}/s"

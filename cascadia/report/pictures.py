@@ -1,4 +1,4 @@
-"""The report's charts. A stage has the same colour in all of them."""
+"""The report's charts of a plan itself. A stage has the same colour in all of them."""
 
 from collections.abc import Sequence
 
@@ -7,20 +7,16 @@ import numpy as np
 from cascadia.domain.plan import Plan
 from cascadia.report import words
 from cascadia.report.charts import (
-    Bars,
     FunnelStage,
     Mark,
     Series,
-    bar_chart,
     funnel,
     line_chart,
-    scatter,
 )
-from cascadia.report.charts.scale import Format, plain
 from cascadia.report.charts.svg import Colour
-from cascadia.report.data import FrontierPoint, LatencySamples, QueueLength, ReportData
+from cascadia.report.data import LatencySamples, QueueLength
 from cascadia.report.names import model_label, printable
-from cascadia.report.numbers import percent, rate, score, seconds, usd
+from cascadia.report.numbers import percent, score, seconds
 
 CURVE_POINTS = 200
 
@@ -85,148 +81,3 @@ def queues(plan: Plan, lengths: Sequence[QueueLength]) -> str:
         x_label=f"{name} since the trace's start",
         y_label="requests waiting",
     )
-
-
-def frontier(plan: Plan, points: Sequence[FrontierPoint]) -> tuple[str, ...]:
-    """Quality against latency, and against cost."""
-    latency = [p.latency_s for p in points]
-    dollars = [p.usd_per_1k_requests for p in points]
-    bar, limit = plan.objective.quality_min, plan.objective.latency_max_s
-    name = words.quantile_name(plan)
-    return (
-        _quality_against(
-            points, latency, "Quality against latency", f"{name} latency, seconds", bar, limit, seconds
-        ),
-        _quality_against(
-            points, dollars, "Quality against cost", "US dollars per 1,000 requests", bar, None, usd
-        ),
-    )
-
-
-def _quality_against(
-    points: Sequence[FrontierPoint],
-    x: Sequence[float],
-    title: str,
-    x_label: str,
-    bar: float | None,
-    limit: float | None,
-    form: Format,
-) -> str:
-    ours = [(at, p.quality_lower) for p, at in zip(points, x, strict=True) if not p.baseline]
-    marks = [
-        Mark(
-            at,
-            p.quality_lower,
-            printable(p.label),
-            colour="ink" if p.chosen else "grey",
-            shape="ring" if p.chosen else "diamond" if p.baseline else "dot",
-            tip=f"{printable(p.label) or 'on the frontier'}: quality {score(p.quality_lower)} "
-            f"(mean {score(p.quality_mean)}), {form(at)}",
-        )
-        for p, at in zip(points, x, strict=True)
-        if p.chosen or p.baseline or p.label
-    ]
-    return scatter(
-        [at for at, _ in ours],
-        [quality for _, quality in ours],
-        title=title,
-        x_label=x_label,
-        y_label="quality (lower bound)",
-        frontier=True,
-        colour="grey",
-        points=marks,
-        h_lines=((bar, f"asked for: {score(bar)}"),) if bar else (),
-        v_lines=((limit, f"at most {seconds(limit)}"),) if limit else (),
-    )
-
-
-def attainment(data: ReportData) -> tuple[str, ...]:
-    """The curves, and the least scale of each that 95 % of requests meet."""
-    curves = sorted(data.attainment, key=lambda c: not c.chosen)
-    taken = len(data.plan.stages)
-    colours: list[Colour] = ["ink" if c.chosen else taken + i - 1 for i, c in enumerate(curves)]
-    lines = line_chart(
-        [
-            Series(printable(c.name), c.scale, c.attainment, colour, bold=c.chosen)
-            for c, colour in zip(curves, colours, strict=True)
-        ],
-        title="Requests done within the SLO",
-        x_label="SLO scale",
-        y_label="share of requests",
-        y_range=(0.0, 1.0),
-        y_format=percent,
-        h_lines=((0.95, "95 %"),),
-    )
-    met = sorted(
-        ((c.scale_at_95, printable(c.name), colour) for c, colour in zip(curves, colours, strict=True)
-         if c.scale_at_95 is not None),
-        key=lambda entry: entry[0],
-    )  # fmt: skip
-    if not met:
-        return (lines,)
-    bars = bar_chart(
-        [name for _, name, _ in met],
-        [Bars("scale", [scale for scale, _, _ in met], colours=tuple(colour for _, _, colour in met))],
-        title="Least SLO scale that 95 % meet",
-        y_label="smaller is better",
-        horizontal=True,
-        v_format=lambda value: f"{value:.2f}",
-    )
-    return lines, bars
-
-
-def rate_sensitivity(data: ReportData) -> str:
-    change = data.rate_sensitivity
-    if change is None or not np.isfinite(change.p95_s).any():
-        return ""
-    planned = data.plan.predicted.rate_rps
-    rates = change.multiplier * planned
-    unstable = rates[~np.isfinite(change.p95_s)]
-    lost = ((float(unstable.min()), "no longer keeps up"),) if len(unstable) else ()
-    return line_chart(
-        [
-            Series("p99", rates, change.p99_s, "grey"),
-            Series("p95", rates, change.p95_s, "ink", bold=True),
-            Series("p50", rates, change.p50_s, "grey"),
-        ],
-        title="This plan at other rates",
-        x_label="requests/s",
-        y_label="end-to-end latency, seconds",
-        markers=True,
-        x_range=(float(rates.min()), float(rates.max())),
-        v_lines=((planned, f"planned: {rate(planned)}"), *lost),
-    )
-
-
-def quality_sensitivity(data: ReportData) -> tuple[str, ...]:
-    """The best plan's latency at other quality bars, and its GPUs."""
-    steps = sorted(
-        (s for s in data.quality_sensitivity if np.isfinite(s.latency_s)), key=lambda s: s.quality_min
-    )
-    if not steps:
-        return ()
-    name = words.quantile_name(data.plan)
-    bars = [score(step.quality_min) for step in steps]
-    chosen = data.plan.objective.quality_min
-    latency = line_chart(
-        [Series("latency", [s.quality_min for s in steps], [s.latency_s for s in steps], "ink")],
-        title="Latency at other qualities",
-        x_label="quality asked for",
-        y_label=f"{name} of the best plan, seconds",
-        markers=True,
-        v_lines=((chosen, "this plan"),) if chosen else (),
-    )
-    stages = [s.name for s in data.plan.stages if any(step.gpus.get(s.name, 0) for step in steps)]
-    gpus = bar_chart(
-        bars,
-        [
-            Bars(printable(stage), [step.gpus.get(stage, 0) for step in steps], colour_of(data.plan, stage))
-            for stage in stages
-        ],
-        title="GPUs at other qualities",
-        y_label="GPUs",
-        x_label="quality asked for",
-        stacked=True,
-        v_format=plain,
-    )
-    return latency, gpus

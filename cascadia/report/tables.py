@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cascadia.domain.plan import JudgePlan, Plan, Quantiles, ReplicaGroup, StagePlan, StagePrediction
 from cascadia.report import words
 from cascadia.report.names import gpu_label, model_label, printable, shape
-from cascadia.report.numbers import figures, percent, score, seconds, usd
+from cascadia.report.numbers import figures, lower_bound, percent, quality, seconds, usd
 
 CAPTION = (
     "Predicted per stage. Latency is queue plus service in the stage; busy is the busiest replica's share of time "
@@ -142,8 +142,8 @@ def proof(plan: Plan) -> Table:
         (f"Slowest stage's {words.quantile_name(plan)}", seconds(p.objective_s)),
         ("Proven bound", seconds(p.bound_s)),
         ("Gap", "0 %" if p.gap == 0 else percent(p.gap, 1)),
-        ("Quality: mean", score(q.mean)),
-        (f"Quality: lower bound at {percent(q.confidence)}", score(q.lower)),
+        ("Quality: mean", quality(q.mean)),
+        (f"Quality: lower bound at {percent(q.confidence)}", lower_bound(q.lower)),
         ("Quality: method", f"{printable(q.method)}, {q.questions:,} questions"),
     )
     return Table("", (), tuple((Cell(name, number=False), Cell(value, number=False)) for name, value in rows))

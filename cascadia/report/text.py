@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from cascadia.domain.plan import Plan, StagePlan, StagePrediction
 from cascadia.report import words
 from cascadia.report.names import model_label, printable, replicas
-from cascadia.report.numbers import percent, plural, score, seconds, usd
+from cascadia.report.numbers import lower_bound, percent, plural, quality, score, seconds, usd
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -103,11 +103,12 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
     predicted, q = plan.predicted, plan.predicted.quality
     e2e, ttft = predicted.e2e, predicted.ttft
     asked = f", asked for {score(plan.objective.quality_min)}" if plan.objective.quality_min else ""
-    judge = "" if plan.judge.gpus else printable(f"{plan.judge.kind}, {plan.judge.placement}")
+    judge = printable(f"{plan.judge.kind}, {plan.judge.placement}")
+    shown = not plan.judge.gpus and len(words.deployed(plan)) > 1
     facts = [
         (
             "quality",
-            f"{score(q.lower)} or better with {percent(q.confidence)} confidence{asked}; mean {score(q.mean)} "
+            f"{lower_bound(q.lower)} or better with {percent(q.confidence)} confidence{asked}; mean {quality(q.mean)} "
             f"over {plural(q.questions, 'question')}",
         ),
         (
@@ -118,7 +119,7 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
         ("cost", _cost(plan, names)),
         ("proof", words.proof(plan)),
     ]
-    return facts[:2] + ([("judge", judge)] if judge else []) + facts[2:]
+    return facts[:2] + ([("judge", judge)] if shown else []) + facts[2:]
 
 
 def _cost(plan: Plan, names: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from cascadia.domain.plan import Plan, StagePlan, StagePrediction
+from cascadia.report import numbers
 from cascadia.report.names import (
     all_groups,
     gpu_label,
@@ -13,7 +14,7 @@ from cascadia.report.names import (
     model_short,
     printable,
 )
-from cascadia.report.numbers import percent, plural, rate, score, seconds, usd
+from cascadia.report.numbers import lower_bound, percent, plural, rate, score, seconds, usd
 
 Names = Mapping[str, str]
 
@@ -26,7 +27,7 @@ def headline(plan: Plan, names: Names) -> str:
     latency = f"{quantile_name(plan)} {seconds(predicted.objective_s)}"
     if goal.goal == "quality":
         within = f" within {seconds(goal.latency_max_s)}" if goal.latency_max_s is not None else ""
-        return f"{start}{within} ({latency}) at quality {score(predicted.quality.lower)} or better"
+        return f"{start}{within} ({latency}) at quality {lower_bound(predicted.quality.lower)} or better"
     at = f" at quality ≥ {score(goal.quality_min)}" if goal.quality_min else ""
     cost = f" for {usd(predicted.usd_per_hour)}/h" if goal.goal == "cost" else ""
     return f"{start}{at} with {latency}{cost}"
@@ -45,7 +46,7 @@ def answered(plan: Plan, names: Names) -> str:
     left_out = [printable(stage.name) for stage in plan.stages if not stage.deployed]
     sentence = f"{listing(parts)}."
     if left_out:
-        sentence += f" {listing(left_out)} {'is' if len(left_out) == 1 else 'are'} not deployed."
+        sentence += f" Not deployed: {listing(left_out)}."
     return sentence
 
 
@@ -88,8 +89,8 @@ def quality(plan: Plan) -> str:
     bar = plan.objective.quality_min
     asked = f", where at least {score(bar)} was asked for" if bar else ""
     return (
-        f"Quality is {score(q.mean)} of 100 on average over {plural(q.questions, 'question')}; "
-        f"with {percent(q.confidence)} confidence it is {score(q.lower)} or better{asked}."
+        f"Quality is {numbers.quality(q.mean)} of 100 on average over {plural(q.questions, 'question')}; "
+        f"with {percent(q.confidence)} confidence it is {lower_bound(q.lower)} or better{asked}."
     )
 
 
@@ -112,7 +113,7 @@ def both_latencies(plan: Plan) -> str:
         else "for this plan it proved no bound"
     )
     return (
-        f"Two figures, two questions. The allocation looks at each stage by itself: {alone}. "
+        f"Two figures, two questions. The allocation looks at each stage by itself, in its latency table: {alone}. "
         f"What a user waits for is the whole way through the cascade: the end-to-end {name} is "
         f"{seconds(plan.predicted.objective_s)}, simulated with queueing, verdicts and escalations. "
         "Plans are chosen by the second."
@@ -144,8 +145,8 @@ def proof(plan: Plan) -> str:
     what = f"the slowest stage's {quantile_name(plan)}"
     if p.status == "optimal":
         return (
-            f"Proven optimal: for these thresholds no allocation of the GPUs to the shapes considered brings "
-            f"{what} below {seconds(p.bound_s)}."
+            f"Proven optimal: with these thresholds and latency tables, no allocation of the GPUs to the shapes "
+            f"considered brings {what} below {seconds(p.bound_s)}."
         )
     if not (math.isfinite(p.objective_s) and math.isfinite(p.bound_s) and p.bound_s > 0):
         return "Best plan found; how far the best possible allocation is from it was not proven."

@@ -16,7 +16,7 @@ from cascadia.report.charts.frame import (
     x_axis,
     y_axis,
 )
-from cascadia.report.charts.labels import Room
+from cascadia.report.charts.room import Room
 from cascadia.report.charts.scale import Format, Scale, plain, rounded
 from cascadia.report.charts.svg import Colour, Floats, chart, colour_class, group, rect
 from cascadia.report.numbers import percent

@@ -15,8 +15,10 @@ from cascadia.report.charts.frame import (
     x_axis,
     y_axis,
 )
-from cascadia.report.charts.labels import LINE_PX, Room, rule_ink, spread
+from cascadia.report.charts.ink import rule_ink
+from cascadia.report.charts.labels import LINE_PX, spread
 from cascadia.report.charts.marks import Mark, draw_marks
+from cascadia.report.charts.room import Room
 from cascadia.report.charts.scale import Format, Range, Scale, plain, rounded, span
 from cascadia.report.charts.series import Drawn, Series, drawn
 from cascadia.report.charts.svg import chart, text_width
@@ -115,7 +117,7 @@ def _names_beside(lines: Sequence[Drawn], lengths: Sequence[int], room: Room) ->
     names, start = [], 0
     for line, length in zip(lines, lengths, strict=True):
         own = slice(start, start + length)
-        spots = room.ink[own][:: max(1, length // 40)]
+        spots = room.ink[own][:: max(1, length // 24)]
         at = room.place(line.series.name, spots[:, 0], spots[:, 1], own=own)
         if at is None:
             return None

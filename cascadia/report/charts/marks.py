@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cascadia.report.charts.labels import Room
+from cascadia.report.charts.room import Room
 from cascadia.report.charts.scale import Scale
 from cascadia.report.charts.svg import Colour, colour_class, group, line, number, tag, text, tooltip
 

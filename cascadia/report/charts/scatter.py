@@ -16,8 +16,9 @@ from cascadia.report.charts.frame import (
     x_axis,
     y_axis,
 )
-from cascadia.report.charts.labels import Room, along, rule_ink
+from cascadia.report.charts.ink import along, rule_ink
 from cascadia.report.charts.marks import Mark, draw_marks
+from cascadia.report.charts.room import Room
 from cascadia.report.charts.scale import Format, Range, Scale, plain, rounded, span
 from cascadia.report.charts.svg import Colour, Floats, chart, colour_class, group, number, polyline, tag
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cascadia.report.charts.labels import along
+from cascadia.report.charts.ink import along
 from cascadia.report.charts.scale import Format, Scale
 from cascadia.report.charts.svg import Colour, Floats, colour_class, group, polyline, tag, text, tooltip
 
-MOST_TIPS = 40
+MOST_TIPS = 24
 """Points of a series that answer to the mouse; more would only weigh."""
 
 

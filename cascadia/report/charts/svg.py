@@ -1,6 +1,7 @@
 """The few SVG elements that charts are made of. All text and attributes are escaped here, and only here."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from html import escape
 from typing import Literal
 
@@ -80,6 +81,7 @@ def polyline(x: Floats, y: Floats, cls: str) -> str:
     return tag("path", d="".join(commands), cls=cls)
 
 
+@lru_cache(maxsize=4096)
 def text_width(content: str, *, bold: bool = False) -> float:
     """A guess on the wide side, in pixels."""
     width = sum(_NARROW_PX if c in _NARROW else _WIDE_PX if c in _WIDE else CHARACTER_PX for c in content)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.report.numbers import figures, percent, plural, rate, score, seconds, usd
+from cascadia.report.numbers import figures, lower_bound, percent, plural, quality, rate, score, seconds, usd
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,7 @@ def test_words_agree_with_their_number() -> None:
     assert (plural(1, "GPU"), plural(1200, "GPU")) == ("1 GPU", "1,200 GPUs")
     assert (rate(1), rate(10), rate(0.5)) == ("1 request/s", "10 requests/s", "0.5 requests/s")
     assert (score(85.0), score(83.54)) == ("85", "83.5")
+
+
+def test_a_bound_from_below_is_never_rounded_up() -> None:
+    assert (lower_bound(85.97), lower_bound(86.0), quality(87.0)) == ("85.9", "86.0", "87.0")

@@ -34,8 +34,8 @@ def test_the_sample_plan_in_words() -> None:
         "2 of 32 GPUs stay free."
     )
     assert words.proof(plan) == (
-        "Proven optimal: for these thresholds no allocation of the GPUs to the shapes considered brings the "
-        "slowest stage's p95 below 11.2 s."
+        "Proven optimal: with these thresholds and latency tables, no allocation of the GPUs to the shapes "
+        "considered brings the slowest stage's p95 below 11.2 s."
     )
 
 
@@ -60,7 +60,7 @@ def test_several_kinds_of_gpus_are_all_named() -> None:
 
 def test_a_stage_without_gpus_is_said_to_be_left_out() -> None:
     plan = plans.without_middle()
-    assert words.answered(plan, NAMES).endswith("on 16 H100 GPUs. medium is not deployed.")
+    assert words.answered(plan, NAMES).endswith("on 16 H100 GPUs. Not deployed: medium.")
     assert "medium" not in words.gates(plan)
     assert words.threshold(plan, "large") is None
 
