@@ -3,15 +3,17 @@
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import TYPE_CHECKING, Protocol, get_args
 
 import click
 from click.core import ParameterSource
 
-from cascadia import __version__
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan_file import write_plan
 from cascadia.render import FILE_NAMES, Target, render
+
+if TYPE_CHECKING:
+    from cascadia.planner.plan import PlanResult
 
 PLAN_FILES = ("plan.json", "report.html", *FILE_NAMES.values())
 """What the folder may hold; the first marks it as a plan's."""
@@ -35,20 +37,14 @@ def write_outputs(folder: Path, result: Planned) -> None:
         (folder / FILE_NAMES[target]).write_text(text, encoding="utf-8")
 
 
-def write_report(folder: Path, result: Planned, spec: Path, command: str) -> None:
+def write_report(folder: Path, result: "PlanResult", spec: Path, command: str) -> None:
     """report.html; `command` makes the plan again."""
-    from cascadia.report.data import ReportData
+    from cascadia.cli.plan_report import report_data
     from cascadia.report.html import render_report
 
-    data = ReportData(
-        plan=result.plan,
-        notes=result.notes,
-        spec_name=spec.name,
-        command=command,
-        version=__version__,
-        date=datetime.now(UTC).date().isoformat(),
-    )
-    (folder / "report.html").write_text(render_report(data), encoding="utf-8")
+    date = datetime.now(UTC).date().isoformat()
+    text = render_report(report_data(result, spec_name=spec.name, command=command, date=date))
+    (folder / "report.html").write_text(text, encoding="utf-8")
 
 
 def command_line(context: click.Context) -> str:

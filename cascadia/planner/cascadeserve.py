@@ -30,7 +30,7 @@ PREFERENCES = 4
 """How many routings, by GPU time, and shapes (the most throughput per GPU, then ever larger ones) are tried."""
 
 
-def cascadeserve(search: Search) -> Entry:
+def cascadeserve(search: Search, *, most_routings: int = ROUTINGS) -> Entry:
     good = allowed(search)
     if not good.any():
         best = float(search.routings.lower.max(initial=0.0))
@@ -40,7 +40,7 @@ def cascadeserve(search: Search) -> Entry:
     order = _by_gpu_time(search.routings, whole, pool, good)
     found = [
         d
-        for k in _apart(search.routings, order, ROUTINGS)
+        for k in _apart(search.routings, order, most_routings)
         for preference in range(PREFERENCES)
         if (d := _by_load(search, whole, pool, k, preference, 1.0)) is not None
     ]

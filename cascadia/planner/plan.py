@@ -62,18 +62,17 @@ def plan(
     Raises `BadInput` for a stage that fits nowhere and `Infeasible` where no plan keeps the objective's bounds.
     """
     started = clock()
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        routings, method = routings_of(problem)
-        search = start_search(problem, routings, threads)
-        if (why := explain.quality_out_of_reach(search)) is not None:
-            raise why
-        loop = bilevel(search, solver(search, formulation, time_limit_s), progress)
-        best, found = refine(search, loop, effort=effort, progress=progress)
-        if best is None:
-            raise explain.too_slow(search, found) if found else explain.nothing_sustains(search, loop)
-        return _finish(
-            search, loop, best, found, formulation, time_limit_s, method, lambda: clock() - started
-        )
+    # The result keeps the search, and with it the threads: they end when it is no longer held.
+    threads = ThreadPoolExecutor(os.cpu_count() or 1)
+    routings, method = routings_of(problem)
+    search = start_search(problem, routings, threads)
+    if (why := explain.quality_out_of_reach(search)) is not None:
+        raise why
+    loop = bilevel(search, solver(search, formulation, time_limit_s), progress)
+    best, found = refine(search, loop, effort=effort, progress=progress)
+    if best is None:
+        raise explain.too_slow(search, found) if found else explain.nothing_sustains(search, loop)
+    return _finish(search, loop, best, found, formulation, time_limit_s, method, lambda: clock() - started)
 
 
 @contextmanager

@@ -198,7 +198,6 @@ class _Ranked:
 
 
 def _combine(state: Refinement, composer: Composer, routing: int, effort: Effort) -> list[_Ranked]:
-    """Deployments of one routing by what they promise, best first."""
     search, problem = state.search, state.search.problem
     menu = state.menu(routing)
     if not menu:
@@ -227,6 +226,11 @@ def _combine(state: Refinement, composer: Composer, routing: int, effort: Effort
             promised = Candidate(candidate, float(latency[at]), float(search.routings.lower[routing]))
             ranked.append(_Ranked(candidate, (float(late[at]), *rank(problem, promised))))
     return ranked
+
+
+def combine(state: Refinement, composer: Composer, routing: int, effort: Effort) -> list[Deployment]:
+    """Deployments of one routing by what they promise, best first."""
+    return [r.deployment for r in _combine(state, composer, routing, effort)]
 
 
 def _best_first(ranked: Sequence[Sequence[_Ranked]], most: int) -> list[Deployment]:

@@ -1,0 +1,106 @@
+"""From a search to what its report shows."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia import __version__
+from cascadia.planner.evidence import ATTAINMENT, attainment, latencies_s, queues, stage_latencies_s
+from cascadia.planner.outlook import Bar, Outlook, outlook
+from cascadia.planner.plan import PlanResult
+from cascadia.planner.simulation import quantile_s
+from cascadia.report.data import (
+    AttainmentCurve,
+    FrontierPoint,
+    LatencySamples,
+    QualityStep,
+    QueueLength,
+    RateSensitivity,
+    ReportData,
+)
+
+Floats = NDArray[np.float64]
+
+
+def report_data(result: PlanResult, *, spec_name: str, command: str, date: str) -> ReportData:
+    problem = result.search.problem
+    around = outlook(result)
+    latency = latencies_s(result.run)
+    return ReportData(
+        plan=result.plan,
+        notes=result.notes,
+        spec_name=spec_name,
+        command=command,
+        version=__version__,
+        date=date,
+        latency=LatencySamples(latency, stage_latencies_s(problem, result.run)),
+        queues=tuple(QueueLength(q.name, q.time_s, q.waiting) for q in queues(problem, result.run)),
+        frontier=_frontier(result, around),
+        attainment=(
+            _curve("Cascadia", latency, around.slo_base_s, chosen=True),
+            *(_curve(r.name, r.latency_s, around.slo_base_s) for r in around.rivals),
+        ),
+        slo_base_s=around.slo_base_s,
+        rate_sensitivity=RateSensitivity(around.rates.multiplier, *around.rates.quantiles_s),
+        quality_sensitivity=tuple(_step(result, bar) for bar in around.bars),
+    )
+
+
+def _frontier(result: PlanResult, around: Outlook) -> tuple[FrontierPoint, ...]:
+    """The plan, the best at other bars, what the search simulated on the way, and the other systems."""
+    predicted = result.plan.predicted
+    routings = result.search.routings
+    chosen = FrontierPoint(
+        predicted.quality.mean,
+        predicted.quality.lower,
+        predicted.objective_s,
+        predicted.usd_per_1k_requests,
+        label="this plan",
+        chosen=True,
+    )
+    simulated = [
+        *(c for c in result.candidates if c is not result.chosen),
+        *(bar.best for bar in around.bars if bar.best is not None and bar.best is not result.chosen),
+    ]
+    points = [
+        FrontierPoint(
+            float(routings.mean[c.deployment.routing]),
+            c.quality_lower,
+            c.latency_s,
+            _usd_per_1k(result, c.usd_per_hour),
+        )
+        for c in simulated
+    ]
+    rivals = [
+        FrontierPoint(
+            r.quality_mean,
+            r.quality_lower,
+            r.quantile_s,
+            _usd_per_1k(result, r.usd_per_hour),
+            r.name,
+            baseline=True,
+        )
+        for r in around.rivals
+    ]
+    return (chosen, *points, *rivals)
+
+
+def _usd_per_1k(result: PlanResult, usd_per_hour: float) -> float:
+    return usd_per_hour / 3.6 / max(result.plan.predicted.rate_rps, 1e-9)
+
+
+def _curve(name: str, latency_s: Floats, base_s: float, *, chosen: bool = False) -> AttainmentCurve:
+    curve = attainment(latency_s)
+    at = quantile_s(latency_s, ATTAINMENT) / base_s
+    return AttainmentCurve(name, curve.limit_s / base_s, curve.share, at, chosen)
+
+
+def _step(result: PlanResult, bar: Bar) -> QualityStep:
+    names = [stage.name for stage in result.search.problem.stages]
+    if bar.best is None:
+        return QualityStep(bar.quality_min, float("nan"), {}, float("nan"))
+    mixes = dict(bar.best.deployment.mixes)
+    gpus = {
+        (names[s] if s >= 0 else "judge"): sum(r.shape.gpus * r.count for r in mix)
+        for s, mix in mixes.items()
+    }
+    return QualityStep(bar.quality_min, bar.best.latency_s, gpus, _usd_per_1k(result, bar.best.usd_per_hour))

@@ -1,0 +1,158 @@
+"""What lies around a plan, for its report: other bars, other rates, other systems. Quick looks, not full searches.
+
+Each bar (and each model alone) gets the best of a few composed combinations, simulated end to end; CascadeServe gets
+fewer settings than in `compare`. Everything uses the tables that planning has made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.workload import Workload
+from cascadia.planner.bilevel import chebyshev
+from cascadia.planner.cascadeserve import cascadeserve
+from cascadia.planner.compare import slo_base_s
+from cascadia.planner.compose import Composer
+from cascadia.planner.deployment import Deployment
+from cascadia.planner.evidence import latencies_s
+from cascadia.planner.plan import PlanResult
+from cascadia.planner.refine import Candidate, Effort, Refinement, combine, rank, windowed, within_limits
+from cascadia.planner.simulation import Simulator, quantile_s
+
+Floats = NDArray[np.float64]
+
+BARS = 6
+MULTIPLIERS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+LOOK = Effort(routings=1, combinations=400, window_requests=1500)
+CASCADESERVE_ROUTINGS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The quick look at another quality bar; `best` is None where nothing is sustained."""
+
+    quality_min: float
+    best: Candidate | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rival:
+    """Another system's latencies (n), and where it stands."""
+
+    name: str
+    latency_s: Floats
+    quantile_s: float
+    quality_mean: float
+    quality_lower: float
+    usd_per_hour: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """Quantiles (3, k) at multiples (k) of the planned rate; NaN where a stage no longer keeps up."""
+
+    multiplier: Floats
+    quantiles_s: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook:
+    slo_base_s: float
+    bars: tuple[Bar, ...]
+    rivals: tuple[Rival, ...]
+    rates: Rates
+
+
+def outlook(result: PlanResult) -> Outlook:
+    search = result.search
+    state = Refinement(search, result.simulator, result.loop.references)
+    composer = Composer.on(windowed(search.problem, LOOK.window_requests))
+    return Outlook(
+        slo_base_s(search),
+        _bars(state, composer, result),
+        _rivals(state, composer),
+        _rates(state, result),
+    )
+
+
+def _bars(state: Refinement, composer: Composer, result: PlanResult) -> tuple[Bar, ...]:
+    """Bars spread over what the routings reach, the plan's own among them."""
+    search, routings = state.search, state.search.routings
+    own = search.problem.objective.quality_min or 0.0
+    low, high = float(routings.lower.min()), float(routings.lower.max())
+    spread = [float(np.floor(q * 2) / 2) for q in np.linspace(max(low, own - 15), high, BARS)]
+    found = []
+    for bar in sorted({q for q in spread if abs(q - own) > 0.25 and 0 <= q <= high}):
+        objective = replace(search.problem.objective, quality_min=bar)
+        scores = chebyshev(objective, routings, result.loop.prices_s)
+        good = np.flatnonzero(np.isfinite(scores) & (routings.lower >= bar))
+        chosen = good[np.argsort(scores[good], kind="stable")[: LOOK.routings]].tolist()
+        found.append(Bar(bar, _best(state, composer, chosen)))
+    if own > 0:
+        found.append(Bar(own, result.chosen))
+    return tuple(sorted(found, key=lambda b: b.quality_min))
+
+
+def _best(state: Refinement, composer: Composer, routings: Sequence[int]) -> Candidate | None:
+    """The best by composed latency, simulated; None where it breaks a limit or nothing is sustained."""
+    tried = _first(state, composer, routings)
+    within = [c for c in state.simulate(tried) if within_limits(state.search.problem, c)]
+    return min(within, key=lambda c: rank(state.search.problem, c)) if within else None
+
+
+def _first(state: Refinement, composer: Composer, routings: Sequence[int]) -> list[Deployment]:
+    ranked = state.search.threads.map(lambda k: combine(state, composer, k, LOOK), routings)
+    return [found[0] for found in ranked if found]
+
+
+def _rivals(state: Refinement, composer: Composer) -> tuple[Rival, ...]:
+    """Each model alone, whatever its quality, and CascadeServe at the plan's bar."""
+    search, routings = state.search, state.search.routings
+    alone = np.flatnonzero(routings.deployed.sum(axis=1) == 1).tolist()
+    order = sorted(alone, key=lambda k: int(routings.deployed[k].argmax()))
+    runs = [
+        (search.problem.stages[int(routings.deployed[d.routing].argmax())].name + " alone", d)
+        for d in _first(state, composer, order)
+    ]
+    served = cascadeserve(search, most_routings=CASCADESERVE_ROUTINGS)
+    if served.best is not None:
+        runs.append(("CascadeServe", served.best.deployment))
+    return tuple(search.threads.map(lambda named: _rival(state, *named), runs))
+
+
+def _rival(state: Refinement, name: str, chosen: Deployment) -> Rival:
+    search, routing = state.search, chosen.routing
+    latency = latencies_s(state.simulator.run(chosen, search.accepts(routing)))
+    mean, lower = float(search.routings.mean[routing]), float(search.routings.lower[routing])
+    return Rival(name, latency, quantile_s(latency, search.quantile), mean, lower, chosen.usd_per_hour)
+
+
+def _rates(state: Refinement, result: PlanResult) -> Rates:
+    chosen = result.chosen.deployment
+    most = _sustained_factor(state, chosen)
+    accepts = state.search.accepts(chosen.routing)
+
+    def at(multiplier: float) -> tuple[float, ...]:
+        if multiplier > most:
+            return (np.nan,) * 3
+        w = state.search.problem.workload
+        faster = Workload(w.arrival_s / multiplier, w.row, w.input_tokens, w.output_tokens, w.prefix_tokens)
+        run = Simulator.of(replace(state.search.problem, workload=faster)).run(chosen, accepts)
+        latency = latencies_s(run)
+        return tuple(quantile_s(latency, q) for q in (0.5, 0.95, 0.99))
+
+    columns = list(state.search.threads.map(at, MULTIPLIERS))
+    return Rates(np.array(MULTIPLIERS), np.array(columns).T)
+
+
+def _sustained_factor(state: Refinement, chosen: Deployment) -> float:
+    """How far the rate can grow until some stage's replicas no longer keep up."""
+    factors = []
+    for stage, mix in chosen.mixes:
+        demand, need = state.references.one(stage, chosen.routing)
+        least = {id(s): x for s, x in zip(demand.shapes, demand.table.saturated.tolist(), strict=True)}
+        if mix and all(id(r.shape) in least for r in mix):
+            factors.append(sum(r.count / max(least[id(r.shape)], 1e-9) for r in mix) / max(need, 1e-9))
+    return min(factors, default=1.0)
