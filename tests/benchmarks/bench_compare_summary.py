@@ -1,0 +1,149 @@
+"""Ratios to Cascadia over all cells: geometric mean and range, wins and losses.
+
+A ratio above 1 is in Cascadia's favour: the other's SLO scale over Cascadia's, Cascadia's largest rate over the
+other's. A system that cannot keep up with the traffic has no SLO scale; such cells are counted, not averaged.
+"""
+
+from collections.abc import Callable, Sequence
+from math import isfinite, nan
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.benchmarks.bench_compare_run import Result
+from tests.benchmarks.report_table import markdown
+
+ALIKE = 0.01
+ALONE = "best stand-alone"
+BASELINES = (ALONE, "cascadeserve", "pre-router")
+ABLATIONS = ("uniform parallelism", "uniform allocation", "no refinement", "no judge cost", "no guarantee")
+CONTAINED = (ALONE, "cascadeserve", "uniform parallelism", "uniform allocation", "no refinement")
+"""Systems whose deployments Cascadia's search could have chosen."""
+
+PAPER = {
+    ALONE: ("2.8× (up to 4×)", "3× (up to 5×)"),
+    "cascadeserve": ("1.7× (up to 2.5×)", "1.7× (up to 3.3×)"),
+    "pre-router": ("1.27×", "1.19×"),
+    "uniform parallelism": ("1.4× (up to 1.6×)", ""),
+    "uniform allocation": ("1.7× (up to 2.1×)", ""),
+}
+"""Cascadia's own evaluation: SLO scale and throughput (section 4.2, figure 9, appendix I)."""
+
+
+class Ratios(NamedTuple):
+    """`ratio` where both have a figure; in `alone` cells only Cascadia has one."""
+
+    ratio: np.ndarray[tuple[int], np.dtype[np.float64]]
+    alone: int
+
+    @property
+    def mean(self) -> str:
+        return f"{np.exp(np.log(self.ratio).mean()):.2f}×" if len(self.ratio) else "–"
+
+    @property
+    def range(self) -> str:
+        return f"{self.ratio.min():.2f}–{self.ratio.max():.2f}" if len(self.ratio) else "–"
+
+    def cells(self, better: Callable[[float], bool]) -> str:
+        return str(sum(better(r) for r in self.ratio.tolist()))
+
+
+def slo_scale(result: Result, system: str) -> float:
+    if system != ALONE:
+        return result.figure(system, "slo_scale")
+    return min(
+        (x for x in (result.figure(s, "slo_scale") for s in _alone(result)) if isfinite(x)), default=nan
+    )
+
+
+def rate_rps(result: Result, system: str) -> float:
+    if system != ALONE:
+        return result.figure(system, "max_rate_rps")
+    found = (result.figure(s, "max_rate_rps") for s in _alone(result))
+    return max((x for x in found if isfinite(x)), default=nan)
+
+
+def _alone(result: Result) -> list[str]:
+    return [name for name in result.systems if name.startswith("stand-alone")]
+
+
+def by_slo_scale(results: Sequence[Result], system: str) -> Ratios:
+    pairs = [(slo_scale(r, system), slo_scale(r, "cascadia")) for r in results]
+    return _ratios([(theirs, ours) for theirs, ours in pairs if isfinite(ours)])
+
+
+def by_rate(results: Sequence[Result], system: str) -> Ratios:
+    pairs = [(rate_rps(r, "cascadia"), rate_rps(r, system)) for r in results]
+    return _ratios([(ours, theirs) for ours, theirs in pairs if isfinite(ours)])
+
+
+def _ratios(pairs: Sequence[tuple[float, float]]) -> Ratios:
+    both = [above / below for above, below in pairs if isfinite(above) and isfinite(below)]
+    return Ratios(np.array(both), len(pairs) - len(both))
+
+
+def table(results: Sequence[Result], systems: Sequence[str]) -> str:
+    rows = []
+    for system in systems:
+        slo, rate = by_slo_scale(results, system), by_rate(results, system)
+        paper_slo, paper_rate = PAPER.get(system, ("", ""))
+        better, alike, worse = (
+            slo.cells(lambda r: r > 1 + ALIKE),
+            slo.cells(lambda r: abs(r - 1) <= ALIKE),
+            slo.cells(lambda r: r < 1 - ALIKE),
+        )
+        counts = (str(len(slo.ratio)), better, alike, worse, str(slo.alone))
+        rows.append((system, slo.mean, slo.range, paper_slo, *counts, rate.mean, rate.range, paper_rate))
+    columns = (
+        *("", "SLO scale / ours", "range", "in the paper", "cells", "we win", "within 1 %", "we lose"),
+        *("no answer", "our req/s / theirs", "range", "in the paper"),
+    )
+    return markdown(columns, rows)
+
+
+def baselines(results: Sequence[Result]) -> str:
+    return table(results, BASELINES)
+
+
+def ablations(results: Sequence[Result]) -> str:
+    return table(results, ABLATIONS)
+
+
+def by_group(results: Sequence[Result], part: int) -> str:
+    """By one part of a cell's key (cascade, trace, load or bar), SLO scale and rate against each baseline."""
+    groups = list(dict.fromkeys(r.cell.split(" | ")[part] for r in results))
+    rows = []
+    for group in groups:
+        mine = [r for r in results if r.cell.split(" | ")[part] == group]
+        found = [(by_slo_scale(mine, s), by_rate(mine, s)) for s in BASELINES]
+        cells = [cell for slo, rate in found for cell in (slo.mean, str(slo.alone), rate.mean)]
+        rows.append((group, str(len(mine)), *cells))
+    columns = [c for s in BASELINES for c in (f"{s}: SLO scale", "no answer", "req/s")]
+    return markdown(("", "cells", *columns), rows)
+
+
+def faults(results: Sequence[Result]) -> list[tuple[str, str, float, float]]:
+    """(cell, system, theirs, ours) where a deployment within Cascadia's reach beats the one that it chose."""
+    pairs = ((r, s, slo_scale(r, s), slo_scale(r, "cascadia")) for r in results for s in CONTAINED)
+    return [
+        (r.cell, s, theirs, ours)
+        for r, s, theirs, ours in pairs
+        if isfinite(theirs) and not ours * (1 - ALIKE) <= theirs
+    ]
+
+
+def faults_table(results: Sequence[Result]) -> str:
+    found = faults(results)
+    if not found:
+        return "No system whose deployments lie within Cascadia's search has an SLO scale more than 1 % below its."
+    rows = [(cell, system, f"{theirs:.3f}", f"{ours:.3f}") for cell, system, theirs, ours in found]
+    return markdown(
+        ("cell", "beaten by", "SLO scale", "ours"), [(c.replace(" | ", ", "), *x) for c, *x in rows]
+    )
+
+
+def missed_bars(results: Sequence[Result]) -> str:
+    """How often planning by the mean leaves the bar without its bound."""
+    planned = [r for r in results if isfinite(slo_scale(r, "no guarantee"))]
+    short = [r for r in planned if r.figure("no guarantee", "quality_lower") < float(r.cell.split(" | ")[3])]
+    return f"without the guarantee, {len(short)} of {len(planned)} plans have a lower bound below the bar"
