@@ -17,7 +17,7 @@ from cascadia.report.charts.frame import (
     y_axis,
 )
 from cascadia.report.charts.room import Room
-from cascadia.report.charts.scale import Format, Scale, plain, rounded
+from cascadia.report.charts.scale import MOST_DECADES, TINY, Format, Scale, plain, rounded
 from cascadia.report.charts.svg import Colour, Floats, chart, colour_class, group, rect
 from cascadia.report.numbers import percent
 
@@ -94,14 +94,17 @@ def histogram(
 def bin_values(values: ArrayLike, bins: int, *, log: bool) -> Bins:
     """Finite (on a log scale: positive) values in equal bins; few distinct whole numbers get one each."""
     data: Floats = np.ravel(np.asarray(values, np.float64))
-    data = data[np.isfinite(data) & ((data > 0) if log else True)]
+    data = data[np.isfinite(data) & ((data > TINY) if log else True)]
     if not len(data):
         return Bins(np.zeros(1), np.array([1.0, 10.0] if log else [0.0, 1.0]))
+    if log:
+        data = np.maximum(data, float(data.max()) / MOST_DECADES)
     low, high = float(data.min()), float(data.max())
-    if low == high:
-        return Bins(
-            np.array([len(data)]), np.array([low / 1.1, low * 1.1] if log else [low - 0.5, low + 0.5])
-        )
+    if log and high <= low * 1.0001:
+        return Bins(np.array([len(data)]), np.array([low / 1.1, high * 1.1]))
+    if not log and high - low <= 1e-6 * max(abs(low), abs(high), 1e-6):
+        margin = max(0.5, 1e-3 * abs(high))
+        return Bins(np.array([len(data)]), np.array([low - margin, high + margin]))
     if log:
         edges = np.geomspace(low, high, bins + 1)
     elif high - low < bins and bool((data == np.round(data)).all()):

@@ -13,6 +13,11 @@ from cascadia.report.numbers import figures
 Format = Callable[[float], str]
 Range = tuple[float, float]
 
+TINY = 1e-280
+"""Differences and logarithms of less are lost to the arithmetic."""
+MOST_DECADES = 1e15
+"""What a log scale spans at most; smaller values fall off its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -76,21 +81,22 @@ def span(values: Iterable[ArrayLike], *, log: bool, zero: bool = False, pad: flo
     """The range of all finite (on a log scale: positive) values, never empty; `zero` includes zero."""
     arrays = [np.ravel(np.asarray(v, np.float64)) for v in values]
     data = np.concatenate(arrays) if arrays else np.empty(0)
-    data = data[np.isfinite(data) & ((data > 0) if log else True)]
+    data = data[np.isfinite(data) & ((data > TINY) if log else True)]
     if not len(data):
         return (1.0, 10.0) if log else (0.0, 1.0)
     low, high = float(data.min()), float(data.max())
     if log:
-        ratio = max(high / low, 1.0) ** pad
+        low = max(low, high / MOST_DECADES)
+        ratio = (high / low) ** pad
         low, high = low / ratio, high * ratio
         return (low, high) if high > low * 1.2 else (low / 1.5, high * 1.5)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
     room = (high - low) * pad
     low, high = (low if zero and low == 0 else low - room), (high if zero and high == 0 else high + room)
-    if high - low > 1e-9 * max(abs(low), abs(high)):
+    if high - low > max(1e-9 * max(abs(low), abs(high)), TINY):
         return low, high
-    margin = abs(high) * 0.1 or 1.0
+    margin = abs(high) * 0.1 if abs(high) > TINY else 1.0
     return low - margin, high + margin
 
 

@@ -100,6 +100,19 @@ def test_a_line_chart_of_any_numbers_is_well_formed(
     assert numbers_are_finite(svg.replace("∞", ""))
 
 
+@given(st.lists(st.floats(-1e100, 1e100) | st.just(np.nan) | st.just(np.inf), max_size=6), st.booleans())
+def test_other_charts_of_any_numbers_are_well_formed(values: list[float], log: bool) -> None:
+    names = [str(i) for i in range(len(values))]
+    bars = [Bars("a", values), Bars("b", values[::-1])]
+    for svg in (
+        histogram(values, title="T", x_label="x", log_x=log),
+        scatter(values, values[::-1], title="T", x_label="x", y_label="y", log_x=log, frontier=True),
+        bar_chart(names, bars, title="T", y_label="y", stacked=log),
+        bar_chart(names, bars, title="T", y_label="y", horizontal=True),
+    ):
+        assert words(svg)[0] == "T"
+
+
 def test_a_picture_has_a_role_and_says_what_it_shows() -> None:
     svg = line_chart(
         [Series("p50", [0, 1], [1, 2]), Series("p95", [0, 1], [2, 9])],
