@@ -1,0 +1,80 @@
+"""Runs the commands that pages show, and writes what they print below them.
+
+A page's blocks that begin with "```console run" are one session, in an empty folder: a line `$ command` is run by bash
+(`\\` at its end goes on in the next), the lines up to the next one are what it prints, standard error included. A
+command that ends in `# fails` may fail. `make demo` stands for what the Makefile runs. Files of a page's blocks that
+begin with "```yaml file=NAME" are there from the start.
+
+`python docs/transcripts.py` writes the pages; with `--check` it fails where one is stale.
+"""
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/tutorial/first-cascade.md")
+SESSION = re.compile(r"(?<=^```console run\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+INSTEAD = {"make demo": "cascadia demo --out demo-plan"}
+
+
+def replayed(page: str) -> str:
+    """`page` with what its commands print today."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in FILE.findall(page):
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        return SESSION.sub(lambda match: "".join(session(match.group(), Path(folder))), page)
+
+
+def session(block: str, folder: Path) -> Iterator[str]:
+    for shown in commands(block):
+        line = re.sub(r"\\\n> ", "", shown)
+        yield f"$ {shown}\n{output(line, folder)}"
+
+
+def commands(block: str) -> list[str]:
+    """What follows each `$ `, with the lines that it goes on in."""
+    return re.findall(r"^\$ ((?:.*\\\n> )*.*)$", block, re.MULTILINE)
+
+
+def output(line: str, folder: Path) -> str:
+    """What a shell prints for `line`. Raises `RuntimeError` where it fails and does not say so."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", INSTEAD.get(line, line)],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "120"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=600,
+    )
+    if (done.returncode == 0) == line.endswith("# fails"):
+        raise RuntimeError(f"{line!r} ended with {done.returncode}:\n{done.stdout}")
+    return "".join(f"{text.rstrip()}\n" for text in done.stdout.splitlines())
+
+
+def run(check: bool) -> int:
+    stale = False
+    for name in PAGES:
+        path = ROOT / name
+        old = path.read_text(encoding="utf-8")
+        new = replayed(old)
+        if new != old:
+            stale = True
+            sys.stderr.writelines(
+                difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "now")
+            )
+            if not check:
+                path.write_text(new, encoding="utf-8")
+    return int(check and stale)
+
+
+if __name__ == "__main__":
+    sys.exit(run("--check" in sys.argv[1:]))
