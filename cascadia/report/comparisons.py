@@ -14,8 +14,8 @@ from cascadia.report.charts import (
     line_chart,
     scatter,
 )
-from cascadia.report.charts.scale import Format, plain
-from cascadia.report.charts.svg import Colour
+from cascadia.report.charts.scale import Format, Range, plain
+from cascadia.report.charts.svg import Colour, Floats
 from cascadia.report.data import FrontierPoint, ReportData
 from cascadia.report.names import printable
 from cascadia.report.numbers import lower_bound, percent, quality, rate, score, seconds, usd
@@ -76,27 +76,32 @@ def _quality_against(
 
 
 def attainment(data: ReportData) -> tuple[str, ...]:
-    """The curves, and the least scale of each that 95 % of requests meet."""
+    """The curves, and the least scale of each that 95 % of requests meet. Dashed and grey: below the bar."""
     curves = sorted(data.attainment, key=lambda c: not c.chosen)
     taken = len(data.plan.stages)
+    below = [data.misses_bar(c.name) for c in curves]
+    names = [
+        printable(c.name) + (" (low quality)" if low else "") for c, low in zip(curves, below, strict=True)
+    ]
     colours: list[Colour] = ["ink" if c.chosen else taken + i - 1 for i, c in enumerate(curves)]
+    met = sorted(
+        (c.scale_at_95, name, "grey" if low else colour)
+        for c, name, colour, low in zip(curves, names, colours, below, strict=True)
+        if c.scale_at_95 is not None
+    )
     lines = line_chart(
         [
-            Series(printable(c.name), c.scale, c.attainment, colour, bold=c.chosen)
-            for c, colour in zip(curves, colours, strict=True)
+            Series(name, c.scale, c.attainment, colour, bold=c.chosen, dashed=low)
+            for c, name, colour, low in zip(curves, names, colours, below, strict=True)
         ],
         title="Requests done within the SLO",
         x_label="SLO scale",
         y_label="share of requests",
+        x_range=_up_to([c.scale for c in curves], met[-1][0] * 1.25 if met else np.inf),
         y_range=(0.0, 1.0),
         y_format=percent,
         h_lines=((0.95, "95 %"),),
     )
-    met = sorted(
-        ((c.scale_at_95, printable(c.name), colour) for c, colour in zip(curves, colours, strict=True)
-         if c.scale_at_95 is not None),
-        key=lambda entry: entry[0],
-    )  # fmt: skip
     if not met:
         return (lines,)
     bars = bar_chart(
@@ -108,6 +113,13 @@ def attainment(data: ReportData) -> tuple[str, ...]:
         v_format=lambda value: f"{value:.2f}",
     )
     return lines, bars
+
+
+def _up_to(scales: Sequence[Floats], most: float) -> Range | None:
+    """Past the last curve's 95 % there is only the long tail."""
+    low = min((float(s[0]) for s in scales if len(s)), default=0.0)
+    high = min(max((float(s[-1]) for s in scales if len(s)), default=0.0), most)
+    return (low, high) if high > low else None
 
 
 def rate_sensitivity(data: ReportData) -> str:

@@ -23,7 +23,8 @@ class LatencySamples:
 class AttainmentCurve:
     """Share (0-1) of requests done within `scale` (k, ascending) times the base SLO.
 
-    `scale_at_95` is the least scale that 95 % meet, None where the curve never gets there.
+    `scale_at_95` is the least scale that 95 % meet, None where the curve never gets there. A name that a
+    baseline of the frontier has too is that baseline: its quality is looked up there.
     """
 
     name: str
@@ -100,3 +101,10 @@ class ReportData:
     slo_base_s: float | None = None
     rate_sensitivity: RateSensitivity | None = None
     quality_sensitivity: tuple[QualityStep, ...] = ()
+
+    def misses_bar(self, name: str) -> bool:
+        """Whether the baseline `name` is known to stay below the quality that was asked for."""
+        bar = self.plan.objective.quality_min
+        if bar is None:
+            return False
+        return any(p.baseline and p.label == name and p.quality_lower < bar - 1e-9 for p in self.frontier)

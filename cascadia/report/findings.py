@@ -6,28 +6,35 @@ import numpy as np
 
 from cascadia.report import words
 from cascadia.report.data import ReportData
-from cascadia.report.names import printable
+from cascadia.report.names import listing, printable
 from cascadia.report.numbers import figures, lower_bound, plural, rate, score, seconds, usd
 
 
 def attainment(data: ReportData) -> str:
+    """Against the best baseline that reaches the quality asked for; those that don't are no rivals."""
     ours = next((c for c in data.attainment if c.chosen), None)
-    others = [(c.scale_at_95, c.name) for c in data.attainment if not c.chosen and c.scale_at_95 is not None]
     base = f" A scale of 1 is {figures(data.slo_base_s)} s." if data.slo_base_s is not None else ""
     if ours is None or ours.scale_at_95 is None:
         return (
             f"This plan never gets 95 % of requests within the scales shown.{base}" if ours else base.strip()
         )
+    others = [c for c in data.attainment if not c.chosen]
+    below = [printable(c.name) for c in others if data.misses_bar(c.name)]
+    rivals = [
+        (c.scale_at_95, c.name) for c in others if c.scale_at_95 is not None and not data.misses_bar(c.name)
+    ]
     start = f"95 % of requests are done within {figures(ours.scale_at_95)} times the SLO."
-    if not others:
-        return start + base
-    scale, name = min(others)
+    verb = "misses" if len(below) == 1 else "miss"
+    left_out = f" {listing(below)} {verb} the quality asked for and cannot be compared." if below else ""
+    if not rivals:
+        return f"{start}{left_out}{base}"
+    scale, name = min(rivals)
     ratio = scale / ours.scale_at_95
     if ratio >= 1.005:
-        return f"{start} The best baseline, {printable(name)}, needs {figures(ratio)} times as much.{base}"
+        return f"{start} The best baseline, {printable(name)}, needs {figures(ratio)} times as much.{left_out}{base}"
     if ratio > 0.995:
-        return f"{start} {printable(name)} does as well.{base}"
-    return f"{start} {printable(name)} needs less: {figures(scale)}.{base}"
+        return f"{start} {printable(name)} does as well.{left_out}{base}"
+    return f"{start} {printable(name)} needs less: {figures(scale)}.{left_out}{base}"
 
 
 def frontier(data: ReportData) -> str:
@@ -72,7 +79,7 @@ def queues(data: ReportData) -> str:
 
 def quality_sensitivity(data: ReportData) -> str:
     out_of_reach = [s.quality_min for s in data.quality_sensitivity if not math.isfinite(s.latency_s)]
-    start = "Each point is the best plan for that quality on the same GPUs."
+    start = "Each point is the best plan found for that quality on the same GPUs."
     if out_of_reach:
         return f"{start} Quality {score(min(out_of_reach))} is out of reach for them."
     return start

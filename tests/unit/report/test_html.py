@@ -200,6 +200,20 @@ def test_findings_say_wins_and_losses_alike() -> None:
     assert "CascadeServe needs less: 4.69." in text_of(render_report(replace(sample, attainment=worse)))
 
 
+def test_a_baseline_below_the_bar_is_no_rival() -> None:
+    sample = sample_report()
+    points = tuple(
+        replace(p, quality_lower=70.0) if p.label == "CascadeServe" else p for p in sample.frontier
+    )
+    shown = text_of(render_report(replace(sample, frontier=points)))
+    assert "The best baseline, Uniform parallelism, needs 1.93 times" in shown
+    assert (
+        "CascadeServe and RouteLLM-style pre-router miss the quality asked for and cannot be compared."
+        in shown
+    )
+    assert "CascadeServe (low quality)" in shown
+
+
 def test_it_knows_dark_pages_print_and_the_keyboard() -> None:
     html = render_report(sample_report())
     assert "prefers-color-scheme:dark" in html
