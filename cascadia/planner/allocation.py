@@ -6,7 +6,7 @@ Variables   n[d,s]: replicas
 For a bound L, only the largest admissible share matters: a[d,s](L) = max {1/k : q[d,s,k] <= L} (for a gated
 stage: q + J <= L, with J the judge's own quantile), and L is feasible iff the integer program
 
-    minimise    sum g[s] n[d,s]                                                  (GPUs; $/h for goal cost)
+    minimise    sum g[s] n[d,s]                                                  (GPUs)
     subject to  sum_s a[d,s](L) n[d,s] >= 1               for all d              (covering)
                 sum w[s,t] n[d,s] <= W[p,t]               for all p, t           (budget and node packing)
 
@@ -18,7 +18,7 @@ counts is in `allocation_paper.py`; both agree with enumeration where that finis
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,16 +34,8 @@ Floats = NDArray[np.float64]
 EPS = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`time_limit_s` is for each integer program; `gpus` (if set) caps all pools together."""
-
-    time_limit_s: float = 10.0
-    gpus: int | None = None
-    minimise: Literal["gpus", "usd"] = "gpus"
-
-
-LIMITS = Limits()
+ROUGH_JUDGE = 8
+"""Values of the judge's quantile tried where nothing is to be proven, on several pools."""
 
 
 def allocate(
@@ -51,7 +43,7 @@ def allocate(
     cluster: Cluster,
     *,
     verdict_s: float = 0.0,
-    limits: Limits = LIMITS,
+    time_limit_s: float = 10.0,
     prove: bool = True,
 ) -> Allocation | None:
     """The allocation with the least largest-stage latency, then the fewest GPUs; None if nothing is stable.
@@ -61,11 +53,12 @@ def allocate(
     (one pool that packs perfectly), and nothing is proven of smaller bounds.
     """
     if not prove and one_perfect_pool(cluster):
-        return _at_hint(demands, cluster, verdict_s, limits)
+        return _at_hint(demands, cluster, verdict_s, time_limit_s)
     best: Allocation | None = None
     bound = np.inf
-    for judge_s in _judge_latencies(demands, cluster, verdict_s):
-        found = _bisect(demands, cluster, judge_s, limits, best.latency_s if best else np.inf)
+    programme = _Programme.of(demands, cluster, time_limit_s)
+    for judge_s in _judge_latencies(demands, cluster, verdict_s, None if prove else ROUGH_JUDGE):
+        found = _bisect(programme, cluster, judge_s, best.latency_s if best else np.inf)
         bound = min(bound, found.bound_s)
         if found.allocation and (best is None or _key(found.allocation) < _key(best)):
             best = found.allocation
@@ -79,7 +72,7 @@ def one_perfect_pool(cluster: Cluster) -> bool:
 
 
 def _at_hint(
-    demands: Sequence[Demand], cluster: Cluster, verdict_s: float, limits: Limits
+    demands: Sequence[Demand], cluster: Cluster, verdict_s: float, time_limit_s: float
 ) -> Allocation | None:
     hints = []
     for judge_s in _judge_latencies(demands, cluster, verdict_s):
@@ -90,27 +83,21 @@ def _at_hint(
     if not hints:
         return None
     bound_s, judge_s = min(hints)
-    result = _solve(demands, cluster, bound_s, judge_s, limits)
+    result = _Programme.of(demands, cluster, time_limit_s).solve(bound_s, judge_s)
     if result.values is None:
         return None
     found = _allocation(demands, result, bound_s, judge_s)
     return Allocation(found.replicas, found.latency_s, 0.0)
 
 
-def fewest(
-    demands: Sequence[Demand], cluster: Cluster, *, bound_s: float, judge_s: float, limits: Limits = LIMITS
-) -> Allocation | None:
-    """The cheapest allocation whose stage latencies keep within `bound_s`; None where there is none."""
-    result = _solve(demands, cluster, bound_s, judge_s, limits)
-    return _allocation(demands, result, bound_s, judge_s) if result.values is not None else None
-
-
 def _key(allocation: Allocation) -> tuple[float, int]:
     return allocation.latency_s, allocation.gpus
 
 
-def _judge_latencies(demands: Sequence[Demand], cluster: Cluster, verdict_s: float) -> Sequence[float]:
-    """The values of the verdict's quantile that are worth trying, ascending.
+def _judge_latencies(
+    demands: Sequence[Demand], cluster: Cluster, verdict_s: float, at_most: int | None = None
+) -> Sequence[float]:
+    """The values of the verdict's quantile that are worth trying, ascending; `at_most` so many, evenly spread.
 
     On one pool whose nodes pack perfectly only the judge's number of GPUs matters to the stages: for each number
     the lowest quantile is enough.
@@ -120,7 +107,8 @@ def _judge_latencies(demands: Sequence[Demand], cluster: Cluster, verdict_s: flo
         return [verdict_s]
     values = [float(q) for q in judge.table.bounds_s]
     if not one_perfect_pool(cluster):
-        return values
+        keep = np.linspace(0, len(values) - 1, min(at_most or len(values), len(values))).astype(int)
+        return [values[k] for k in np.unique(keep)]
     by_gpus: dict[int, float] = {}
     for value in values:
         gpus = least_gpus(judge, value, cluster.gpus)
@@ -129,25 +117,72 @@ def _judge_latencies(demands: Sequence[Demand], cluster: Cluster, verdict_s: flo
     return sorted(by_gpus.values())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Programme:
+    """What all integer programs of one allocation share: columns (demand, shape), packing rows, costs."""
+
+    demands: tuple[Demand, ...]
+    columns: tuple[tuple[int, ...], ...]
+    uppers: tuple[int, ...]
+    costs: tuple[float, ...]
+    packing: tuple[tuple[float, tuple[tuple[int, float], ...]], ...]
+    time_limit_s: float
+
+    @staticmethod
+    def of(demands: Sequence[Demand], cluster: Cluster, time_limit_s: float) -> "_Programme":
+        shapes = [shape for d in demands for shape in d.shapes]
+        starts = np.cumsum([0, *(len(d.shapes) for d in demands)]).tolist()
+        gpus = {pool.name: pool.gpus for pool in cluster.pools}
+        packing = [
+            (float(limit), tuple((j, float(w)) for j, w in enumerate(weights) if w))
+            for pool in cluster.pools
+            for weights, limit in packing_rows(pool, shapes)
+        ]
+        return _Programme(
+            tuple(demands),
+            tuple(tuple(range(a, b)) for a, b in pairwise(starts)),
+            tuple(gpus[s.pool] // s.gpus for s in shapes),
+            tuple(float(s.gpus) for s in shapes),
+            tuple(packing),
+            time_limit_s,
+        )
+
+    def solve(self, bound_s: float, judge_s: float) -> MilpResult:
+        shares = [d.table.shares(admissible_s(d, bound_s, judge_s) + EPS) for d in self.demands]
+        if any(not share.any() for share in shares):
+            return MilpResult(None, proven=True)
+        milp = Milp()
+        for upper, cost, share in zip(self.uppers, self.costs, np.concatenate(shares).tolist(), strict=True):
+            milp.integer(cost=cost, upper=float(upper) if share > 0 else 0.0)
+        for columns, share in zip(self.columns, shares, strict=True):  # covering
+            milp.at_least(1.0 - EPS, [(j, a) for j, a in zip(columns, share.tolist(), strict=True) if a > 0])
+        for limit, row in self.packing:  # budget and packing
+            milp.at_most(limit, row)
+        return milp.solve(self.time_limit_s)
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     allocation: Allocation | None
     bound_s: float
 
 
-def _bisect(
-    demands: Sequence[Demand], cluster: Cluster, judge_s: float, limits: Limits, cutoff_s: float
-) -> _Found:
-    """Least feasible bound with verdicts within `judge_s`; `bound_s` is proven unbeatable (given `judge_s`)."""
+def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: float) -> _Found:
+    """Least feasible bound with verdicts within `judge_s`; `bound_s` is proven unbeatable (given `judge_s`).
+
+    Bounds above `cutoff_s` are of no interest; on several pools, where the judge's quantile takes many values, nor is
+    that bound itself.
+    """
+    demands = programme.demands
     values = _bounds(demands, judge_s)
-    values = values[values <= cutoff_s]
+    values = values[values <= cutoff_s] if one_perfect_pool(cluster) else values[values < cutoff_s - EPS]
     low, high = -1, len(values)  # values[low] is infeasible, values[high] feasible
     best: Allocation | None = None
     proven = -1
     probes = _first_probes(demands, cluster, judge_s, values)
     while high - low > 1:
         at = next((p for p in probes if low < p < high), (low + high) // 2)
-        result = _solve(demands, cluster, float(values[at]), judge_s, limits)
+        result = programme.solve(float(values[at]), judge_s)
         if result.values is not None:
             best, high = _allocation(demands, result, float(values[at]), judge_s), at
         else:
@@ -181,29 +216,6 @@ def admissible_s(demand: Demand, bound_s: float, judge_s: float) -> float:
     if demand.stage == JUDGE:
         return judge_s
     return bound_s - judge_s if demand.gated else bound_s
-
-
-def _solve(
-    demands: Sequence[Demand], cluster: Cluster, bound_s: float, judge_s: float, limits: Limits
-) -> MilpResult:
-    columns = [(d, s) for d in demands for s in range(len(d.shapes))]
-    shares = np.concatenate([d.table.shares(admissible_s(d, bound_s, judge_s) + EPS) for d in demands])
-    shapes = [d.shapes[s] for d, s in columns]
-    milp = Milp()
-    for shape, share in zip(shapes, shares, strict=True):
-        cost = shape.gpus if limits.minimise == "gpus" else shape.usd_per_hour
-        milp.integer(cost=float(cost), upper=cluster.pool(shape.pool).gpus // shape.gpus if share > 0 else 0)
-    for demand in demands:  # covering
-        row = [(j, shares[j]) for j, (d, _) in enumerate(columns) if d is demand and shares[j] > 0]
-        if not row:
-            return MilpResult(None, proven=True)
-        milp.at_least(1.0 - EPS, row)
-    for pool in cluster.pools:  # budget and packing
-        for weights, limit in packing_rows(pool, shapes):
-            milp.at_most(float(limit), [(j, float(w)) for j, w in enumerate(weights) if w])
-    if limits.gpus is not None:
-        milp.at_most(float(limits.gpus), [(j, float(s.gpus)) for j, s in enumerate(shapes)])
-    return milp.solve(limits.time_limit_s)
 
 
 def _allocation(demands: Sequence[Demand], result: MilpResult, bound_s: float, judge_s: float) -> Allocation:

@@ -63,16 +63,23 @@ def allocate_paper(
     result = milp.solve(time_limit_s)
     if result.values is None:
         return None
-    replicas = {
-        d.stage: _replicas(
-            d,
-            next(f for f in range(total + 1) if result.values[x.get((d.stage, f), 0)] and (d.stage, f) in x),
-            total,
-        )
+    chosen = {
+        d.stage: next(f for f in range(total + 1) if (d.stage, f) in x and result.values[x[d.stage, f]])
         for d in demands
     }
-    reached = result.objective
-    return Allocation(replicas, reached, reached if result.proven else min(result.bound, reached))
+    judge_s = float(latency[JUDGE][chosen[JUDGE]]) if judge else verdict_s
+    reached = max(
+        float(latency[d.stage][chosen[d.stage]]) + (judge_s if d.gated else 0.0)
+        for d in demands
+        if d.stage != JUDGE
+    )
+    replicas = {d.stage: _replicas(d, chosen[d.stage], total) for d in demands}
+    return Allocation(replicas, reached, reached if result.proven else _unproven(result.bound, reached))
+
+
+def _unproven(bound_s: float, reached_s: float) -> float:
+    """A solver that gave up has proven no more than its dual bound, and never that nothing is better."""
+    return float(np.clip(bound_s, 0.0, np.nextafter(reached_s, 0.0)))
 
 
 def latency_by_gpus(demand: Demand, most: int) -> Floats:

@@ -6,8 +6,9 @@ What is left out is that a stage's arrivals follow the stage before; the best co
 simulated as a whole afterwards (`refine.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numba import njit
@@ -107,11 +108,10 @@ def best_combinations(
     rows: Sequence[Floats],
     fixed: Floats,
     choices: Sequence[Sequence[Option]],
-    pools: Sequence[str],
-    limits: Sequence[int],
+    pools: Mapping[str, int],
     quantile: float,
 ) -> tuple[Ints, Floats]:
-    """Composed quantile of every combination within the pools' GPUs: (choices (m, D), latency_s (m)).
+    """Composed quantile of every combination within the GPUs of `pools`: (choices (m, D), latency_s (m)).
 
     Combinations over budget are infinite.
     """
@@ -121,14 +121,55 @@ def best_combinations(
     gpus = np.zeros((depth, widest, len(pools)), np.int64)
     for d, (row, options) in enumerate(zip(rows, choices, strict=True)):
         stacked[d, : len(options)] = row
-        for o, option in enumerate(options):
-            for r in option.replicas:
-                gpus[d, o, pools.index(r.shape.pool)] += r.shape.gpus * r.count
+        gpus[d, : len(options)] = [_gpus_by_pool(option, pools) for option in options]
     counts = np.array([len(c) for c in choices])
     rank = min(n - 1, int(np.ceil(quantile * n)) - 1)
-    latency = _all_combinations(stacked, fixed, gpus, counts, np.array(limits, np.int64), rank)
+    limits = np.array(list(pools.values()), np.int64)
+    latency = _all_combinations(stacked, fixed, gpus, counts, limits, rank)
     grid = np.stack(np.unravel_index(np.arange(len(latency)), tuple(counts.tolist())), axis=1)
     return grid, latency
+
+
+def descend(
+    rows: Sequence[Floats],
+    fixed: Floats,
+    choices: Sequence[Sequence[Option]],
+    pools: Mapping[str, int],
+    quantile: float,
+    start: Sequence[int],
+    sweeps: int,
+) -> tuple[Ints, Floats]:
+    """From one combination, better ones: the best options of each pair of demands in turn, the others held.
+
+    Returns those passed on the way, as `best_combinations` does.
+    """
+    at = list(start)
+    passed: dict[tuple[int, ...], float] = {}
+    for _ in range(sweeps):
+        before = tuple(at)
+        for pair in combinations(range(len(rows)), min(2, len(rows))):
+            others = [d for d in range(len(rows)) if d not in pair]
+            held = fixed + sum((rows[d][at[d]] for d in others), np.zeros(len(fixed)))
+            taken = np.sum([_gpus_by_pool(choices[d][at[d]], pools) for d in others], axis=0)
+            left = {
+                p: int(g - t)
+                for (p, g), t in zip(pools.items(), np.broadcast_to(taken, len(pools)), strict=True)
+            }
+            grid, latency = best_combinations(
+                [rows[d] for d in pair], held, [choices[d] for d in pair], left, quantile
+            )
+            best = int(latency.argmin())
+            if np.isfinite(latency[best]):
+                for d, option in zip(pair, grid[best].tolist(), strict=True):
+                    at[d] = option
+                passed[tuple(at)] = float(latency[best])
+        if tuple(at) == before:
+            break
+    return np.array(list(passed)).reshape(len(passed), len(rows)), np.array(list(passed.values()))
+
+
+def _gpus_by_pool(option: Option, pools: Mapping[str, int]) -> list[int]:
+    return [sum(r.shape.gpus * r.count for r in option.replicas if r.shape.pool == pool) for pool in pools]
 
 
 @njit(cache=True, nogil=True)

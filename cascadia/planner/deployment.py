@@ -29,6 +29,9 @@ class Deployment:
     def gpus(self) -> int:
         return sum(r.shape.gpus * r.count for _, mix in self.mixes for r in mix)
 
+    def gpus_of(self, pool: str) -> int:
+        return sum(r.shape.gpus * r.count for _, mix in self.mixes for r in mix if r.shape.pool == pool)
+
     @property
     def usd_per_hour(self) -> float:
         return sum(r.shape.usd_per_hour * r.count for _, mix in self.mixes for r in mix)

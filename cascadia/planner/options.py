@@ -44,7 +44,7 @@ def options(
     """Mixes for `demand`, by cost ascending: per pool, the smallest mix for each of a grid of bounds.
 
     `need` is the work to cover, as a multiple of what the demand's table was made for. Bounds nearer than
-    `spacing` (a ratio) are one. Where more than `at_most` remain, they are thinned evenly.
+    `spacing` (a ratio) are one. They are thinned evenly to `at_most`.
     """
     found: dict[object, Option] = {}
     for pool in cluster.pools:
@@ -65,7 +65,16 @@ def options(
             )
             option = Option(replicas, bound_s)
             found.setdefault(option.key, option)
-    return thinned(_undominated(found.values()), at_most)
+    # Within a pool, what costs more must be faster; across pools that is not asked, since GPUs may run out.
+    kept = [
+        option
+        for pool in cluster.pools
+        for option in thinned(
+            _undominated(o for o in found.values() if o.replicas[0].shape.pool == pool.name),
+            max(at_most // len(cluster.pools), 2),
+        )
+    ]
+    return sorted(kept, key=lambda o: (o.usd_per_hour, o.gpus, o.bound_s))
 
 
 def thinned(choices: list[Option], at_most: int) -> list[Option]:

@@ -92,7 +92,16 @@ def _bars(state: Refinement, composer: Composer, result: PlanResult) -> tuple[Ba
         found.append(Bar(bar, _best(state, composer, chosen)))
     if own > 0:
         found.append(Bar(own, result.chosen))
-    return tuple(sorted(found, key=lambda b: b.quality_min))
+    return tuple(_with_stricter(state, sorted(found, key=lambda b: b.quality_min)))
+
+
+def _with_stricter(state: Refinement, bars: list[Bar]) -> list[Bar]:
+    """What holds a higher bar holds a lower one: each bar's best among its own and those of higher ones."""
+    problem = state.search.problem
+    for at in range(len(bars) - 2, -1, -1):
+        known = [b.best for b in bars[at : at + 2] if b.best is not None]
+        bars[at] = Bar(bars[at].quality_min, min(known, key=lambda c: rank(problem, c)) if known else None)
+    return bars
 
 
 def _best(state: Refinement, composer: Composer, routings: Sequence[int]) -> Candidate | None:

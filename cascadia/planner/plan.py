@@ -13,7 +13,7 @@ import numpy as np
 from cascadia.domain.plan import Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner import explain
-from cascadia.planner.allocation import Limits, allocate
+from cascadia.planner.allocation import allocate
 from cascadia.planner.allocation_paper import allocate_paper
 from cascadia.planner.assemble import assemble, predict
 from cascadia.planner.bilevel import BilevelResult, Solver, bilevel
@@ -22,7 +22,7 @@ from cascadia.planner.dominance import non_dominated
 from cascadia.planner.evidence import stage_latencies_s
 from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
-from cascadia.planner.refine import EFFORT, Candidate, Effort, refine
+from cascadia.planner.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.routings import Routings, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
@@ -53,7 +53,7 @@ def plan(
     *,
     formulation: Formulation = "columns",
     time_limit_s: float = 10.0,
-    effort: Effort = EFFORT,
+    effort: Effort | None = None,
     progress: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> PlanResult:
@@ -69,7 +69,7 @@ def plan(
     if (why := explain.quality_out_of_reach(search)) is not None:
         raise why
     loop = bilevel(search, solver(search, formulation, time_limit_s), progress)
-    best, found = refine(search, loop, effort=effort, progress=progress)
+    best, found = refine(search, loop, effort=effort or effort_for(problem.cluster), progress=progress)
     if best is None:
         raise explain.too_slow(search, found) if found else explain.nothing_sustains(search, loop)
     return _finish(search, loop, best, found, formulation, time_limit_s, method, lambda: clock() - started)
@@ -107,7 +107,7 @@ def solver(search: Search, formulation: Formulation, time_limit_s: float, *, pro
     def solve(demands: list[Demand]) -> Allocation | None:
         if formulation == "paper":
             return allocate_paper(demands, cluster, verdict_s=verdict_s, time_limit_s=time_limit_s)
-        return allocate(demands, cluster, verdict_s=verdict_s, limits=Limits(time_limit_s), prove=prove)
+        return allocate(demands, cluster, verdict_s=verdict_s, time_limit_s=time_limit_s, prove=prove)
 
     return solve
 

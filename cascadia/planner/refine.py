@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.domain.cluster import Cluster
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
 from cascadia.planner.bilevel import BilevelResult, iterate_by_score
-from cascadia.planner.compose import Composer, best_combinations
+from cascadia.planner.compose import Composer, best_combinations, descend
 from cascadia.planner.demand import JUDGE, Replicas
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.options import Mix, Option, options, thinned
@@ -31,16 +32,26 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to simulate: routings looked at, combinations each, whole cascades (in requests, all told)."""
+    """How much to simulate: routings looked at, combinations each, whole cascades (in requests, all told).
+
+    `descents`: sweeps over all pairs of stages by which each routing's best combination is improved.
+    """
 
     routings: int = 10
     combinations: int = 3000
     window_requests: int = 2500
     simulated_requests: int = 450_000
     fewest_simulations: int = 16
+    descents: int = 0
 
 
 EFFORT = Effort()
+SEVERAL_POOLS = Effort(routings=4, combinations=6000, simulated_requests=1_500_000, descents=3)
+
+
+def effort_for(cluster: Cluster) -> Effort:
+    """Several pools have many more ways to be used, and users of them more patience."""
+    return EFFORT if len(cluster.pools) == 1 else SEVERAL_POOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +217,14 @@ def _combine(state: Refinement, composer: Composer, routing: int, effort: Effort
     each = max(2, int(effort.combinations ** (1 / len(stages))))
     choices = [thinned(menu[s], each) for s in stages]
     rows, fixed = composer.rows(search.routings, routing, stages, choices)
-    pools = [pool.name for pool in problem.cluster.pools]
-    limits = [pool.gpus for pool in problem.cluster.pools]
-    grid, latency = best_combinations(rows, fixed, choices, pools, limits, search.quantile)
+    pools = {pool.name: pool.gpus for pool in problem.cluster.pools}
+    grid, latency = best_combinations(rows, fixed, choices, pools, search.quantile)
+    if effort.descents and np.isfinite(latency).any():
+        start = [choices[d][o] for d, o in enumerate(grid[int(latency.argmin())].tolist())]
+        choices = [menu[s] for s in stages]
+        rows, fixed = composer.rows(search.routings, routing, stages, choices)
+        at = [c.index(o) for c, o in zip(choices, start, strict=True)]
+        grid, latency = descend(rows, fixed, choices, pools, search.quantile, at, effort.descents)
     usd = np.zeros(len(grid))
     for d, c in enumerate(choices):
         usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
@@ -272,9 +288,8 @@ def _neighbours(state: Refinement, here: Deployment, routings: Sequence[int]) ->
     changes += [
         {a: more, b: less} for a, more in up.items() for b, less in down.items() if a != b and more and less
     ]
-    spare = state.search.problem.cluster.gpus - here.gpus
     if not state.equal_parts:
-        changes += [{s: mix} for s in menu for mix in _with_one_more(state, here.routing, s, mixes[s], spare)]
+        changes += [{s: mix} for s in menu for mix in _with_more(state, here, s)]
     steps = [deployment(here.routing, mixes | change) for change in changes]
     reached = state.search.routings.reached
     near = sorted(
@@ -300,19 +315,24 @@ def _step(choices: Sequence[Option], mix: Mix, by: int) -> Mix | None:
     return known[at + by] if 0 <= at + by < len(known) else None
 
 
-def _with_one_more(state: Refinement, routing: int, stage: int, mix: Mix, spare: int) -> list[Mix]:
-    """The mix and one replica of any shape within the spare GPUs, its share in proportion to what it sustains."""
-    demand, _ = state.references.one(stage, routing)
-    table = demand.table
-    known = {id(shape): least for shape, least in zip(table.shapes, table.saturated.tolist(), strict=True)}
-    first = mix[0]
-    if id(first.shape) not in known:
+def _with_more(state: Refinement, here: Deployment, stage: int) -> list[Mix]:
+    """A stage's mix and replicas of any shape from GPUs that are spare: one of them, or all that fit.
+
+    Their share is in proportion to what they sustain.
+    """
+    demand, _ = state.references.one(stage, here.routing)
+    shapes, saturated = demand.table.shapes, demand.table.saturated.tolist()
+    known = {id(shape): least for shape, least in zip(shapes, saturated, strict=True)}
+    mix = here.mix(stage)
+    if id(mix[0].shape) not in known:
         return []
-    per_work = first.level / max(known[id(first.shape)], 1e-9)
+    per_work = mix[0].level / max(known[id(mix[0].shape)], 1e-9)
+    spare = {p.name: p.gpus - here.gpus_of(p.name) for p in state.search.problem.cluster.pools}
     return [
-        (*mix, Replicas(shape, 1, per_work * least))
-        for shape, least in zip(table.shapes, table.saturated.tolist(), strict=True)
-        if shape.gpus <= spare and least > 0
+        (*mix, Replicas(shape, count, per_work * least))
+        for shape, least in zip(shapes, saturated, strict=True)
+        for count in sorted({1, spare[shape.pool] // shape.gpus})
+        if least > 0 and 0 < count * shape.gpus <= spare[shape.pool]
     ]
 
 
