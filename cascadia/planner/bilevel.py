@@ -34,7 +34,7 @@ MAX_ROUNDS = 12
 MU = 1000.0
 """Penalty weight, in multiples of the largest latency on the grid: any shortfall outweighs any latency."""
 MAX_PRICED = 600
-MAX_RELAXED = 48
+MAX_RELAXED = 120
 """Routings priced in one round: by covering on one pool, by linear relaxation on several."""
 
 

@@ -46,7 +46,7 @@ class Effort:
 
 
 EFFORT = Effort()
-SEVERAL_POOLS = Effort(routings=4, combinations=6000, simulated_requests=1_500_000, descents=3)
+SEVERAL_POOLS = Effort(routings=6, combinations=6000, simulated_requests=1_500_000, descents=3)
 
 
 def effort_for(cluster: Cluster) -> Effort:

@@ -21,7 +21,9 @@ Floats = NDArray[np.float64]
 
 
 LIGHT = 20
-"""Tables for all requests go to levels of this many times the replicas there could be."""
+SPARE = 3
+"""Tables go to levels of this many times the replicas there could be: for all requests, of which a routing may send a
+stage few, and for one routing's, near which others send fewer."""
 
 
 @dataclass(eq=False)
@@ -67,7 +69,7 @@ class Search:
         if self.self_hosted_judge and gated.any():
             load = judge_load(self.problem, reached_, gated)
             if len(load):
-                table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self.budget)
+                table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self._spare_budget)
                 demands.append(Demand(JUDGE, "judge", table, gated=False))
         return demands
 
@@ -96,9 +98,12 @@ class Search:
         """`light`: with levels for routings that send the stage only a small part of the requests."""
         name = self.problem.stages[s].name
         load = stage_load(self.problem, s, reached_)
-        budget = self._light_budget if light else self.budget
+        budget = self._light_budget if light else self._spare_budget
         table = self.tables.table(name, self.shapes[s], load, self.quantile, budget)
         return Demand(s, name, table, gated)
+
+    def _spare_budget(self, shape: Shape) -> int:
+        return SPARE * self.budget(shape)
 
     def _light_budget(self, shape: Shape) -> int:
         return LIGHT * self.budget(shape)
