@@ -1,0 +1,125 @@
+"""Every number that the project claims, measured here: `make bench`.
+
+    python -m tests.benchmarks [NAME...] [--quick]
+
+Each benchmark is a process of its own with a time limit. Exits with 1 where one misses what is asked of it, fails, or
+runs out of time; those that need the public data are skipped, saying so, where it is absent.
+"""
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.benchmarks.report_table import markdown
+from tests.data import ROOT, data_dir
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """`quick` are the arguments of a short look; `limit_s` ends a run that hangs."""
+
+    name: str
+    shows: str
+    limit_s: float
+    quick: tuple[str, ...] = ()
+    needs_data: bool = True
+
+
+BENCHMARKS = (
+    Benchmark(
+        "planner", "how long `cascadia plan` takes, and how that grows", 1500, ("--quick", "--no-growth")
+    ),
+    Benchmark(
+        "simulator", "simulated requests per CPU-second", 600, ("--requests", "50000"), needs_data=False
+    ),
+    Benchmark("optimality", "plans beside exhaustive search", 1800),
+    Benchmark("guarantee", "how often plans miss their quality bar", 1800, ("--samples", "50")),
+    Benchmark("compare", "Cascadia beside every baseline", 3600, ("--quick",)),
+    Benchmark("traces", "reading ten million requests", 900, needs_data=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    name: str
+    said: str
+    took_s: float
+
+    @property
+    def good(self) -> bool:
+        return self.said in {"kept", "skipped"}
+
+
+def machine() -> str:
+    """What the figures below depend on."""
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in _lines(Path("/proc/cpuinfo"))
+            if line.startswith("model name")
+        ),
+        platform.processor() or platform.machine(),
+    )
+    facts = (
+        ("CPU", f"{model}, {len(os.sched_getaffinity(0))} cores here"),
+        ("load", ", ".join(f"{load:.1f}" for load in os.getloadavg()) + " over 1, 5, 15 minutes"),
+        ("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"),
+        (
+            "libraries",
+            ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "highspy", "pyarrow")),
+        ),
+        ("date", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+    )
+    return markdown(("machine", ""), facts, text_columns=2)
+
+
+def run(benchmark: Benchmark, quick: bool) -> Ending:
+    """The benchmark's table on stdout, and how it ended."""
+    print(f"\n## {benchmark.name}: {benchmark.shows}\n", flush=True)
+    if benchmark.needs_data and not data_dir().is_dir():
+        print("skipped: the public data is absent (set CASCADIA_DATA to its folder)", flush=True)
+        return Ending(benchmark.name, "skipped", 0.0)
+    command = [sys.executable, "-m", f"tests.benchmarks.bench_{benchmark.name}"]
+    start = time.perf_counter()
+    try:
+        code = subprocess.run(
+            [*command, *(benchmark.quick if quick else ())],
+            cwd=ROOT,
+            timeout=benchmark.limit_s,
+            check=False,
+        ).returncode
+        said = "kept" if code == 0 else f"missed (exit {code})"
+    except subprocess.TimeoutExpired:
+        said = f"stopped after {benchmark.limit_s:.0f} s"
+    return Ending(benchmark.name, said, time.perf_counter() - start)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="measure what is claimed")
+    names = [b.name for b in BENCHMARKS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="a short look at each")
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.names) - set(names)):
+        parser.error(f"no benchmark {unknown[0]!r}: choose from {', '.join(names)}")
+    print(machine())
+    endings = [run(b, options.quick) for b in BENCHMARKS if not options.names or b.name in options.names]
+    rows = [(ending.name, ending.said, f"{ending.took_s:.0f} s") for ending in endings]
+    print(f"\n## in short\n\n{markdown(('benchmark', 'what is asked', 'took'), rows, text_columns=2)}")
+    return 0 if all(ending.good for ending in endings) else 1
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
