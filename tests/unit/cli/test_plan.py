@@ -1,4 +1,4 @@
-"""`cascadia plan` reads, plans, tells and writes; here with a planner that answers at once."""
+"""`cascadia plan` reads, plans, tells and writes; with the real planner once, else with one that answers at once."""
 
 import json
 import sys
@@ -16,6 +16,7 @@ from cascadia.domain.errors import Infeasible
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.planner.plan_file import read_plan
+from cascadia.report.data import ReportData
 from tests.unit.spec.plans import a_plan
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
 
@@ -42,11 +43,19 @@ class FakePlanner:
         return Planned(a_plan())
 
 
+def a_report(result: Planned, **where: str) -> ReportData:
+    """The fake planner has no search to draw from: only the plan is shown."""
+    return ReportData(plan=result.plan, notes=result.notes, **where)
+
+
 @pytest.fixture
 def planner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePlanner:
     fake, module = FakePlanner(), ModuleType("cascadia.planner.plan")
     module.plan = fake.plan  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cascadia.planner.plan", module)
+    report = ModuleType("cascadia.cli.plan_report")
+    report.report_data = a_report  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cascadia.cli.plan_report", report)
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
     write_spec(tmp_path, valid_spec())
@@ -65,6 +74,23 @@ def test_a_plan_is_told_and_written(planner: FakePlanner) -> None:
     assert result.stdout.endswith("written to plan\n")
     assert {path.name for path in Path("plan").iterdir()} == set(PLAN_FILES)
     assert read_plan("plan") == a_plan()
+
+
+def test_the_real_planner_plans_and_reports_from_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CASCADIA_CACHE_DIR", str(tmp_path / "cache"))
+    write_inputs(tmp_path)
+    write_spec(tmp_path, valid_spec())
+    result = plan("--out", "plan")
+    assert result.exit_code == 0, result.output
+    found = read_plan("plan")
+    assert 0 < found.gpus <= found.cluster.gpus
+    assert found.predicted.quality.lower >= (found.objective.quality_min or 0)
+    page = Path("plan/report.html").read_text()
+    for heading in ("Where requests are answered", "Against the baselines", "Under load"):
+        assert heading in page
 
 
 def test_without_a_folder_it_is_only_told(planner: FakePlanner) -> None:

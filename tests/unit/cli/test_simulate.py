@@ -1,0 +1,104 @@
+"""`cascadia simulate` and `cascadia compare` on a small cascade, with the real planner and simulator."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cascadia.cli.main import main
+from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, list(args))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a spec and the plan made from it."""
+    folder = tmp_path_factory.mktemp("simulate")
+    write_inputs(folder)
+    write_spec(folder, valid_spec())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CASCADIA_CACHE_DIR", str(folder / "cache"))
+        result = run("plan", str(folder / "cascade.yaml"), "--out", str(folder / "plan"), "--no-report")
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+def simulated(folder: Path, *args: str) -> dict[str, object]:
+    result = run("simulate", str(folder / "plan"), "--trace", str(folder / "trace.csv"), "--json", *args)
+    assert result.exit_code == 0, result.output
+    document: dict[str, object] = json.loads(result.stdout)
+    return document
+
+
+def p95(document: dict[str, object]) -> float:
+    return float(document["predicted"]["e2e"]["p95_s"])  # type: ignore[index]
+
+
+def test_a_plan_replayed_on_its_own_trace_and_table_is_what_it_predicted(folder: Path) -> None:
+    plan = json.loads((folder / "plan" / "plan.json").read_text())
+    rate = plan["predicted"]["rate_rps"]
+    found = simulated(folder, "--rate", str(rate), "--quality-table", str(folder / "quality.csv"))
+    assert p95(found) == pytest.approx(plan["predicted"]["e2e"]["p95_s"], rel=1e-9)
+
+
+def test_paths_drawn_from_the_plan_are_reproducible_and_seeded(folder: Path) -> None:
+    assert simulated(folder) == simulated(folder)
+    assert simulated(folder, "--seed", "1")["requests"] == 40
+
+
+def test_more_traffic_is_not_faster(folder: Path) -> None:
+    assert p95(simulated(folder, "--rate", "50")) >= p95(simulated(folder, "--rate", "0.5"))
+
+
+def test_an_slo_is_told_as_a_share(folder: Path) -> None:
+    found = simulated(folder, "--slo", "1000")
+    assert found["slo"] == {"limit_s": 1000.0, "attainment": 1.0}
+
+
+def test_plots_are_one_page_that_needs_no_other_host(folder: Path) -> None:
+    page = folder / "sim.html"
+    result = run("simulate", str(folder / "plan"), "--trace", str(folder / "trace.csv"), "--plots", str(page))
+    assert result.exit_code == 0, result.output
+    assert "as planned" in result.stdout
+    text = page.read_text()
+    assert "SLO attainment" in text
+    assert "Queues" in text
+    assert "src=" not in text
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["simulate", "nowhere", "--trace", "t.csv"], "error: nowhere: no such file; check the path"),
+        (["simulate", "{plan}", "--trace", "none.csv"], "error: none.csv: "),
+        (["simulate", "{plan}", "--trace", "{trace}", "--rate", "0"], "error: "),
+        (["simulate", "{plan}", "--trace", "{trace}", "--rate", "1e-9"], "error: --rate: spans "),
+        (["compare", "none.yaml"], "error: none.yaml: no such file"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(folder: Path, args: list[str], line: str) -> None:
+    known = {"plan": str(folder / "plan"), "trace": str(folder / "trace.csv")}
+    result = run(*(a.format(**known) for a in args))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith(line)
+    assert result.stderr.count("\n") == 1
+
+
+def test_compare_gives_every_system_a_row_and_none_beats_the_plan_at_its_bar(folder: Path) -> None:
+    result = run("compare", str(folder / "cascade.yaml"), "--json", "--plots", str(folder / "cmp.html"))
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    systems = {s["name"]: s for s in document["systems"]}
+    assert {"cascadia", "cascadeserve", "pre-router", "uniform parallelism", "uniform allocation"} <= set(
+        systems
+    )
+    ours = systems["cascadia"]["latency_s"]
+    for name in ("cascadeserve", "uniform parallelism", "uniform allocation", "no refinement"):
+        theirs = systems[name]["latency_s"]
+        assert theirs is None or theirs >= ours * 0.999, name
+    assert "Attainment" in (folder / "cmp.html").read_text()
