@@ -64,7 +64,7 @@ def allocate(
             best = found.allocation
     if best is None:
         return None
-    return Allocation(best.replicas, best.latency_s, min(bound, best.latency_s))
+    return Allocation(best.replicas, best.latency_s, min(bound, best.latency_s) if prove else 0.0)
 
 
 def one_perfect_pool(cluster: Cluster) -> bool:
@@ -170,12 +170,11 @@ class _Found:
 def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: float) -> _Found:
     """Least feasible bound with verdicts within `judge_s`; `bound_s` is proven unbeatable (given `judge_s`).
 
-    Bounds above `cutoff_s` are of no interest; on several pools, where the judge's quantile takes many values, nor is
-    that bound itself.
+    Bounds above `cutoff_s` are of no interest; that bound itself is, since it may be kept on fewer GPUs.
     """
     demands = programme.demands
     values = _bounds(demands, judge_s)
-    values = values[values <= cutoff_s] if one_perfect_pool(cluster) else values[values < cutoff_s - EPS]
+    values = values[values <= cutoff_s]
     low, high = -1, len(values)  # values[low] is infeasible, values[high] feasible
     best: Allocation | None = None
     proven = -1
@@ -198,10 +197,11 @@ def _first_probes(
 ) -> tuple[int, ...]:
     """Where to look first: on one perfectly packing pool the covering problem tells the answer beforehand.
 
-    Whatever it tells, the integer program has the last word: it must solve at the hint and fail just below.
+    Whatever it tells, the integer program has the last word: it must solve at the hint and fail just below. Elsewhere
+    the last value is what another quantile of the judge was found to allow: most others do not allow less.
     """
     if not one_perfect_pool(cluster):
-        return (len(values) - 1,)
+        return (len(values) - 1, len(values) - 2)
     hint = least_index(demands, cluster.gpus, judge_s, values)
     return (hint, hint - 1)
 

@@ -1,0 +1,100 @@
+"""Problems without files: models of the catalogue on made traffic, small enough to plan in half a second."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Judge, Problem, Stage
+from cascadia.domain.quality import QualityTable
+from cascadia.domain.workload import Workload
+from cascadia_sim.architectures_catalogue import architecture
+from cascadia_sim.engine_config import EngineConfig
+
+SMALL = "Qwen/Qwen2.5-1.5B-Instruct"
+MEDIUM = "meta-llama/Llama-3.1-8B-Instruct"
+LARGE = "Qwen/Qwen2.5-32B-Instruct"
+FIVE = ("Qwen/Qwen2.5-0.5B-Instruct", SMALL, MEDIUM, "Qwen/Qwen2.5-14B-Instruct", LARGE)
+
+EXTERNAL = Judge("llm", "external", latency_p50_s=0.2, latency_p95_s=0.5)
+ON_ROUTER = Judge("embedding", "router", latency_p50_s=0.01, latency_p95_s=0.02)
+NODE = Pool("h100-sxm", "h100-sxm", 1, 8, 2.5)
+
+
+def hosted_judge(model: str = SMALL) -> Judge:
+    return Judge(
+        "llm",
+        "self-hosted",
+        model=model,
+        architecture=architecture(model),
+        config=EngineConfig(),
+        prompt_tokens=200,
+    )
+
+
+def problem(
+    models: Sequence[str] = (MEDIUM, LARGE),
+    *,
+    pools: Sequence[Pool] = (NODE,),
+    judge: Judge = EXTERNAL,
+    objective: Objective | None = None,
+    quality_min: float = 50.0,
+    rate_rps: float = 4.0,
+    requests: int = 200,
+    table: QualityTable | None = None,
+    quantization: str | None = None,
+    config: EngineConfig | None = None,
+    seed: int = 0,
+) -> Problem:
+    """Poisson arrivals; answers of about 120 tokens to questions of about 500."""
+    rng = np.random.default_rng(seed)
+    known = table if table is not None else rising_table(len(models))
+    gaps = rng.exponential(1 / rate_rps, requests)
+    arrival = np.cumsum(gaps) - gaps[0]
+    read = np.clip(rng.lognormal(6.2, 0.6, requests), 8, 3000).astype(np.int64)
+    wrote = np.clip(rng.lognormal(4.8, 0.5, requests), 4, 900).astype(np.int64)
+    return Problem(
+        stages=tuple(
+            Stage(known.stages[s], model, architecture(model), "vllm", quantization, config or EngineConfig())
+            for s, model in enumerate(models)
+        ),
+        cluster=Cluster(tuple(pools)),
+        judge=judge,
+        workload=Workload(
+            arrival,
+            rng.integers(0, len(known), requests),
+            np.tile(read, (len(models), 1)),
+            np.tile(wrote, (len(models), 1)),
+            np.zeros(requests, np.int64),
+        ),
+        quality=known,
+        objective=objective or Objective("latency", 0.95, quality_min),
+        confidence=0.95,
+        seed=seed,
+        digest="0" * 64,
+    )
+
+
+def rising_table(stages: int, *, prompts: int = 200, levels: int = 5, seed: int = 0) -> QualityTable:
+    """Each stage is better than the one before; the gate sees quality with noise, on few levels."""
+    rng = np.random.default_rng(seed)
+    hard = rng.normal(size=prompts)
+    ability = np.linspace(0.0, 1.2, stages)[:, None]
+    quality = np.clip(55 + 22 * (ability - hard + 0.5 * rng.normal(size=(stages, prompts))), 0, 100)
+    score = (
+        np.round(np.clip(quality + 10 * rng.normal(size=quality.shape), 0, 100) / 100 * levels) * 100 / levels
+    )
+    return quality_table(score, quality)
+
+
+def quality_table(score: object, quality: object) -> QualityTable:
+    seen = np.asarray(score, dtype=np.float64)
+    return QualityTable(
+        tuple(f"p{i}" for i in range(seen.shape[1])),
+        tuple(f"s{i}" for i in range(len(seen))),
+        seen,
+        np.asarray(quality, dtype=np.float64),
+        np.full(seen.shape, 500.0),
+        np.full(seen.shape, 120.0),
+    )
