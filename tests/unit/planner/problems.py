@@ -8,9 +8,10 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.domain.quality import QualityTable
-from cascadia.domain.workload import Workload
+from cascadia.planner.join import join
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.engine_config import EngineConfig
+from cascadia_traces.trace import Trace
 
 SMALL = "Qwen/Qwen2.5-1.5B-Instruct"
 MEDIUM = "meta-llama/Llama-3.1-8B-Instruct"
@@ -33,6 +34,15 @@ def hosted_judge(model: str = SMALL) -> Judge:
     )
 
 
+def traffic(requests: int = 200, rate_rps: float = 4.0, seed: int = 0) -> Trace:
+    """Poisson arrivals; answers of about 120 tokens to questions of about 500."""
+    rng = np.random.default_rng(seed)
+    gaps = rng.exponential(1 / rate_rps, requests)
+    read = np.clip(rng.lognormal(6.2, 0.6, requests), 8, 3000).astype(np.int64)
+    wrote = np.clip(rng.lognormal(4.8, 0.5, requests), 4, 900).astype(np.int64)
+    return Trace(np.cumsum(gaps) - gaps[0], read, wrote)
+
+
 def problem(
     models: Sequence[str] = (MEDIUM, LARGE),
     *,
@@ -40,34 +50,21 @@ def problem(
     judge: Judge = EXTERNAL,
     objective: Objective | None = None,
     quality_min: float = 50.0,
-    rate_rps: float = 4.0,
-    requests: int = 200,
+    trace: Trace | None = None,
     table: QualityTable | None = None,
     quantization: str | None = None,
-    config: EngineConfig | None = None,
     seed: int = 0,
 ) -> Problem:
-    """Poisson arrivals; answers of about 120 tokens to questions of about 500."""
-    rng = np.random.default_rng(seed)
     known = table if table is not None else rising_table(len(models))
-    gaps = rng.exponential(1 / rate_rps, requests)
-    arrival = np.cumsum(gaps) - gaps[0]
-    read = np.clip(rng.lognormal(6.2, 0.6, requests), 8, 3000).astype(np.int64)
-    wrote = np.clip(rng.lognormal(4.8, 0.5, requests), 4, 900).astype(np.int64)
+    config = EngineConfig(quantization=quantization)
     return Problem(
         stages=tuple(
-            Stage(known.stages[s], model, architecture(model), "vllm", quantization, config or EngineConfig())
-            for s, model in enumerate(models)
+            Stage(name, model, architecture(model), "vllm", quantization, config)
+            for name, model in zip(known.stages, models, strict=True)
         ),
         cluster=Cluster(tuple(pools)),
         judge=judge,
-        workload=Workload(
-            arrival,
-            rng.integers(0, len(known), requests),
-            np.tile(read, (len(models), 1)),
-            np.tile(wrote, (len(models), 1)),
-            np.zeros(requests, np.int64),
-        ),
+        workload=join(trace or traffic(), known, seed=seed).workload,
         quality=known,
         objective=objective or Objective("latency", 0.95, quality_min),
         confidence=0.95,

@@ -1,0 +1,126 @@
+"""A plan is called optimal only where the solver proved it: a time limit proves nothing."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cascadia.domain.plan import Plan
+from cascadia.planner import milp, plan
+from cascadia.planner.allocation import allocate
+from cascadia.planner.allocation_paper import allocate_paper
+from cascadia.planner.demand import Allocation
+from cascadia.planner.milp import Milp, MilpResult
+from cascadia.planner.packing import packs_perfectly
+from cascadia.planner.plan import Formulation
+from cascadia.planner.plan_file import parse_plan, plan_json
+from tests.unit.planner.enumeration import best_by_enumeration
+from tests.unit.planner.instances import random_instance
+from tests.unit.planner.problems import hosted_judge, problem
+
+AT_ONCE_S = 1e-9
+
+
+@pytest.fixture
+def gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that finds what HiGHS finds and never has the time to prove it."""
+    solve = Milp.solve
+
+    def unproven(self: Milp, time_limit_s: float) -> MilpResult:
+        result = solve(self, 10.0)
+        return MilpResult(result.values, False, result.objective, float("-inf"))
+
+    monkeypatch.setattr(milp.Milp, "solve", unproven)
+
+
+def is_an_incumbent(found: Plan) -> bool:
+    proof = found.proof
+    return proof.status == "incumbent" and 0 <= proof.bound_s < proof.objective_s and 0 < proof.gap <= 1
+
+
+@pytest.mark.parametrize("solve", [allocate, allocate_paper])
+@pytest.mark.usefixtures("gives_up")
+def test_what_was_not_proven_has_a_bound_below_its_value(solve: Callable[..., Allocation | None]) -> None:
+    unproven = 0
+    for seed in range(30):
+        demands, cluster, verdict_s = random_instance(seed)
+        found = solve(demands, cluster, verdict_s=verdict_s)
+        if found is None:
+            continue
+        best = best_by_enumeration(demands, cluster, verdict_s)
+        assert best is not None
+        assert 0 <= found.bound_s <= best.latency_s
+        if not found.proven:
+            assert found.bound_s < found.latency_s
+            assert 0 < found.gap <= 1
+            unproven += 1
+    assert unproven > 10
+
+
+def test_no_time_is_no_proof_unless_the_answer_is_the_optimum() -> None:
+    for seed in range(30):
+        demands, cluster, verdict_s = random_instance(seed)
+        found = allocate(demands, cluster, verdict_s=verdict_s, time_limit_s=AT_ONCE_S)
+        if found is None:
+            continue
+        best = best_by_enumeration(demands, cluster, verdict_s)
+        assert best is not None
+        assert found.bound_s <= best.latency_s <= found.latency_s
+        assert found.proven == (found.bound_s == found.latency_s)
+
+
+def test_what_need_not_be_proven_claims_nothing() -> None:
+    for seed in range(20):
+        for pools in (1, 2):
+            demands, cluster, verdict_s = random_instance(seed, pools=pools)
+            quick = allocate(demands, cluster, verdict_s=verdict_s, prove=False)
+            proven = allocate(demands, cluster, verdict_s=verdict_s)
+            assert (quick is None) == (proven is None)
+            if quick is not None and proven is not None:
+                assert not quick.proven
+                assert quick.latency_s >= proven.latency_s
+
+
+def test_on_one_pool_of_perfect_nodes_the_unproven_answer_is_the_proven_one() -> None:
+    for seed in range(20):
+        demands, cluster, verdict_s = random_instance(seed)
+        if not packs_perfectly(cluster.pools[0]):
+            continue
+        quick = allocate(demands, cluster, verdict_s=verdict_s, prove=False)
+        proven = allocate(demands, cluster, verdict_s=verdict_s)
+        assert (quick and quick.latency_s) == (proven and proven.latency_s)
+
+
+@pytest.mark.parametrize("formulation", ["columns", "paper"])
+def test_a_plan_whose_allocation_was_proven_is_optimal(formulation: Formulation) -> None:
+    found = plan.plan(problem(judge=hosted_judge()), formulation=formulation).plan
+    assert found.proof.status == "optimal"
+    assert found.proof.formulation == formulation
+    assert found.proof.bound_s == found.proof.objective_s
+    assert found.proof.gap == 0
+
+
+@pytest.mark.parametrize("formulation", ["columns", "paper"])
+@pytest.mark.usefixtures("gives_up")
+def test_a_plan_whose_solver_gave_up_is_an_incumbent_with_a_gap(formulation: Formulation) -> None:
+    found = plan.plan(problem(judge=hosted_judge()), formulation=formulation).plan
+    assert is_an_incumbent(found)
+    assert parse_plan(plan_json(found), "plan") == found
+
+
+@pytest.mark.parametrize("formulation", ["columns", "paper"])
+def test_a_plan_made_in_no_time_at_all_can_still_be_written_and_read(formulation: Formulation) -> None:
+    found = plan.plan(problem(judge=hosted_judge()), formulation=formulation, time_limit_s=AT_ONCE_S).plan
+    assert found.proof.status == "optimal" or is_an_incumbent(found)
+    assert parse_plan(plan_json(found), "plan") == found
+
+
+def test_a_winner_that_no_table_promises_is_an_incumbent(monkeypatch: pytest.MonkeyPatch) -> None:
+    solver = plan.solver
+
+    def without_proof(*args: object, prove: bool = False) -> object:
+        return (lambda demands: None) if prove else solver(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(plan, "solver", without_proof)
+    found = plan.plan(problem()).plan
+    assert is_an_incumbent(found)
+    assert found.proof.objective_s <= found.predicted.objective_s
