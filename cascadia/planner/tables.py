@@ -24,6 +24,10 @@ Ints = NDArray[np.int64]
 SAMPLE_REQUESTS = 1200
 """Requests behind one table entry, where the stage has as many: of the k replicas only some are simulated."""
 
+MOST_STREAMS = 64
+FEWEST_REQUESTS = 4
+"""No more replicas than this are simulated for an entry, and none that gets fewer requests than this."""
+
 ALIKE = 1.02
 """Quantiles whose ratio is below this need no level between them simulated."""
 
@@ -104,7 +108,7 @@ def _shape_row(
 ) -> tuple[Floats, float]:
     """Latency quantile at every level, and the least (fractional) level that is stable.
 
-    Levels beyond `most` take the value at `most`: no deployment could use them. Between two levels whose
+    Levels beyond `most`, and those that leave a replica hardly a request, take the value before them. Between two levels whose
     quantiles are alike (within `ALIKE`) none is simulated.
     """
     if len(load) == 0:
@@ -112,7 +116,8 @@ def _shape_row(
     least = saturation_level(timing, load)
     row = np.full(len(levels), np.nan)
     first = int(np.searchsorted(levels, least))
-    last = min(int(np.searchsorted(levels, max(most, int(np.ceil(least))))), len(levels) - 1)
+    lightest = max(min(most, len(load) // FEWEST_REQUESTS), int(np.ceil(least)), 1)
+    last = min(int(np.searchsorted(levels, lightest)), len(levels) - 1)
     if first >= len(levels):
         return np.full(len(levels), np.inf), least
     last = max(first, last)
@@ -135,7 +140,7 @@ def _shape_row(
 def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> float:
     """The latency quantile over enough of the k thinned streams, spread evenly, to make a sample."""
     per_stream = max(len(load) / k, 1.0)
-    streams = int(min(k, np.ceil(SAMPLE_REQUESTS / per_stream)))
+    streams = int(min(k, np.ceil(SAMPLE_REQUESTS / per_stream), MOST_STREAMS))
     latencies = []
     for offset in np.unique(np.linspace(0, k - 1, streams).astype(int)):
         arrival = load.arrival_ps[offset::k]
