@@ -4,8 +4,8 @@
 
 Results are kept in FOLDER/comparison.jsonl and cells found there are not run again: give another FOLDER after a change
 of the planner. The whole grid takes about ten minutes on two cores. Prints the summary; exits with 1 where a baseline
-that keeps the same bar in the same way has an SLO scale more than 1 % below Cascadia's: the search contains its
-deployments, so that would be a fault.
+that keeps the same bar in the same way has an SLO scale more than 1 % below Cascadia's, or a largest rate more than
+1 % above: the search contains its deployments, so that would be a fault.
 """
 
 import argparse
