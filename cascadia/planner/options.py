@@ -4,12 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster
 from cascadia.planner.demand import Demand, Replicas
 from cascadia.planner.knapsack import EPS, cover, mix
+from cascadia.planner.tables import StageTable
 
 Mix = tuple[Replicas, ...]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,7 @@ def options(
         mine = [s for s, shape in enumerate(demand.shapes) if shape.pool == pool.name]
         gpus = [demand.shapes[s].gpus for s in mine]
         for bound_s in _spaced(np.unique(_finite(demand.table.latency_s[mine])), spacing):
-            level = demand.table.best_level(bound_s + EPS)
-            shares = demand.table.shares(bound_s + EPS)[mine]
+            shares = largest_shares(demand.table, bound_s + EPS)[mine]
             most = pool.gpus if most_gpus is None else min(most_gpus, pool.gpus)
             covered = cover(gpus, shares, most, enough=need)
             enough = np.flatnonzero(covered.share >= need - EPS)
@@ -60,8 +62,7 @@ def options(
                 continue
             counts = mix(covered, gpus, int(enough[0]))
             replicas = tuple(
-                Replicas(demand.shapes[mine[s]], n, int(demand.table.levels[level[mine[s]]]))
-                for s, n in sorted(counts.items())
+                Replicas(demand.shapes[mine[s]], n, 1.0 / float(shares[s])) for s, n in sorted(counts.items())
             )
             option = Option(replicas, bound_s)
             found.setdefault(option.key, option)
@@ -75,6 +76,22 @@ def options(
         )
     ]
     return sorted(kept, key=lambda o: (o.usd_per_hour, o.gpus, o.bound_s))
+
+
+def largest_shares(table: StageTable, bound_s: float) -> Floats:
+    """Per shape, the largest share of the requests that keeps within `bound_s` (0: none), between levels as well.
+
+    Equal replicas take 1/k each, so whole levels do for them; unequal ones take what each is able to.
+    """
+    at = table.best_level(bound_s)
+    rows, before = np.arange(len(at)), np.maximum(at - 1, 0)
+    here, slower = table.latency_s[rows, at], table.latency_s[rows, before]
+    between = (at > 0) & np.isfinite(slower) & (here > 0)
+    ratio = np.log(np.where(between, slower / np.where(between, here, 1.0), np.e))
+    part = np.log(bound_s / np.where(between, here, bound_s)) / ratio
+    levels = table.levels.astype(float)
+    found: Floats = np.where(at < 0, 0.0, (levels[at] / levels[before]) ** part / levels[at])
+    return found
 
 
 def thinned(choices: list[Option], at_most: int) -> list[Option]:

@@ -9,7 +9,7 @@
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from cascadia.planner.bilevel import BilevelResult, iterate_by_score
 from cascadia.planner.compose import Composer, best_combinations, descend
 from cascadia.planner.demand import JUDGE, Replicas
 from cascadia.planner.deployment import Deployment, deployment
+from cascadia.planner.exchange import exchanges
 from cascadia.planner.options import Mix, Option, options, thinned
 from cascadia.planner.references import References
 from cascadia.planner.search import Search, allowed
@@ -128,11 +129,13 @@ def refine(
     routings = [k for k in _spread(search, loop, effort.routings) if good[k]]
     composer = Composer.on(windowed(problem, effort.window_requests))
     ranked = list(search.threads.map(lambda k: _combine(state, composer, k, effort), routings))
-    start = [
+    solved = [
         deployment(r.routing, dict(r.allocation.replicas))
         for r in loop.rounds
         if r.allocation is not None and good[r.routing] and not equal_parts
     ]
+    # The paper's program counts GPUs, not what nodes hold.
+    start = [d for d in solved if d.fits(problem.cluster)]
     simulations = max(effort.fewest_simulations, effort.simulated_requests // max(len(problem.workload), 1))
     state.simulate([*start, *_best_first(ranked, simulations // 2)])
     progress(f"refine: {len(state.seen)} cascades simulated")
@@ -290,6 +293,7 @@ def _neighbours(state: Refinement, here: Deployment, routings: Sequence[int]) ->
     ]
     if not state.equal_parts:
         changes += [{s: mix} for s in menu for mix in _with_more(state, here, s)]
+        changes += [{s: mix} for s in menu for mix in _exchanged(state, here, s)]
     steps = [deployment(here.routing, mixes | change) for change in changes]
     reached = state.search.routings.reached
     near = sorted(
@@ -334,6 +338,13 @@ def _with_more(state: Refinement, here: Deployment, stage: int) -> list[Mix]:
         for count in sorted({1, spare[shape.pool] // shape.gpus})
         if least > 0 and 0 < count * shape.gpus <= spare[shape.pool]
     ]
+
+
+def _exchanged(state: Refinement, here: Deployment, stage: int) -> Iterator[Mix]:
+    """A stage's mix with other shapes on its GPUs and the spare ones."""
+    demand, need = state.references.one(stage, here.routing)
+    spare = {p.name: p.gpus - here.gpus_of(p.name) for p in state.search.problem.cluster.pools}
+    return exchanges(here.mix(stage), demand.shapes, demand.table.saturated.tolist(), spare, need)
 
 
 def _sustains(state: Refinement, routing: int, stage: int, mix: Mix) -> bool:
