@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/tutorial/first-cascade.md")
+PAGES = ("README.md", "docs/tutorial/first-cascade.md", "docs/how-to/choose-a-quality-bar.md")
 SESSION = re.compile(r"(?<=^```console run\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INSTEAD = {"make demo": "cascadia demo --out demo-plan"}
@@ -26,10 +26,12 @@ INSTEAD = {"make demo": "cascadia demo --out demo-plan"}
 
 def replayed(page: str) -> str:
     """`page` with what its commands print today."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "session"
+        folder.mkdir()
         for name, text in FILE.findall(page):
-            (Path(folder) / name).write_text(text, encoding="utf-8")
-        return SESSION.sub(lambda match: "".join(session(match.group(), Path(folder))), page)
+            (folder / name).write_text(text, encoding="utf-8")
+        return SESSION.sub(lambda match: "".join(session(match.group(), folder)), page)
 
 
 def session(block: str, folder: Path) -> Iterator[str]:
@@ -49,7 +51,7 @@ def output(line: str, folder: Path) -> str:
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", INSTEAD.get(line, line)],
         cwd=folder,
-        env={**os.environ, "PATH": path, "COLUMNS": "120"},
+        env={**os.environ, "PATH": path, "CASCADIA_CACHE_DIR": str(folder.parent / "cache")},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
