@@ -61,6 +61,9 @@ def plan(
     With --out, also write plan.json, report.html and the manifests. Flags such as --rate stand in for the
     spec's own values.
     """
+    from cascadia.cli.startup import load_numba_without_blas
+
+    load_numba_without_blas()
     from cascadia.cli.plan_outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
     from cascadia.planner.problem_file import read_problem
     from cascadia.planner.spec_overrides import Overrides
