@@ -20,8 +20,7 @@ from cascadia.planner.loads import judge_load, stage_load
 from cascadia.planner.options import Mix, Option
 from cascadia.planner.routings import Routings
 from cascadia.planner.search import accepts, gated, reached
-from cascadia.planner.simulation import replicas_of, verdict_delays
-from cascadia_sim.stage import simulate_stage
+from cascadia.planner.simulation import latency_by_request, verdict_delays
 from cascadia_sim.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
@@ -73,35 +72,10 @@ class Composer:
         return self._rows[key]
 
     def _stage_row(self, stage: int, mix: Mix, mask: Bools) -> Floats:
-        load = stage_load(self.window, stage, mask)
-        row = np.zeros(len(mask))
-        if len(load):
-            run = simulate_stage(
-                replicas_of(mix),
-                "weighted",
-                load.arrival_ps,
-                load.input_tokens,
-                load.output_tokens,
-                load.cached_tokens,
-            )
-            row[mask] = (run.finish_ps - load.arrival_ps) / PS_PER_S
-        return row
+        return latency_by_request(stage_load(self.window, stage, mask), mix, len(mask))
 
     def _judge_row(self, mix: Mix, reached_: Bools, judged: Bools) -> Floats:
-        load = judge_load(self.window, reached_, judged)
-        if not len(load):
-            return np.zeros(reached_.shape[1])
-        run = simulate_stage(
-            replicas_of(mix),
-            "weighted",
-            load.arrival_ps,
-            load.input_tokens,
-            load.output_tokens,
-            load.cached_tokens,
-        )
-        took = (run.finish_ps - load.arrival_ps) / PS_PER_S
-        row: Floats = np.bincount(load.request, weights=took, minlength=reached_.shape[1]).astype(np.float64)
-        return row
+        return latency_by_request(judge_load(self.window, reached_, judged), mix, reached_.shape[1])
 
 
 def best_combinations(

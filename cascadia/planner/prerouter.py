@@ -23,9 +23,7 @@ from cascadia.planner.loads import stage_load
 from cascadia.planner.options import Mix, options
 from cascadia.planner.refine import Candidate
 from cascadia.planner.search import Search
-from cascadia.planner.simulation import quantile_s, replicas_of
-from cascadia_sim.stage import simulate_stage
-from cascadia_sim.timing import PS_PER_S
+from cascadia.planner.simulation import latency_by_request, quantile_s
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -110,7 +108,10 @@ def _deployed(search: Search, split: _Split) -> tuple[float, Deployment, Floats]
         return None
     menus = [_menu(d, search, start.replicas[d.stage]) for d in demands]
     rows = [
-        [_latencies(problem, d, mix, masks[d.stage]) for mix in menu]
+        [
+            latency_by_request(stage_load(problem, d.stage, masks[d.stage]), mix, len(split.to_large))
+            for mix in menu
+        ]
         for d, menu in zip(demands, menus, strict=True)
     ]
     best: tuple[float, Deployment, Floats] | None = None
@@ -128,18 +129,3 @@ def _deployed(search: Search, split: _Split) -> tuple[float, Deployment, Floats]
 
 def _menu(demand: Demand, search: Search, start: Mix) -> list[Mix]:
     return [start, *(o.replicas for o in options(demand, search.problem.cluster, at_most=CHOICES))]
-
-
-def _latencies(problem: Problem, demand: Demand, mix: Mix, mask: Bools) -> Floats:
-    load = stage_load(problem, demand.stage, mask)
-    run = simulate_stage(
-        replicas_of(mix),
-        "weighted",
-        load.arrival_ps,
-        load.input_tokens,
-        load.output_tokens,
-        load.cached_tokens,
-    )
-    latency = np.zeros(len(mask))
-    latency[mask] = (run.finish_ps - load.arrival_ps) / PS_PER_S
-    return latency

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from cascadia.domain.problem import Problem
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
-from cascadia.planner.loads import arrival_ps, cached_tokens
+from cascadia.planner.loads import Load, arrival_ps, cached_tokens
 from cascadia.planner.options import Mix
 from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
-from cascadia_sim.stage import Replica
+from cascadia_sim.stage import Replica, simulate_stage
 from cascadia_sim.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
@@ -71,6 +71,22 @@ class Simulator:
 def replicas_of(mix: Mix) -> tuple[Replica, ...]:
     """One entry per replica, weighted by the share of requests that its level stands for."""
     return tuple(Replica(r.shape.timing, 1.0 / r.level) for r in mix for _ in range(r.count))
+
+
+def latency_by_request(load: Load, mix: Mix, requests: int) -> Floats:
+    """Seconds that each of the workload's requests spends under `load` on `mix`, all its visits summed; 0: none."""
+    if not len(load):
+        return np.zeros(requests)
+    run = simulate_stage(
+        replicas_of(mix),
+        "weighted",
+        load.arrival_ps,
+        load.input_tokens,
+        load.output_tokens,
+        load.cached_tokens,
+    )
+    took = (run.finish_ps - load.arrival_ps) / PS_PER_S
+    return np.bincount(load.request, weights=took, minlength=requests).astype(np.float64)
 
 
 def verdict_delays(problem: Problem) -> Ints | None:

@@ -108,8 +108,8 @@ def _shape_row(
 ) -> tuple[Floats, float]:
     """Latency quantile at every level, and the least (fractional) level that is stable.
 
-    Levels beyond `most`, and those that leave a replica hardly a request, take the value before them. Between two levels whose
-    quantiles are alike (within `ALIKE`) none is simulated.
+    Levels beyond `most`, and those that leave a replica hardly a request, take the value before them. Between two
+    levels whose quantiles are alike (within `ALIKE`) none is simulated.
     """
     if len(load) == 0:
         return np.zeros(len(levels)), 0.0
