@@ -39,10 +39,17 @@ def demo(out: Path, output: Output) -> None:
 
 def _refuse_strangers(out: Path) -> None:
     """`plan` refuses a folder with files but no plan in it. That of an unfinished demo must pass: check it here."""
-    if not out.is_dir() or (out / "plan.json").exists():
-        return
-    if any(entry.name != EXAMPLE for entry in out.iterdir()):
-        raise BadInput(str(out), "has files in it but no plan.json", "name another with --out")
+    elsewhere = "name another with --out"
+    try:
+        if out.exists() and not out.is_dir():
+            raise BadInput(str(out), "is a file, not a folder", elsewhere)
+        if not out.is_dir() or (out / "plan.json").exists():
+            return
+        strange = any(entry.name != EXAMPLE for entry in out.iterdir())
+    except OSError as error:
+        raise BadInput(str(out), f"cannot be written to ({error.strerror})", elsewhere) from None
+    if strange:
+        raise BadInput(str(out), "has files in it but no plan.json", elsewhere)
 
 
 def _write_example(folder: Path, output: Output) -> Path:

@@ -87,6 +87,14 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, monkeypatch: py
     assert [path.name for path in Path("thesis").iterdir()] == ["chapter.tex"]
 
 
+def test_a_file_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("thesis.tex").write_text("")
+    result = run("--out", "thesis.tex")
+    assert result.exit_code == 2
+    assert result.stderr == "error: thesis.tex: is a file, not a folder; name another with --out\n"
+
+
 def test_the_example_is_always_the_same() -> None:
     one, other = example_quality(50), example_quality(50)
     assert np.array_equal(one.score, other.score)
