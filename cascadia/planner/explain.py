@@ -1,15 +1,16 @@
 """Why there is no plan: which constraint binds, and the nearest value that would do."""
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible
-from cascadia.planner.bilevel import BilevelResult
+from cascadia.planner.bilevel import BilevelResult, priced
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.knapsack import EPS, cover
-from cascadia.planner.references import tokens_sent
+from cascadia.planner.references import References, tokens_sent
 from cascadia.planner.refine import Candidate
 from cascadia.planner.search import Search
 
@@ -27,9 +28,22 @@ def quality_out_of_reach(search: Search) -> Infeasible | None:
     return Infeasible(
         f"quality_min {bar:g} is above what any routing of these models reaches",
         f"the best is {_floor(float(routings.lower[best]))} at {confidence:.0%} confidence (its mean over"
-        f" {len(search.problem.quality):,} questions is {routings.mean[best]:.2f}); lower quality_min to that,"
+        f" {len(search.problem.quality):,} questions is {routings.mean[best]:.2f})"
+        f"{_of_which_sustained(search, float(routings.lower[best]))}; lower quality_min to that,"
         " add questions to the quality table, or add a better model",
     )
+
+
+def _of_which_sustained(search: Search, best: float) -> str:
+    """What the cluster's GPUs leave of the best quality; empty where that is all of it."""
+    prices = priced(References.of(search))
+    sustained = search.routings.lower[np.isfinite(prices)]
+    have, rate = search.problem.cluster.gpus, search.problem.workload.rate_rps
+    if not len(sustained):
+        return f", though with {have} GPUs no routing at all sustains {rate:.3g} requests/s"
+    if _floor(float(sustained.max())) == _floor(best):
+        return ""
+    return f", and with {have} GPUs at {rate:.3g} requests/s it is {_floor(float(sustained.max()))}"
 
 
 def nothing_sustains(search: Search, loop: BilevelResult) -> Infeasible:
@@ -85,10 +99,14 @@ def least_gpus_for(search: Search, loop: BilevelResult, bar: float) -> int | Non
 
 
 def _stable_cover(demand: Demand, pool: Pool, most: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Work covered per number of GPUs when latency does not matter, only keeping up."""
+    """Work covered per number of GPUs when latency does not matter, only keeping up.
+
+    On nodes that groups do not fill, a group counts with its part of what the node leaves unused.
+    """
     mine = [s for s, shape in enumerate(demand.shapes) if shape.pool == pool.name]
-    shares = 1.0 / np.maximum(demand.table.saturated[mine], 1e-9)
-    return cover([demand.shapes[s].gpus for s in mine], shares, most).share
+    node = pool.gpus_per_node
+    gpus = [shape.pp * (node // (node // shape.tp)) for shape in (demand.shapes[s] for s in mine)]
+    return cover(gpus, demand.table.shares(sys.float_info.max)[mine], most).share
 
 
 def _floor(quality: float) -> str:

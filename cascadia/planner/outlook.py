@@ -113,7 +113,7 @@ def _best(state: Refinement, composer: Composer, routings: Sequence[int]) -> Can
 
 def _first(state: Refinement, composer: Composer, routings: Sequence[int]) -> list[Deployment]:
     ranked = state.search.threads.map(lambda k: combine(state, composer, k, LOOK), routings)
-    return [found[0] for found in ranked if found]
+    return [found[0].deployment for found in ranked if found]
 
 
 def _rivals(state: Refinement, composer: Composer) -> tuple[Rival, ...]:

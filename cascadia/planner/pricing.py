@@ -22,6 +22,9 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 GRID = 32
+BEYOND = (2.0, 4.0, 8.0)
+"""Further bounds, as multiples of the largest one that tables for all requests know: near saturation, tables for fewer
+requests go on at levels where those have given up, and so do slow judges."""
 JUDGE_PART = 0.08
 """The judge is priced at this part of the bound, if it can be as fast; refinement finds its real place."""
 
@@ -58,7 +61,8 @@ class Prices:
             max(float(finite.min()), 1e-6),
             (float(finite.max()) + self._verdict_s) / (1 - 2 * JUDGE_PART),
         )
-        return np.geomspace(low, max(high, low * 1.0001), GRID)
+        grid = np.geomspace(low, max(high, low * 1.0001), GRID)
+        return np.concatenate([grid, grid[-1] * np.array(BEYOND)])
 
     def _by_covering(self) -> Floats:
         price = np.full(self._count, np.inf)

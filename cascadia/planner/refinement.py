@@ -1,0 +1,184 @@
+"""State and yardsticks of a refinement: candidates, options of each routing, combinations, simulated cascades."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.cluster import Cluster
+from cascadia.domain.problem import Problem
+from cascadia.domain.workload import Workload
+from cascadia.planner.compose import Composer, best_combinations, descend
+from cascadia.planner.demand import JUDGE
+from cascadia.planner.deployment import Deployment, deployment
+from cascadia.planner.options import Option, options, thinned
+from cascadia.planner.references import References
+from cascadia.planner.search import Search
+from cascadia.planner.simulation import Simulator, quantile_s
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to simulate: routings looked at, combinations each, whole cascades (in requests, all told).
+
+    `descents`: sweeps over all pairs of stages by which each routing's best combination is improved.
+    """
+
+    routings: int = 10
+    combinations: int = 3000
+    window_requests: int = 2500
+    simulated_requests: int = 450_000
+    fewest_simulations: int = 16
+    descents: int = 0
+
+
+EFFORT = Effort()
+SEVERAL_POOLS = Effort(routings=6, combinations=6000, simulated_requests=1_500_000, descents=3)
+
+
+def effort_for(cluster: Cluster) -> Effort:
+    """Several pools have many more ways to be used, and users of them more patience."""
+    return EFFORT if len(cluster.pools) == 1 else SEVERAL_POOLS
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A deployment with its simulated end-to-end quantile and what it promises."""
+
+    deployment: Deployment
+    latency_s: float
+    quality_lower: float
+
+    @property
+    def usd_per_hour(self) -> float:
+        return self.deployment.usd_per_hour
+
+
+@dataclass(eq=False)
+class Refinement:
+    """State of one refinement: what was simulated, and each routing's options."""
+
+    search: Search
+    simulator: Simulator
+    references: References
+    equal_parts: bool = False
+    seen: dict[object, Candidate] = field(default_factory=dict)
+    menus: dict[int, dict[int, list[Option]]] = field(default_factory=dict)
+
+    def menu(self, routing: int) -> dict[int, list[Option]]:
+        """Options of each demand of a routing, by `Demand.stage`; empty where some demand has none."""
+        if routing not in self.menus:
+            self.menus[routing] = self._menu(routing)
+        return self.menus[routing]
+
+    def _menu(self, routing: int) -> dict[int, list[Option]]:
+        search = self.search
+        stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
+        if search.self_hosted_judge and len(stages) > 1:
+            stages.append(JUDGE)
+        menu = {}
+        for s in stages:
+            demand, need = self.references.one(s, routing)
+            part = search.problem.cluster.gpus // len(stages) if self.equal_parts else None
+            menu[s] = options(demand, search.problem.cluster, need=need, most_gpus=part)
+        return menu if all(menu.values()) else {}
+
+    def simulate(self, deployments: Iterable[Deployment]) -> list[Candidate]:
+        """Whole cascades, in parallel; each deployment once."""
+        wanted = {d.key: d for d in deployments}
+        fresh = [d for key, d in wanted.items() if key not in self.seen]
+        for d, candidate in zip(fresh, self.search.threads.map(self._simulate, fresh), strict=True):
+            self.seen[d.key] = candidate
+        return [self.seen[key] for key in wanted]
+
+    def _simulate(self, d: Deployment) -> Candidate:
+        run = self.simulator.run(d, self.search.accepts(d.routing))
+        latency = quantile_s(self.simulator.latency_s(run), self.search.quantile)
+        return Candidate(d, latency, float(self.search.routings.lower[d.routing]))
+
+
+def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:
+    """What the objective compares, then what breaks ties."""
+    goal = problem.objective.goal
+    if goal == "latency":
+        return c.latency_s, c.usd_per_hour
+    if goal == "cost":
+        return c.usd_per_hour, c.latency_s
+    return -c.quality_lower, c.latency_s
+
+
+def within_limits(problem: Problem, c: Candidate) -> bool:
+    limit = problem.objective.latency_max_s
+    return limit is None or c.latency_s <= limit
+
+
+def windowed(problem: Problem, requests: int) -> Problem:
+    """The stretch of `requests` consecutive requests whose rate and work are nearest to the whole trace's."""
+    w = problem.workload
+    n = len(w)
+    if n <= requests:
+        return problem
+    starts = np.linspace(0, n - requests, 24).astype(int)
+    tokens = np.concatenate([[0], np.cumsum(w.output_tokens[-1] + w.input_tokens[-1] / 8)])
+    spans = np.array([w.arrival_s[s + requests - 1] - w.arrival_s[s] for s in starts])
+    work = np.array([tokens[s + requests] - tokens[s] for s in starts]) / np.maximum(spans, 1e-9)
+    target = tokens[-1] / max(w.arrival_s[-1] - w.arrival_s[0], 1e-9)
+    at = int(starts[np.abs(np.log(np.maximum(work, 1e-9) / target)).argmin()])
+    part = slice(at, at + requests)
+    return replace(
+        problem,
+        workload=Workload(
+            w.arrival_s[part] - w.arrival_s[at],
+            w.row[part],
+            w.input_tokens[:, part],
+            w.output_tokens[:, part],
+            w.prefix_tokens[part],
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A deployment and what it promises, as a key: the smaller the better."""
+
+    deployment: Deployment
+    key: tuple[float, ...]
+
+
+def combine(state: Refinement, composer: Composer, routing: int, effort: Effort) -> list[Ranked]:
+    search, problem = state.search, state.search.problem
+    menu = state.menu(routing)
+    if not menu:
+        return []
+    stages = list(menu)
+    each = max(2, int(effort.combinations ** (1 / len(stages))))
+    choices = [thinned(menu[s], each) for s in stages]
+    rows, fixed = composer.rows(search.routings, routing, stages, choices)
+    pools = {pool.name: pool.gpus for pool in problem.cluster.pools}
+    grid, latency = best_combinations(rows, fixed, choices, pools, search.quantile)
+    if effort.descents and np.isfinite(latency).any():
+        start = [choices[d][o] for d, o in enumerate(grid[int(latency.argmin())].tolist())]
+        choices = [menu[s] for s in stages]
+        rows, fixed = composer.rows(search.routings, routing, stages, choices)
+        at = [c.index(o) for c, o in zip(choices, start, strict=True)]
+        grid, latency = descend(rows, fixed, choices, pools, search.quantile, at, effort.descents)
+    usd = np.zeros(len(grid))
+    for d, c in enumerate(choices):
+        usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
+    goal, limit = problem.objective.goal, problem.objective.latency_max_s
+    keys = [usd, latency] if goal == "cost" else [latency, usd]
+    late = latency > (limit * 1.02 if limit is not None else np.inf)
+    order = np.lexsort((keys[1], keys[0], late | ~np.isfinite(latency)))
+    ranked: list[Ranked] = []
+    for at in order.tolist():
+        if not np.isfinite(latency[at]) or len(ranked) >= 40:
+            break
+        mixes = {s: choices[d][grid[at, d]].replicas for d, s in enumerate(stages)}
+        candidate = deployment(routing, mixes)
+        if candidate.fits(problem.cluster):
+            promised = Candidate(candidate, float(latency[at]), float(search.routings.lower[routing]))
+            ranked.append(Ranked(candidate, (float(late[at]), *rank(problem, promised))))
+    return ranked
