@@ -69,7 +69,9 @@ class Search:
         if self.self_hosted_judge and gated.any():
             load = judge_load(self.problem, reached_, gated)
             if len(load):
-                table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self._spare_budget)
+                table = self.tables.table(
+                    "judge", self.shapes[JUDGE], load, self.quantile, self._spare_budget
+                )
                 demands.append(Demand(JUDGE, "judge", table, gated=False))
         return demands
 

@@ -203,9 +203,8 @@ def main(arguments: list[str] | None = None) -> int:
         for row, missed in rows(given.samples, given.means, workers):
             print(row, flush=True)
             worst = max(worst, missed)
-    print(
-        f"\n{given.samples} samples a row ({given.means} with the mean), {time.monotonic() - started:.0f} s; most misses of bounded plans {worst:.1%}"
-    )
+    took = f"{time.monotonic() - started:.0f} s; most misses of bounded plans {worst:.1%}"
+    print(f"\n{given.samples} samples a row ({given.means} with the mean), {took}")
     return int(worst > 0.05)
 
 
