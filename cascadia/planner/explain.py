@@ -4,15 +4,18 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible
 from cascadia.planner.bilevel import BilevelResult, priced
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.knapsack import EPS, cover
-from cascadia.planner.references import References, tokens_sent
+from cascadia.planner.references import References
 from cascadia.planner.refine import Candidate
 from cascadia.planner.search import Search
+
+Floats = NDArray[np.float64]
 
 SEARCHED_GPUS = 16
 """How many times the cluster's GPUs are tried before the answer is "more than"."""
@@ -85,20 +88,22 @@ def least_gpus_for(search: Search, loop: BilevelResult, bar: float) -> int | Non
     if len(routings) > 200:
         routings = routings[np.unique(np.linspace(0, len(routings) - 1, 200).astype(int))]
     best: int | None = None
-    whole = {s: known[0] for s, known in loop.references.by_stage.items()}
-    covers = {s: _stable_cover(r.demand, pool, most) for s, r in whole.items()}
+    covers: dict[int, Floats] = {}
     for k in routings.tolist():
         total = 0
         stages = np.flatnonzero(search.routings.deployed[k]).tolist()
-        for s in [*stages, *([JUDGE] if JUDGE in whole and len(stages) > 1 else [])]:
-            enough = np.flatnonzero(covers[s] >= tokens_sent(search, s, k) / whole[s].work - EPS)
+        for s in [*stages, *([JUDGE] if search.self_hosted_judge and len(stages) > 1 else [])]:
+            demand, need = loop.references.one(s, k)
+            if id(demand) not in covers:
+                covers[id(demand)] = _stable_cover(demand, pool, most)
+            enough = np.flatnonzero(covers[id(demand)] >= need - EPS)
             total += int(enough[0]) if len(enough) else most + 1
         if total <= most and (best is None or total < best):
             best = total
     return best
 
 
-def _stable_cover(demand: Demand, pool: Pool, most: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _stable_cover(demand: Demand, pool: Pool, most: int) -> Floats:
     """Work covered per number of GPUs when latency does not matter, only keeping up.
 
     On nodes that groups do not fill, a group counts with its part of what the node leaves unused.
