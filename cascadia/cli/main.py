@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any, NamedTuple
 
 import click
@@ -72,6 +73,7 @@ class Cascadia(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
         given = list(sys.argv[1:] if args is None else args)
+        _print_anywhere()
         try:
             code = super().main(given, prog_name or "cascadia", complete_var, False, **extra)
             sys.stdout.flush()
@@ -81,6 +83,13 @@ class Cascadia(click.Group):
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the one place where all errors end)
             code = _tell(error, as_json="--json" in given)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_anywhere() -> None:
+    """A terminal that lacks a sign, such as ≥, shows a question mark instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _tell(error: BaseException, as_json: bool) -> int:

@@ -10,12 +10,13 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia import __version__
+import cascadia_sim
 from cascadia_sim.timing import ReplicaTiming
 
 Floats = NDArray[np.float64]
@@ -35,13 +36,25 @@ def cache_folder() -> Path:
 def digest_of(
     timings: Sequence[ReplicaTiming], load: str, quantile: float, levels: Ints, limits: Sequence[int]
 ) -> str:
-    """SHA-256 of what a table depends on; another version of Cascadia never reads this one's tables."""
-    hasher = hashlib.sha256(f"{__version__} {load} {quantile!r} {tuple(limits)}".encode())
+    """SHA-256 of what a table depends on: its inputs, and the code that makes it."""
+    hasher = hashlib.sha256(f"{_code()} {load} {quantile!r} {tuple(limits)}".encode())
     hasher.update(levels.tobytes())
     for timing in timings:
         for field in fields(timing):
             value = getattr(timing, field.name)
             hasher.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+    return hasher.hexdigest()
+
+
+@cache
+def _code() -> str:
+    """SHA-256 of the sources of the simulator and of the tables, so that a change of either starts a new store."""
+    hasher = hashlib.sha256()
+    for path in (
+        *sorted(Path(cascadia_sim.__file__).parent.glob("*.py")),
+        Path(__file__).with_name("tables.py"),
+    ):
+        hasher.update(path.read_bytes())
     return hasher.hexdigest()
 
 
