@@ -22,7 +22,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.options import Mix
 from cascadia.planner.simulation import quantile_s
-from cascadia_sim.cascade import CascadeRun
+from cascadia_sim.cascade import CascadeRun, Verdicts
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.stage import StageRun
 from cascadia_sim.timing import PS_PER_S
@@ -120,7 +120,7 @@ def predict(
         stage_bound_s=stage_bound_s,
         quality=quality,
         stages=stages,
-        judge=_judge_prediction(run, n, rate),
+        judge=_judge_prediction(problem, run, n, rate),
         rate_rps=rate,
         usd_per_hour=usd_per_hour,
         usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * verdict_usd / max(n, 1),
@@ -153,14 +153,26 @@ def _stage_prediction(problem: Problem, run: CascadeRun, s: int, n: int, rate: f
     )
 
 
-def _judge_prediction(run: CascadeRun, n: int, rate: float) -> StagePrediction | None:
+def _judge_prediction(problem: Problem, run: CascadeRun, n: int, rate: float) -> StagePrediction | None:
     verdicts = run.verdicts
     if verdicts is None or len(verdicts.requests) == 0:
         return None
     took = quantiles((verdicts.finish_ps - verdicts.arrival_ps) / PS_PER_S)
     per_request = len(verdicts.requests) / n
+    span_ps = int(verdicts.finish_ps.max() - verdicts.arrival_ps.min())
+    tokens = (
+        float(_verdict_reads(problem, verdicts).sum()) + len(verdicts.requests) * problem.judge.output_tokens
+    )
     busy = _utilisation(verdicts.run) if verdicts.run is not None else 0.0
-    return StagePrediction("judge", per_request, 0.0, rate * per_request, took, took, busy, 0.0)
+    speed = tokens / max(span_ps / PS_PER_S, 1e-9)
+    return StagePrediction("judge", per_request, 0.0, rate * per_request, took, took, busy, speed)
+
+
+def _verdict_reads(problem: Problem, verdicts: Verdicts) -> Ints:
+    """Tokens that each verdict reads: instructions, question and answer."""
+    w = problem.workload
+    read: Ints = (w.input_tokens + w.output_tokens)[verdicts.stage, verdicts.requests]
+    return read + problem.judge.prompt_tokens
 
 
 def _utilisation(run: StageRun) -> float:
@@ -169,10 +181,9 @@ def _utilisation(run: StageRun) -> float:
 
 def _verdict_usd(problem: Problem, run: CascadeRun) -> float:
     """What an external judge charges for all verdicts of the run."""
-    judge, w = problem.judge, problem.workload
+    judge = problem.judge
     if judge.placement != "external" or run.verdicts is None:
         return 0.0
-    stage, request = run.verdicts.stage, run.verdicts.requests
-    read = (w.input_tokens + w.output_tokens)[stage, request] + judge.prompt_tokens
-    usd = float(read.sum()) * judge.usd_per_million_input_tokens
-    return (usd + len(request) * judge.output_tokens * judge.usd_per_million_output_tokens) / 1e6
+    usd = float(_verdict_reads(problem, run.verdicts).sum()) * judge.usd_per_million_input_tokens
+    wrote = len(run.verdicts.requests) * judge.output_tokens
+    return (usd + wrote * judge.usd_per_million_output_tokens) / 1e6
