@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 STABLE_ROUNDS = 2
-STABLE = 0.005
+STABLE = 0.01
 """K: the loop ends after this many rounds in a row that improve the best J by less than this share."""
 MAX_ROUNDS = 12
 MU = 1000.0

@@ -79,7 +79,10 @@ def _fitting(
     hardware = gpu(pool.gpu)
     fitting, why = [], ""
     most = min(pool.gpus, MAX_REPLICA_NODES * pool.gpus_per_node)
-    for tp, pp in valid_shapes(architecture, pool.gpus_per_node, most):
+    shallowest: dict[int, int] = {}
+    for tp, pp in sorted(valid_shapes(architecture, pool.gpus_per_node, most)):
+        if pp > max(MAX_PIPELINE, shallowest.get(tp, pp)):
+            continue
         try:
             timing = replica_timing(
                 architecture,
@@ -93,19 +96,18 @@ def _fitting(
         except (DoesNotFit, InvalidShape) as error:
             why = str(error)
             continue
+        shallowest.setdefault(tp, pp)
         fitting.append(Shape(pool.name, tp, pp, timing, tp * pp * pool.usd_per_gpu_hour))
     return fitting, why
 
 
 def _worthwhile(fitting: list[Shape]) -> list[Shape]:
-    """Drop deep pipelines, and each shape that another beats on no more GPUs in step time, prefill and memory.
+    """Drop each shape that another beats on no more GPUs in step time, prefill and memory.
 
     A pipeline does not shorten a decode step; it pays where its pooled memory or its lack of all-reduces allows
     what tensor parallelism on the same GPUs does not.
     """
-    shallow = {s.tp: min(x.pp for x in fitting if x.tp == s.tp) for s in fitting}
-    kept = [s for s in fitting if s.pp <= max(MAX_PIPELINE, shallow[s.tp])]
-    return [a for a in kept if not any(_beats(b, a) for b in kept if b is not a)]
+    return [a for a in fitting if not any(_beats(b, a) for b in fitting if b is not a)]
 
 
 def _beats(b: Shape, a: Shape) -> bool:

@@ -21,14 +21,14 @@ from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SAMPLE_REQUESTS = 1200
+SAMPLE_REQUESTS = 900
 """Requests behind one table entry, where the stage has as many: of the k replicas only some are simulated."""
 
 MOST_STREAMS = 64
 FEWEST_REQUESTS = 4
 """No more replicas than this are simulated for an entry, and none that gets fewer requests than this."""
 
-ALIKE = 1.02
+ALIKE = 1.03
 """Quantiles whose ratio is below this need no level between them simulated."""
 
 STABLE_SHARE = 0.95
