@@ -30,7 +30,8 @@ PREFERENCES = 4
 """How many routings, by GPU time, and shapes (the most throughput per GPU, then ever larger ones) are tried."""
 
 
-def cascadeserve(search: Search, *, most_routings: int = ROUTINGS) -> Entry:
+def cascadeserve(search: Search, *, most_routings: int = ROUTINGS, with_rate: bool = True) -> Entry:
+    """The best of the deployments tried; `with_rate`: also the largest rate that one of its kind sustains."""
     good = allowed(search)
     if not good.any():
         best = float(search.routings.lower.max(initial=0.0))
@@ -44,7 +45,8 @@ def cascadeserve(search: Search, *, most_routings: int = ROUTINGS) -> Entry:
         for preference in range(PREFERENCES)
         if (d := _by_load(search, whole, pool, k, preference, 1.0)) is not None
     ]
-    rate = search.problem.workload.rate_rps * _largest_factor(search, whole, pool, order[:1])
+    factor = _largest_factor(search, whole, pool, order[:1]) if with_rate else 0.0
+    rate = search.problem.workload.rate_rps * factor
     state = Refinement(search, Simulator.of(search.problem), References(search))
     candidates = [c for c in state.simulate(found) if within_limits(search.problem, c)]
     if not candidates:

@@ -125,7 +125,7 @@ def _rivals(state: Refinement, composer: Composer) -> tuple[Rival, ...]:
         (search.problem.stages[int(routings.deployed[d.routing].argmax())].name + " alone", d)
         for d in _first(state, composer, order)
     ]
-    served = cascadeserve(search, most_routings=CASCADESERVE_ROUTINGS)
+    served = cascadeserve(search, most_routings=CASCADESERVE_ROUTINGS, with_rate=False)
     if served.best is not None:
         runs.append(("CascadeServe", served.best.deployment))
     return tuple(search.threads.map(lambda named: _rival(state, *named), runs))

@@ -27,10 +27,10 @@ class Effort:
     `descents`: sweeps over all pairs of stages by which each routing's best combination is improved.
     """
 
-    routings: int = 10
-    combinations: int = 3000
+    routings: int = 8
+    combinations: int = 2000
     window_requests: int = 2500
-    simulated_requests: int = 450_000
+    simulated_requests: int = 400_000
     fewest_simulations: int = 16
     descents: int = 0
 
