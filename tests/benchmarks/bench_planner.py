@@ -46,11 +46,15 @@ def asked(folder: Path, quick: bool) -> bool:
     floor = bare_imports(5)
     first = next(iter(targets()))
     timed(plan_command(first.make(folder / "spec").path, folder / "out"), repeats=1)  # compiles, if need be
-    found = [row(target, folder / f"{at}", floor, quick) for at, target in enumerate(targets())]
     columns = ("plan", "asked", "cold, best", "median", "CPU", "of bare imports", "warm, best")
-    print(markdown(columns, [cells for cells, _ in found]))
+    print(markdown(columns, []), flush=True)
+    all_kept = True
+    for at, target in enumerate(targets()):
+        cells, kept = row(target, folder / f"{at}", floor, quick)
+        print(f"| {' | '.join(cells)} |", flush=True)
+        all_kept &= kept
     print(f"\nBare imports: {floor.best_s:.2f} s at best, {floor.median_s:.2f} s median.", flush=True)
-    return all(kept for _, kept in found)
+    return all_kept
 
 
 def growth(folder: Path, quick: bool) -> None:
