@@ -19,8 +19,9 @@ def exchanges(
 ) -> Iterator[Mix]:
     """`mix` with one or two of its replicas replaced by as many of another shape as their GPUs, and the spare, hold.
 
-    `saturated` is the least level at which each shape keeps up: requests are shared in proportion to 1 / it. Mixes
-    that cannot carry `need` (a multiple of the table's work) are left out.
+    First comes, where its replicas are unequal, `mix` itself with its requests shared anew. `saturated` is the least
+    level at which each shape keeps up: requests are shared in proportion to 1 / it. Mixes that cannot carry `need` (a
+    multiple of the table's work) are left out.
     """
     of = {id(shape): s for s, shape in enumerate(shapes)}
     if any(id(r.shape) not in of for r in mix):
@@ -28,6 +29,8 @@ def exchanges(
     counts = [0] * len(shapes)
     for r in mix:
         counts[of[id(r.shape)]] += r.count
+    if sum(n > 0 for n in counts) > 1 and _carried(counts, saturated) >= need:
+        yield _shared(counts, shapes, saturated)
     for old, new, fewer in ((a, b, n) for a in of.values() for b in of.values() for n in REPLACED):
         if old == new or counts[old] < fewer or shapes[old].pool != shapes[new].pool:
             continue
@@ -37,9 +40,11 @@ def exchanges(
             changed[old] -= fewer
             changed[new] += gpus // shapes[new].gpus
             if gpus >= shapes[new].gpus and _carried(changed, saturated) >= need:
-                yield tuple(
-                    Replicas(shapes[s], n, max(saturated[s], 1e-9)) for s, n in enumerate(changed) if n
-                )
+                yield _shared(changed, shapes, saturated)
+
+
+def _shared(counts: Sequence[int], shapes: Sequence[Shape], saturated: Sequence[float]) -> Mix:
+    return tuple(Replicas(shapes[s], n, max(saturated[s], 1e-9)) for s, n in enumerate(counts) if n)
 
 
 def _carried(counts: Sequence[int], saturated: Sequence[float]) -> float:

@@ -34,6 +34,10 @@ from cascadia.planner.simulation import Simulator
 UNDER_A_BOUND = 4
 """So many times as many cascades are simulated where a latency bound decides which of them count."""
 
+FEW = 3
+PER_START = 50
+"""Steps are taken from the best three candidates, and on short traces from one more for each so many simulations."""
+
 __all__ = [
     "EFFORT",
     "Candidate",
@@ -95,7 +99,8 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int]) -> None
     """Steps to better neighbours from the best candidates, until none helps or the budget is spent."""
     expanded: set[object] = set()
     while len(state.seen) < simulations:
-        here = next((c for c in _promising(state) if c.deployment.key not in expanded), None)
+        few = max(FEW, simulations // PER_START)
+        here = next((c for c in _promising(state, few) if c.deployment.key not in expanded), None)
         if here is None:
             return
         expanded.add(here.deployment.key)
@@ -104,8 +109,8 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int]) -> None
         state.simulate(steps[:room])
 
 
-def _promising(state: Refinement) -> list[Candidate]:
-    """The best few, and the few that would be better still and are the least beyond the latency bound."""
+def _promising(state: Refinement, few: int) -> list[Candidate]:
+    """The best `few`, and the few that would be better still and are the least beyond the latency bound."""
     problem = state.search.problem
     within = sorted(
         (c for c in state.seen.values() if within_limits(problem, c)), key=lambda c: rank(problem, c)
@@ -115,4 +120,4 @@ def _promising(state: Refinement) -> list[Candidate]:
         for c in state.seen.values()
         if not within_limits(problem, c) and (not within or rank(problem, c) < rank(problem, within[0]))
     ]
-    return within[:3] + sorted(beyond, key=lambda c: c.latency_s)[:3]
+    return within[:few] + sorted(beyond, key=lambda c: c.latency_s)[:few]
