@@ -34,7 +34,7 @@ def hosted_judge(model: str = SMALL) -> Judge:
     )
 
 
-def traffic(requests: int = 200, rate_rps: float = 4.0, seed: int = 0) -> Trace:
+def traffic(requests: int = 200, rate_rps: float = 40.0, seed: int = 0) -> Trace:
     """Poisson arrivals; answers of about 120 tokens to questions of about 500."""
     rng = np.random.default_rng(seed)
     gaps = rng.exponential(1 / rate_rps, requests)
@@ -49,7 +49,7 @@ def problem(
     pools: Sequence[Pool] = (NODE,),
     judge: Judge = EXTERNAL,
     objective: Objective | None = None,
-    quality_min: float = 50.0,
+    quality_min: float = 52.0,
     trace: Trace | None = None,
     table: QualityTable | None = None,
     quantization: str | None = None,

@@ -127,17 +127,19 @@ def test_a_round_with_progress_starts_the_count_anew(search: Search) -> None:
     assert len(rounds(search, Solver(9e-3, 9e-3, 5e-3, 5e-3)).rounds) == 3 + bilevel.STABLE_ROUNDS
 
 
-def test_progress_of_less_than_half_a_percent_is_none(search: Search) -> None:
-    slowly = [1e-3 * 0.999**k for k in range(20)]
+def test_progress_of_less_than_the_share_that_counts_is_none(search: Search) -> None:
+    slowly = [1e-3 * (1 - bilevel.STABLE / 10) ** k for k in range(20)]
     assert len(rounds(search, Solver(*slowly)).rounds) == 1 + bilevel.STABLE_ROUNDS
-    assert improves(0.99, 1.0)
-    assert not improves(0.996, 1.0)
-    assert improves(-80.5, -80.0)
+    much, little = 2 * bilevel.STABLE, bilevel.STABLE / 2
+    assert improves(1 - much, 1.0)
+    assert not improves(1 - little, 1.0)
+    assert improves(-80 * (1 + much), -80.0)  # under a latency bound J is a negative quality
+    assert not improves(-80 * (1 + little), -80.0)
     assert not improves(np.inf, np.inf)
 
 
 def test_the_loop_ends_however_long_there_is_progress(search: Search) -> None:
-    faster = [1e-3 * 0.9**k for k in range(99)]
+    faster = [1e-3 * 0.8**k for k in range(99)]
     assert len(rounds(search, Solver(*faster)).rounds) == bilevel.MAX_ROUNDS
 
 

@@ -1,0 +1,173 @@
+"""How far plans are from the empirical optimum: every routing, shape and mix of a small instance, simulated.
+
+    python -m tests.benchmarks.bench_optimality [--instances 50] [--odd 30] [--most 60000]
+
+Random cascades of 2 or 3 stages on 3 to 16 GPUs, at most 12 score levels (`exhaustive.random_problem`); then `--odd`
+more of them on a single node of 3, 5, 6 or 7 GPUs and at up to six times the traffic, where unequal replicas of a
+stage often win. Instances whose enumeration would simulate more than `--most` cascades are skipped and counted. Exits
+with 1 where a plan is more than 0.5 % off.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cascadia.domain.cluster import Cluster
+from cascadia.domain.errors import BadInput, Infeasible
+from cascadia.domain.problem import Problem
+from cascadia.planner.plan import plan
+from tests.benchmarks.exhaustive import count_deployments, exhaustive, random_problem
+from tests.benchmarks.report_table import markdown
+
+ALLOWED_GAP = 0.005
+ODD_NODES = (3, 5, 6, 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One instance. `latency_s` is infinite where the planner found nothing; `gap` is relative to the optimum."""
+
+    name: str
+    stages: int
+    gpus: int
+    judge: str
+    cascades: int
+    latency_s: float
+    optimum_s: float
+    mixed: bool
+    plan_s: float
+    search_s: float
+
+    @property
+    def gap(self) -> float:
+        return self.latency_s / self.optimum_s - 1 if np.isfinite(self.optimum_s) else 0.0
+
+
+def measure(name: str, problem: Problem, threads: ThreadPoolExecutor) -> Measured:
+    started = time.monotonic()
+    try:
+        latency_s = plan(problem).plan.predicted.objective_s
+    except Infeasible:
+        latency_s = float("inf")
+    planned = time.monotonic()
+    best = exhaustive(problem, threads)
+    mixes = dict(best.deployment.mixes).values() if best.deployment else ()
+    return Measured(
+        name,
+        len(problem.stages),
+        problem.cluster.gpus,
+        problem.judge.placement,
+        best.simulated,
+        latency_s,
+        best.latency_s,
+        any(len(mix) > 1 for mix in mixes),
+        planned - started,
+        time.monotonic() - planned,
+    )
+
+
+def on_an_odd_node(seed: int) -> Problem:
+    """A random problem on one node that no power of two fills, at one to six times its traffic."""
+    problem, rng = random_problem(seed), np.random.default_rng(seed)
+    gpus = int(rng.choice(ODD_NODES[: 2 if len(problem.stages) > 2 else None]))
+    node = replace(problem.cluster.pools[0], nodes=1, gpus_per_node=gpus)
+    arrival_s = problem.workload.arrival_s / rng.uniform(1.0, 6.0)
+    return replace(problem, cluster=Cluster((node,)), workload=replace(problem.workload, arrival_s=arrival_s))
+
+
+def instances(
+    kind: str, wanted: int, most: int, threads: ThreadPoolExecutor
+) -> Iterator[tuple[str, Problem | None]]:
+    """`wanted` problems by name; None in place of those that are too large to enumerate."""
+    found, seed = 0, 0
+    while found < wanted:
+        problem = random_problem(seed) if kind == "seed" else on_an_odd_node(seed)
+        try:
+            small = 0 < count_deployments(problem, threads) <= most
+        except BadInput:  # a model that fits no shape on so few GPUs
+            small = False
+        yield f"{kind} {seed}", problem if small else None
+        found, seed = found + small, seed + 1
+
+
+def run(kind: str, wanted: int, most: int) -> tuple[list[Measured], int]:
+    """What was measured, and how many instances were skipped."""
+    done: list[Measured] = []
+    skipped = 0
+    with ThreadPoolExecutor() as threads:
+        for name, problem in instances(kind, wanted, most, threads):
+            if problem is None:
+                skipped += 1
+                continue
+            done.append(measure(name, problem, threads))
+            print(f"{name}: {done[-1].gap:+.2%}", file=sys.stderr, flush=True)
+    return done, skipped
+
+
+def lines(done: Iterable[Measured]) -> list[tuple[str, ...]]:
+    return [
+        (
+            m.name,
+            f"{m.stages}",
+            f"{m.gpus}",
+            m.judge,
+            f"{m.cascades:,}",
+            f"{m.latency_s:.4f} s",
+            f"{m.optimum_s:.4f} s{' (mixed)' if m.mixed else ''}",
+            f"{m.gap:+.2%}",
+            f"{m.plan_s:.2f} s",
+            f"{m.search_s:.2f} s",
+        )
+        for m in done
+    ]
+
+
+COLUMNS = (
+    "instance",
+    "stages",
+    "GPUs",
+    "judge",
+    "cascades enumerated",
+    "planned",
+    "optimum",
+    "gap",
+    "planning",
+    "enumerating",
+)
+
+
+def summary(done: list[Measured], skipped: int) -> str:
+    gaps = np.array([m.gap for m in done])
+    near, same = np.mean(gaps <= ALLOWED_GAP), np.mean(gaps <= 0)
+    times = f"{sum(m.plan_s for m in done):.0f} s of planning, {sum(m.search_s for m in done):.0f} s of enumeration"
+    return (
+        f"{len(done)} instances ({sum(m.mixed for m in done)} with unequal replicas at the optimum), {skipped} skipped"
+        f" as too large or without a deployment: largest gap {gaps.max():+.2%}, {near:.0%} within"
+        f" {ALLOWED_GAP:.1%}, {same:.0%} exact or better; {times}."
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--instances", type=int, default=50)
+    parser.add_argument("--odd", type=int, default=30)
+    parser.add_argument("--most", type=int, default=60_000, help="cascades that an enumeration may simulate")
+    options = parser.parse_args()
+    worst = 0.0
+    for kind, wanted in (("seed", options.instances), ("odd node", options.odd)):
+        if wanted:
+            done, skipped = run(kind, wanted, options.most)
+            print(f"{markdown(COLUMNS, lines(done))}\n\n{summary(done, skipped)}\n", flush=True)
+            worst = max(worst, *(m.gap for m in done))
+    return int(worst > ALLOWED_GAP)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

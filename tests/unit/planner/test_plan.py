@@ -1,0 +1,164 @@
+"""What every plan keeps, and that a plan can be repeated."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.domain.plan import Plan
+from cascadia.domain.problem import Problem
+from cascadia.planner.guarantee import lower_bounds
+from cascadia.planner.packing import fits
+from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.problem_file import read_problem
+from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, Routings
+from tests.unit.planner.problems import EXTERNAL, FIVE, ON_ROUTER, hosted_judge, problem, rising_table
+from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+
+PROBLEMS: dict[str, Problem] = {
+    "one stage": problem(FIVE[2:3], quality_min=40.0),
+    "external judge": problem(judge=EXTERNAL),
+    "embedding judge": problem(judge=ON_ROUTER),
+    "self-hosted judge": problem(judge=hosted_judge()),
+    "a stage alone": problem(judge=hosted_judge(), quality_min=60.0),
+    "four stages": problem(FIVE[1:], judge=hosted_judge()),
+    "five stages": problem(FIVE, judge=hosted_judge()),
+}
+
+
+@pytest.fixture(scope="module", params=PROBLEMS, ids=str)
+def planned(request: pytest.FixtureRequest) -> tuple[Problem, PlanResult]:
+    given = PROBLEMS[request.param]
+    return given, plan(given)
+
+
+def timeless(found: Plan) -> Plan:
+    return replace(found, wall_s=0.0)
+
+
+def test_the_same_problem_has_the_same_plan(planned: tuple[Problem, PlanResult]) -> None:
+    given, result = planned
+    assert timeless(plan(given).plan) == timeless(result.plan)
+
+
+def test_the_clock_is_only_read_for_how_long_planning_took() -> None:
+    ticks = iter(range(1000))
+    found = plan(PROBLEMS["one stage"], clock=lambda: float(next(ticks))).plan
+    assert found.wall_s == 1.0
+    assert timeless(found) == timeless(plan(PROBLEMS["one stage"]).plan)
+
+
+def test_gpus_stay_within_every_pool_and_lie_on_its_nodes(planned: tuple[Problem, PlanResult]) -> None:
+    given, result = planned
+    used = [(r.shape, r.count) for _, mix in result.chosen.deployment.mixes for r in mix]
+    assert result.plan.gpus == result.chosen.deployment.gpus <= given.cluster.gpus
+    assert all(fits(pool, used) for pool in given.cluster.pools)
+
+
+def test_shares_of_a_stage_sum_to_one(planned: tuple[Problem, PlanResult]) -> None:
+    found = planned[1].plan
+    for part in (*found.stages, found.judge):
+        if part.replicas:
+            assert sum(g.share for g in part.replicas) == pytest.approx(1.0, abs=1e-12)
+            assert all(g.share > 0 and g.count > 0 for g in part.replicas)
+
+
+def test_thresholds_alone_tell_who_answers(planned: tuple[Problem, PlanResult]) -> None:
+    """A stage that is not deployed accepts none, the last one deployed accepts all, others are at observed scores."""
+    given, result = planned
+    found = result.plan
+    deployed = [s for s, stage in enumerate(found.stages) if stage.deployed]
+    for s, threshold in enumerate(found.thresholds):
+        if s not in deployed:
+            assert threshold == ACCEPTS_NONE
+        elif s == deployed[-1]:
+            assert threshold == ACCEPTS_ALL
+        else:
+            assert threshold in given.quality.score[s]
+    score = given.quality.score[:, given.workload.row]
+    accepts = np.vstack(
+        [score[:-1] >= np.array(found.thresholds)[:, None], np.ones((1, score.shape[1]), bool)]
+    )
+    assert (accepts.argmax(axis=0) == result.run.answered_by).all()
+
+
+def test_funnels_are_consistent(planned: tuple[Problem, PlanResult]) -> None:
+    """Whoever is not accepted by a deployed stage reaches the next; every request is accepted once."""
+    found = planned[1].plan
+    left = 1.0
+    for stage, predicted in zip(found.stages, found.predicted.stages, strict=True):
+        assert predicted.reached == pytest.approx(left if stage.deployed else 0.0)
+        left -= predicted.accepted
+    assert left == pytest.approx(0.0)
+
+
+def test_the_bar_is_held_by_the_lower_bound(planned: tuple[Problem, PlanResult]) -> None:
+    given, result = planned
+    quality = result.plan.predicted.quality
+    assert given.objective.quality_min is not None
+    assert given.objective.quality_min <= quality.lower <= quality.mean
+    deployed = np.array([[s.deployed for s in result.plan.stages]])
+    one = Routings(
+        np.array([result.plan.thresholds]).reshape(1, -1),
+        deployed,
+        np.zeros(deployed.shape),
+        np.array([quality.mean]),
+        np.zeros(1),
+    )
+    assert lower_bounds(given.quality, one, given.confidence, given.seed)[0][0] == pytest.approx(
+        quality.lower, abs=1e-4
+    )
+
+
+def test_no_simulated_candidate_was_better(planned: tuple[Problem, PlanResult]) -> None:
+    given, result = planned
+    bar = given.objective.quality_min or 0.0
+    assert result.plan.predicted.objective_s == min(
+        c.latency_s for c in result.candidates if c.quality_lower >= bar
+    )
+
+
+def test_the_judge_has_gpus_where_it_is_ours_and_anything_is_judged(
+    planned: tuple[Problem, PlanResult],
+) -> None:
+    given, result = planned
+    several = sum(s.deployed for s in result.plan.stages) > 1
+    assert (result.plan.judge.gpus > 0) == (several and given.judge.placement == "self-hosted")
+    assert (result.plan.predicted.judge is not None) == several
+
+
+def test_costs_are_those_of_the_gpus_in_use(planned: tuple[Problem, PlanResult]) -> None:
+    given, result = planned
+    predicted = result.plan.predicted
+    assert predicted.usd_per_hour == pytest.approx(result.plan.gpus * given.cluster.pools[0].usd_per_gpu_hour)
+    assert predicted.usd_per_1k_requests == pytest.approx(predicted.usd_per_hour / 3.6 / predicted.rate_rps)
+
+
+def test_an_external_judges_price_is_part_of_the_requests_price() -> None:
+    priced = replace(EXTERNAL, usd_per_million_input_tokens=10.0, usd_per_million_output_tokens=30.0)
+    free, paid = (plan(problem(judge=j)) for j in (EXTERNAL, priced))
+    assert free.run.verdicts is not None
+    asked = free.run.verdicts
+    w = free.search.problem.workload
+    read = (w.input_tokens + w.output_tokens)[asked.stage, asked.requests].sum()
+    usd = (read * 10.0 + len(asked.requests) * 30.0) / 1e6
+    difference = paid.plan.predicted.usd_per_1k_requests - free.plan.predicted.usd_per_1k_requests
+    assert difference == pytest.approx(1000 * usd / len(w))
+
+
+def test_plans_do_not_depend_on_where_the_files_lie(tmp_path: Path) -> None:
+    found = []
+    for name in ("here", "there/with a space"):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        write_inputs(folder)
+        found.append(plan(read_problem(write_spec(folder, valid_spec()))).plan)
+    assert timeless(found[0]) == timeless(found[1])
+
+
+def test_another_seed_draws_other_rows() -> None:
+    table = rising_table(2, prompts=300, levels=20)
+    first, second = (plan(problem(seed=seed, table=table)) for seed in (0, 1))
+    assert first.plan.seed != second.plan.seed
+    assert (first.search.problem.workload.row != second.search.problem.workload.row).any()

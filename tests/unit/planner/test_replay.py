@@ -1,0 +1,119 @@
+"""A written plan, replayed: on its own traffic it shows what it predicted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Plan, Predicted
+from cascadia.domain.problem import Judge
+from cascadia.domain.quality import QualityTable
+from cascadia.planner.plan import plan
+from cascadia.planner.plan_file import read_plan, write_plan
+from cascadia.planner.replay import replay
+from cascadia_traces.trace import Trace
+from tests.unit.planner.problems import (
+    EXTERNAL,
+    FIVE,
+    LARGE,
+    MEDIUM,
+    ON_ROUTER,
+    hosted_judge,
+    problem,
+    rising_table,
+    traffic,
+)
+
+TRACE = traffic(1500)
+CASES: dict[str, tuple[Sequence[str], Judge]] = {
+    "hosted": (FIVE[1:4], hosted_judge()),
+    "external": ((MEDIUM, LARGE), EXTERNAL),
+    "router": ((MEDIUM, LARGE), ON_ROUTER),
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    plan: Plan
+    table: QualityTable
+
+
+@pytest.fixture(scope="module", params=CASES)
+def made(request: pytest.FixtureRequest) -> Made:
+    models, judge = CASES[request.param]
+    table = rising_table(len(models))
+    found = plan(problem(models, judge=judge, trace=TRACE, table=table)).plan
+    assert sum(s.deployed for s in found.stages) > 1
+    return Made(found, table)
+
+
+def without_quality(predicted: Predicted) -> dict[str, object]:
+    return {f.name: getattr(predicted, f.name) for f in fields(predicted) if f.name != "quality"}
+
+
+def test_on_its_own_trace_and_table_a_plan_shows_exactly_what_it_predicted(
+    made: Made, tmp_path: Path
+) -> None:
+    shown = replay(made.plan, TRACE, folder=tmp_path, table=made.table)
+    assert without_quality(shown.predicted) == without_quality(made.plan.predicted)
+
+
+def test_quality_on_its_own_table_is_near_the_predicted_mean(made: Made, tmp_path: Path) -> None:
+    shown = replay(made.plan, TRACE, folder=tmp_path, table=made.table)
+    assert shown.predicted.quality.mean == pytest.approx(made.plan.predicted.quality.mean, abs=2.0)
+
+
+def test_without_the_table_paths_are_drawn_and_latencies_are_near(made: Made, tmp_path: Path) -> None:
+    shown = replay(made.plan, TRACE, folder=tmp_path).predicted
+    assert shown.e2e.mean_s == pytest.approx(made.plan.predicted.e2e.mean_s, rel=0.05)
+    assert shown.e2e.p95_s == pytest.approx(made.plan.predicted.e2e.p95_s, rel=0.05)
+    assert shown.quality == made.plan.predicted.quality
+    for drawn, predicted in zip(shown.stages, made.plan.predicted.stages, strict=True):
+        assert drawn.reached == pytest.approx(predicted.reached, abs=0.05)
+
+
+def test_writing_and_reading_changes_nothing(made: Made, tmp_path: Path) -> None:
+    write_plan(made.plan, tmp_path / "plan.json")
+    again = read_plan(tmp_path / "plan.json")
+    assert again == made.plan
+    for table in (made.table, None):
+        shown, shown_again = (
+            replay(p, TRACE, folder=tmp_path, table=table).predicted for p in (made.plan, again)
+        )
+        assert shown == shown_again
+
+
+def test_more_traffic_is_slower(made: Made, tmp_path: Path) -> None:
+    calm, busy = (
+        replay(made.plan, TRACE.scaled(rate), folder=tmp_path, table=made.table).predicted
+        for rate in (10.0, 70.0)
+    )
+    assert calm.e2e.mean_s < made.plan.predicted.e2e.mean_s < busy.e2e.mean_s
+    assert busy.usd_per_hour == calm.usd_per_hour
+
+
+def test_another_seed_draws_other_paths(made: Made, tmp_path: Path) -> None:
+    one, other = (replay(made.plan, TRACE, folder=tmp_path, seed=seed) for seed in (1, 2))
+    assert (one.run.answered_by != other.run.answered_by).any()
+
+
+def test_a_request_that_no_replica_holds_is_named(made: Made, tmp_path: Path) -> None:
+    tight = replace(
+        made.plan,
+        stages=tuple(
+            replace(s, config=replace(s.config, gpu_memory_utilization=0.02)) for s in made.plan.stages
+        ),
+    )
+    huge = Trace(np.array([0.0, 1.0]), np.array([100_000, 10]), np.array([10, 10]))
+    with pytest.raises(BadInput, match=r"cannot serve a request of .* plan for this trace"):
+        replay(tight, huge, folder=tmp_path)
+
+
+def test_a_model_that_is_not_there_is_named(made: Made, tmp_path: Path) -> None:
+    first, *rest = made.plan.stages
+    lost = replace(made.plan, stages=(replace(first, model="no/such-model"), *rest))
+    with pytest.raises(BadInput, match="no/such-model"):
+        replay(lost, TRACE, folder=tmp_path)
