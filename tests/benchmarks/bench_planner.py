@@ -100,7 +100,6 @@ def planning_steps() -> dict[str, Callable[..., object]]:
         "· · tables of each round": search.Search.demands,
         "· · prices of routings": bilevel.priced,
         "· refinement": refine.refine,
-        "· · options of stages": refine.combine,
         "· · whole cascades": refine.Refinement.simulate,
         "other bars, rates and systems": outlook.outlook,
         "write plan and manifests": plan_outputs.write_outputs,
