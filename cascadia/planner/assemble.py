@@ -111,7 +111,7 @@ def predict(
     latency = (run.finish_ps - arrivals) / PS_PER_S
     rate = problem.workload.rate_rps
     n = len(arrivals)
-    verdict_usd = _verdict_usd(problem, run)
+    verdict_usd = verdict_usd(problem, run)
     stages = tuple(_stage_prediction(problem, run, s, n, rate) for s in range(len(problem.stages)))
     return Predicted(
         e2e=quantiles(latency),
@@ -179,7 +179,7 @@ def _utilisation(run: StageRun) -> float:
     return float(run.busy_ps.max(initial=0)) / max(run.span_ps, 1)
 
 
-def _verdict_usd(problem: Problem, run: CascadeRun) -> float:
+def verdict_usd(problem: Problem, run: CascadeRun) -> float:
     """What an external judge charges for all verdicts of the run."""
     judge = problem.judge
     if judge.placement != "external" or run.verdicts is None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cascadia.domain.problem import Problem
 from cascadia.planner import baselines
+from cascadia.planner.assemble import verdict_usd
 from cascadia.planner.baselines import Entry
 from cascadia.planner.cascadeserve import cascadeserve
 from cascadia.planner.evidence import ATTAINMENT, Attainment, attainment, latencies_s
@@ -103,7 +104,7 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         (quantile_s(latency, ATTAINMENT) if latency is not None else found.best.latency_s) / base_s,
         found.max_rate_rps or float("nan"),
         chosen.usd_per_hour,
-        chosen.usd_per_hour / 3.6 / rate,
+        chosen.usd_per_hour / 3.6 / rate + _judging_usd_per_1k(problem, found),
         found.quality_mean,
         found.quality_lower,
         chosen.gpus,
@@ -111,6 +112,13 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         attainment(latency) if latency is not None else None,
         found.why,
     )
+
+
+def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
+    """What an external judge charges; a system without a run of the cascade judges nothing."""
+    if found.run is None:
+        return 0.0
+    return 1000 * verdict_usd(problem, found.run) / max(len(problem.workload), 1)
 
 
 def described(problem: Problem, found: Entry) -> str:
