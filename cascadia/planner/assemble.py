@@ -111,7 +111,7 @@ def predict(
     latency = (run.finish_ps - arrivals) / PS_PER_S
     rate = problem.workload.rate_rps
     n = len(arrivals)
-    verdict_usd = verdict_usd(problem, run)
+    judging_usd = verdict_usd(problem, run)
     stages = tuple(_stage_prediction(problem, run, s, n, rate) for s in range(len(problem.stages)))
     return Predicted(
         e2e=quantiles(latency),
@@ -123,7 +123,7 @@ def predict(
         judge=_judge_prediction(problem, run, n, rate),
         rate_rps=rate,
         usd_per_hour=usd_per_hour,
-        usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * verdict_usd / max(n, 1),
+        usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * judging_usd / max(n, 1),
     )
 
 

@@ -9,6 +9,7 @@
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from cascadia.planner.bilevel import BilevelResult
@@ -35,8 +36,9 @@ UNDER_A_BOUND = 4
 """So many times as many cascades are simulated where a latency bound decides which of them count."""
 
 FEW = 3
-PER_START = 50
-"""Steps are taken from the best three candidates, and on short traces from one more for each so many simulations."""
+PER_START, MOST_EACH = 200, 6
+"""Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
+so many simulations, at most six. What is found for a routing then hardly depends on which others are looked at."""
 
 __all__ = [
     "EFFORT",
@@ -99,8 +101,8 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int]) -> None
     """Steps to better neighbours from the best candidates, until none helps or the budget is spent."""
     expanded: set[object] = set()
     while len(state.seen) < simulations:
-        few = max(FEW, simulations // PER_START)
-        here = next((c for c in _promising(state, few) if c.deployment.key not in expanded), None)
+        each = min(simulations // PER_START, MOST_EACH)
+        here = next((c for c in _promising(state, each) if c.deployment.key not in expanded), None)
         if here is None:
             return
         expanded.add(here.deployment.key)
@@ -109,8 +111,11 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int]) -> None
         state.simulate(steps[:room])
 
 
-def _promising(state: Refinement, few: int) -> list[Candidate]:
-    """The best `few`, and the few that would be better still and are the least beyond the latency bound."""
+def _promising(state: Refinement, each: int) -> list[Candidate]:
+    """The best few, and the few that would be better still and are the least beyond the latency bound.
+
+    After them the best `each` of every routing.
+    """
     problem = state.search.problem
     within = sorted(
         (c for c in state.seen.values() if within_limits(problem, c)), key=lambda c: rank(problem, c)
@@ -120,4 +125,16 @@ def _promising(state: Refinement, few: int) -> list[Candidate]:
         for c in state.seen.values()
         if not within_limits(problem, c) and (not within or rank(problem, c) < rank(problem, within[0]))
     ]
-    return within[:few] + sorted(beyond, key=lambda c: c.latency_s)[:few]
+    beyond.sort(key=lambda c: c.latency_s)
+    return within[:FEW] + beyond[:FEW] + _best_of_each(within, each) + _best_of_each(beyond, each)
+
+
+def _best_of_each(ordered: Sequence[Candidate], each: int) -> list[Candidate]:
+    """The first `each` candidates of every routing."""
+    taken: Counter[int] = Counter()
+    chosen = []
+    for c in ordered:
+        if taken[c.deployment.routing] < each:
+            taken[c.deployment.routing] += 1
+            chosen.append(c)
+    return chosen
