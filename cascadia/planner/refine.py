@@ -36,9 +36,9 @@ UNDER_A_BOUND = 4
 """So many times as many cascades are simulated where a latency bound decides which of them count."""
 
 FEW = 3
-PER_START, MOST_EACH = 200, 6
+PER_START, MOST_EACH = 200, 11
 """Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
-so many simulations, at most six. What is found for a routing then hardly depends on which others are looked at."""
+so many simulations, at most eleven. What is found for a routing then hardly depends on which others are looked at."""
 
 __all__ = [
     "EFFORT",
