@@ -5,7 +5,8 @@ A replica keeps up as long as its share of a stage's work stays under `STABLE_SH
 over the covering problem with shares 1 / saturated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -
         return 0.0
     estimates = _estimates(search, routings)
     closest = routings[np.argsort(-estimates, kind="stable")[:CLOSER]]
-    factors = [_largest_factor(search, search.demands(int(k)), equal_parts) for k in closest]
+    factors = [largest_factor(partial(_covers, search, search.demands(int(k)), equal_parts)) for k in closest]
     return max(factors) * search.problem.workload.rate_rps
 
 
@@ -65,17 +66,18 @@ def _estimates(search: Search, routings: Ints) -> Floats:
     return low
 
 
-def _largest_factor(search: Search, demands: Sequence[Demand], equal_parts: bool) -> float:
+def largest_factor(fits: Callable[[float], bool]) -> float:
+    """The largest factor that `fits`, of which every smaller one does; 0 if none."""
     low, high = 0.0, 1.0
-    while _covers(search, demands, high, equal_parts) and high < 1e6:
+    while fits(high) and high < 1e6:
         low, high = high, high * 2
     while high - low > PRECISION * high and high > 1e-6:
         middle = (low + high) / 2
-        low, high = (middle, high) if _covers(search, demands, middle, equal_parts) else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
 
-def _covers(search: Search, demands: Sequence[Demand], factor: float, equal_parts: bool) -> bool:
+def _covers(search: Search, demands: Sequence[Demand], equal_parts: bool, factor: float) -> bool:
     """Is there an allocation that sustains `factor` times the demands' work?"""
     milp = Milp()
     columns = [(d, s) for d in demands for s in range(len(d.shapes))]
