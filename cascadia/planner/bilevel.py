@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cascadia.domain.objective import Objective
 from cascadia.planner.demand import Allocation, Demand
+from cascadia.planner.dominance import lightest
 from cascadia.planner.pricing import Prices
 from cascadia.planner.references import References
 from cascadia.planner.routings import Routings
@@ -132,15 +133,24 @@ def priced(references: References) -> Floats:
 
 
 def _most_useful(objective: Objective, routings: Routings, at_most: int) -> NDArray[np.int64]:
-    """All routings, or those evenly spread by quality among the ones that reach the bar."""
+    """All routings, or the lightest that reach the bar and, evenly spread by quality, others that do."""
     if len(routings) <= at_most:
         return np.arange(len(routings))
     good = np.flatnonzero(routings.lower >= (objective.quality_min or 0.0))
     chosen = good if len(good) else np.arange(len(routings))
-    chosen = chosen[np.argsort(routings.lower[chosen], kind="stable")]
-    keep = np.unique(np.rint(np.linspace(0, len(chosen) - 1, at_most)).astype(int))
-    useful: NDArray[np.int64] = np.sort(chosen[keep])
+    light = _spread(
+        lightest(routings.reached, np.isin(np.arange(len(routings)), chosen)), routings, at_most // 2
+    )
+    useful: NDArray[np.int64] = np.union1d(light, _spread(chosen, routings, at_most - len(light)))
     return useful
+
+
+def _spread(chosen: NDArray[np.int64], routings: Routings, at_most: int) -> NDArray[np.int64]:
+    """At most so many of `chosen`, evenly by quality."""
+    ordered = chosen[np.argsort(routings.lower[chosen], kind="stable")]
+    keep = np.unique(np.rint(np.linspace(0, len(ordered) - 1, at_most)).astype(int))
+    spread: NDArray[np.int64] = ordered[keep]
+    return spread
 
 
 def iterate_by_score(result: BilevelResult, objective: Objective, routings: Routings) -> Iterator[int]:

@@ -4,18 +4,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
+from cascadia.planner import bilevel
 from cascadia.planner.bilevel import BilevelResult
 from cascadia.planner.dominance import lightest
 from cascadia.planner.plan import routings_of
 from cascadia.planner.references import References
 from cascadia.planner.search import Search, allowed, start_search
 from cascadia.planner.shortlist import by_score
-from tests.unit.planner.problems import MEDIUM, ON_ROUTER, SMALL, problem
+from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, SMALL, problem
 
 
 def search_of(given: Problem, threads: ThreadPoolExecutor) -> Search:
@@ -75,3 +77,16 @@ def test_where_quality_is_sought_heavier_routings_are_as_good_as_lighter_ones() 
     best = replace(given, objective=Objective("quality", 0.95, None, latency_max_s=100.0))
     search, found = chosen(best, 3)
     assert search.routings.lower[found[0]] == search.routings.lower.max()
+
+
+def test_where_not_all_routings_can_be_priced_the_lightest_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bilevel, "MAX_PRICED", 10)
+    with ThreadPoolExecutor(2) as threads:
+        search = search_of(problem((SMALL, MEDIUM, LARGE), judge=ON_ROUTER, quality_min=52.0), threads)
+        light = lightest(search.routings.reached, allowed(search))
+        prices = bilevel.priced(References.of(search))
+    priced = np.flatnonzero(~np.isnan(prices))
+    assert 0 < len(light) <= 5
+    assert len(search.routings) > len(priced)
+    assert len(priced) <= 10
+    assert set(light.tolist()) <= set(priced.tolist())
