@@ -4,13 +4,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from cascadia_sim import roofline
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.memory import DoesNotFit, available_bytes, kv_capacity_tokens, needed_bytes
 from cascadia_sim.quantization import weight_format
-from cascadia_sim.sharding import InvalidShape, check_shape, stage_layers, valid_shapes
+from cascadia_sim.roofline import Floats
+from cascadia_sim.sharding import InvalidShape, check_shape, valid_shapes
+from cascadia_sim.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, Setting, charged
 from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
 
 __all__ = ["DoesNotFit", "InvalidShape", "replica_timing", "valid_shapes"]
@@ -44,17 +45,13 @@ def replica_timing(
     tokens = np.arange(config.max_num_batched_tokens + 1, dtype=np.float64)
     tokens[0] = 1.0
     sequences = np.arange(config.max_num_seqs + 1, dtype=np.float64)
-    stretch = max(stage_layers(architecture.layers, pp)) * pp / architecture.layers
-    per_layer = roofline.layers_seconds(tokens, architecture, gpu, form, tp)
-    per_layer += roofline.allreduce_seconds(tokens, architecture, gpu, tp, gpus_per_node)
-    boundary = roofline.boundary_seconds(tokens, architecture, gpu, tp, pp, gpus_per_node)
-    heads = pp if architecture.layers % pp == 0 else 1
-    attention = stretch * PS_PER_S
+    setting = Setting(architecture, gpu, form, tp, pp, gpus_per_node, config.kv_cache_dtype)
+    one = np.ones(1)
     return ReplicaTiming(
-        token_ps=_picoseconds(per_layer * stretch + boundary + gpu.efficiency.iteration_s),
-        sequence_ps=_picoseconds(roofline.head_seconds(sequences, architecture, gpu, tp) * heads),
-        context_ps=round(roofline.context_seconds(architecture, gpu, tp, config.kv_cache_dtype) * attention),
-        pair_ps=roofline.pair_seconds(architecture, gpu, tp) * attention,
+        token_ps=_picoseconds(charged(BY_TOKENS, tokens, setting)),
+        sequence_ps=_picoseconds(charged(BY_SEQUENCES, sequences, setting)),
+        context_ps=round(float(charged(BY_CONTEXT, one, setting)[0]) * PS_PER_S),
+        pair_ps=float(charged(BY_PAIRS, one, setting)[0]) * PS_PER_S,
         kv_tokens=kv_tokens,
         block_size=config.block_size,
         max_num_seqs=config.max_num_seqs,
@@ -77,6 +74,6 @@ def _lane_kv_tokens(
     return lane - lane % config.block_size
 
 
-def _picoseconds(seconds: roofline.Floats) -> Ints:
+def _picoseconds(seconds: Floats) -> Ints:
     """Rounded, and made non-decreasing where rounding or the smooth maximum left a dip."""
     return np.maximum.accumulate(np.rint(seconds * PS_PER_S).astype(np.int64))

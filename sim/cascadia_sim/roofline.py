@@ -67,30 +67,73 @@ def expert_seconds(
     return smooth_max(tokens * (2.0 * moe.per_token * weights / (_flops(gpu, form) * share)), memory)
 
 
-def layers_seconds(
+def qkv_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
+    """All that attention multiplies by before it attends: queries, keys, values, latent projections."""
+    a = architecture
+    return a.layers * gemm_seconds(tokens, attention_gemms(a, tp)[:-1], gpu, _plain(form))
+
+
+def out_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
+    """Attention's output projection."""
+    a = architecture
+    return a.layers * gemm_seconds(tokens, attention_gemms(a, tp)[-1:], gpu, _plain(form))
+
+
+def up_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
+    """Up projection, gate included, of dense layers and of experts that every token shares."""
+    return _mlp_seconds(tokens, architecture, gpu, form, tp, 0)
+
+
+def down_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
+    """Down projection of dense layers and of experts that every token shares."""
+    return _mlp_seconds(tokens, architecture, gpu, form, tp, 1)
+
+
+def _mlp_seconds(
+    tokens: Floats, a: Architecture, gpu: Gpu, form: WeightFormat, tp: int, which: int
+) -> Floats:
+    total = np.zeros_like(tokens)
+    widths = [(a.dense_layers, a.intermediate)]
+    widths += [(a.moe_layers, a.moe.shared_intermediate)] if a.moe is not None else []
+    for layers, width in widths:
+        if layers:
+            gemm = mlp_gemms(a, width, tp)[which : which + 1]
+            total += layers * gemm_seconds(tokens, gemm, gpu, _plain(form))
+    return total
+
+
+def experts_seconds(
     tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
 ) -> Floats:
-    """All layers without the part of attention that depends on the context, and without communication."""
+    """The routed experts of all layers that have them."""
+    return architecture.moe_layers * expert_seconds(tokens, architecture, gpu, form, tp)
+
+
+def element_wise_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
+    """Norms, residuals, rotary embedding, KV write and activation of all layers: their traffic."""
+    bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
+    return np.asarray(tokens * (_element_wise_bytes(architecture, tp) / bandwidth))
+
+
+def fixed_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
+    """What all layers cost whatever the number of tokens: starts of kernels, and of attention."""
     a = architecture
-    plain = form if not form.experts_only else _BF16
-    total = a.layers * (gemm_seconds(tokens, attention_gemms(a, tp), gpu, plain) + _fixed_layer_s(a, gpu))
-    if a.dense_layers:
-        total += a.dense_layers * gemm_seconds(tokens, mlp_gemms(a, a.intermediate, tp), gpu, plain)
-    if a.moe is not None:
-        shared = gemm_seconds(tokens, mlp_gemms(a, a.moe.shared_intermediate, tp), gpu, plain)
-        routed = expert_seconds(tokens, a, gpu, form, tp)
-        total += a.moe_layers * (shared + routed + EXPERT_KERNELS * gpu.efficiency.kernel_s)
-    element_wise = _element_wise_bytes(a, tp) / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm)
-    return np.asarray(total + tokens * element_wise)
+    experts = EXPERT_KERNELS * gpu.efficiency.kernel_s if a.moe is not None else 0.0
+    return np.full_like(tokens, a.layers * _fixed_layer_s(a, gpu) + a.moe_layers * experts)
 
 
-def head_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
-    """The LM head and the sampler, for those rows that yield a token; nothing for none."""
+def lm_head_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
+    """The LM head, for those rows that yield a token; nothing for none."""
     a = architecture
     head = gemm_seconds(sequences, (Gemm(a.hidden, -(-a.vocab // tp)),), gpu, _BF16)
-    # Logits as FP32: gathered, scaled, turned into probabilities, drawn from.
-    sampler = sequences * (4 * 4 * a.vocab / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm))
-    return np.where(sequences > 0, head + sampler + 4 * gpu.efficiency.kernel_s, 0.0)
+    return np.where(sequences > 0, head, 0.0)
+
+
+def sampler_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
+    """Logits as FP32: gathered, scaled, turned into probabilities, drawn from; nothing for none."""
+    vocab_bytes = 4 * 4 * architecture.vocab
+    traffic = sequences * (vocab_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm))
+    return np.where(sequences > 0, traffic + 4 * gpu.efficiency.kernel_s, 0.0)
 
 
 def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtype: str) -> float:
@@ -156,6 +199,11 @@ def smooth_max(a: Floats, b: Floats) -> Floats:
     b *= b
     a += b
     return np.sqrt(np.sqrt(a, out=a), out=a)
+
+
+def _plain(form: WeightFormat) -> WeightFormat:
+    """The format of matrices outside the routed experts."""
+    return _BF16 if form.experts_only else form
 
 
 def _flops(gpu: Gpu, form: WeightFormat) -> float:

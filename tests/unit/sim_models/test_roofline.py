@@ -15,6 +15,7 @@ from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.gpus_catalogue import gpu, known_gpus
 from cascadia_sim.quantization import weight_format
+from cascadia_sim.terms import BY_TOKENS, Setting, charged
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 
 LLAMA = "meta-llama/Llama-3.1-"
@@ -93,10 +94,10 @@ def test_prefill_is_no_faster_than_the_tensor_cores(card: str) -> None:
 
 def test_doubling_the_gpus_halves_the_weights_read_but_not_the_fixed_costs() -> None:
     a, card = architecture(LLAMA + "70B"), replace(gpu("h100"), link_bytes_per_s=1e18, link_latency_s=0.0)
-    still = replace(card.efficiency, kernel_s=0.0, attention_s=0.0)
+    still = replace(card.efficiency, kernel_s=0.0, attention_s=0.0, iteration_s=0.0)
     one_token = np.ones(1)
     seconds = [
-        roofline.layers_seconds(one_token, a, replace(card, efficiency=still), BF16, tp)[0]
+        charged(BY_TOKENS, one_token, Setting(a, replace(card, efficiency=still), BF16, tp, 1, 8, "auto"))[0]
         for tp in (1, 2, 4, 8)
     ]
     for wide, narrow in itertools.pairwise(seconds):

@@ -1,0 +1,97 @@
+"""The terms of one iteration's time, each under its name, for one replica.
+
+`build.py` charges their sums and `breakdown.py` shows them one by one, so that neither can leave out what the
+other has. All take what they count (tokens, sequences, context tokens, attention pairs: `timing.py`) and return
+seconds as charged, through all pipeline stages.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cascadia_sim import roofline
+from cascadia_sim.architecture import Architecture
+from cascadia_sim.gpu import Gpu
+from cascadia_sim.quantization import WeightFormat
+from cascadia_sim.roofline import Floats
+from cascadia_sim.sharding import stage_layers
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an iteration runs on. `gpus_per_node` says which links a shape crosses."""
+
+    architecture: Architecture
+    gpu: Gpu
+    form: WeightFormat
+    tp: int
+    pp: int
+    gpus_per_node: int
+    kv_cache_dtype: str
+
+    @property
+    def stretch(self) -> float:
+        """Layers charged over layers there are: every pipeline stage takes as long as the fullest."""
+        layers = self.architecture.layers
+        return max(stage_layers(layers, self.pp)) * self.pp / layers
+
+    @property
+    def heads(self) -> int:
+        """LM heads charged: one a pipeline stage, unless the last has a layer less to make up for it."""
+        return self.pp if self.architecture.layers % self.pp == 0 else 1
+
+
+class Term(NamedTuple):
+    """`seconds(counts, setting)`: one entry for each of `counts`."""
+
+    name: str
+    seconds: Callable[[Floats, Setting], Floats]
+
+
+def charged(terms: tuple[Term, ...], counts: Floats, setting: Setting) -> Floats:
+    """The sum of `terms`, seconds."""
+    return np.asarray(sum((term.seconds(counts, setting) for term in terms), np.zeros_like(counts)))
+
+
+def _layered(part: Callable[[Floats, Setting], Floats]) -> Callable[[Floats, Setting], Floats]:
+    return lambda counts, setting: part(counts, setting) * setting.stretch
+
+
+BY_TOKENS = (
+    Term("qkv", _layered(lambda t, s: roofline.qkv_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
+    Term("out", _layered(lambda t, s: roofline.out_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
+    Term("up", _layered(lambda t, s: roofline.up_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
+    Term("down", _layered(lambda t, s: roofline.down_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
+    Term("experts", _layered(lambda t, s: roofline.experts_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
+    Term(
+        "element-wise", _layered(lambda t, s: roofline.element_wise_seconds(t, s.architecture, s.gpu, s.tp))
+    ),
+    Term("fixed per layer", _layered(lambda t, s: roofline.fixed_seconds(t, s.architecture, s.gpu))),
+    Term(
+        "all-reduce",
+        _layered(lambda t, s: roofline.allreduce_seconds(t, s.architecture, s.gpu, s.tp, s.gpus_per_node)),
+    ),
+    Term(
+        "pipeline boundary",
+        lambda t, s: roofline.boundary_seconds(t, s.architecture, s.gpu, s.tp, s.pp, s.gpus_per_node),
+    ),
+    Term("fixed per iteration", lambda t, s: np.full_like(t, s.gpu.efficiency.iteration_s)),
+)
+
+BY_SEQUENCES = (
+    Term("LM head", lambda n, s: s.heads * roofline.lm_head_seconds(n, s.architecture, s.gpu, s.tp)),
+    Term("sampler", lambda n, s: s.heads * roofline.sampler_seconds(n, s.architecture, s.gpu)),
+)
+
+BY_CONTEXT = (
+    Term(
+        "KV reading",
+        _layered(lambda c, s: c * roofline.context_seconds(s.architecture, s.gpu, s.tp, s.kv_cache_dtype)),
+    ),
+)
+
+BY_PAIRS = (
+    Term("prefill attention", _layered(lambda p, s: p * roofline.pair_seconds(s.architecture, s.gpu, s.tp))),
+)
