@@ -48,7 +48,7 @@ def engine_config(spec: EngineOptions, found: Architecture, where: str) -> Engin
             f"{spec.max_model_len} is beyond the model's own context of {found.max_position} tokens",
             "write at most that",
         )
-    return EngineConfig(**spec.model_dump(include=set(EngineOptions.model_fields) - {"engine"}))
+    return EngineConfig(**spec.model_dump(include=set(EngineOptions.model_fields)))
 
 
 @contextmanager

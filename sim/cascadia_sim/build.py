@@ -1,17 +1,20 @@
 """From a model, a GPU, a shape and an engine's settings to the cost tables of one replica."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from cascadia_sim.architecture import Architecture
+from cascadia_sim.calibration import Calibration
+from cascadia_sim.calibrations_catalogue import find_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.memory import DoesNotFit, available_bytes, kv_capacity_tokens, needed_bytes
 from cascadia_sim.quantization import weight_format
 from cascadia_sim.roofline import Floats
 from cascadia_sim.sharding import InvalidShape, check_shape, valid_shapes
-from cascadia_sim.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, Setting, charged
+from cascadia_sim.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, Setting, Term, charged
 from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
 
 __all__ = ["DoesNotFit", "InvalidShape", "replica_timing", "valid_shapes"]
@@ -42,14 +45,12 @@ def replica_timing(
     check_shape(architecture, tp, pp)
     kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
     form = weight_format(config.quantization or architecture.quantization)
-    tokens = np.arange(config.max_num_batched_tokens + 1, dtype=np.float64)
-    tokens[0] = 1.0
-    sequences = np.arange(config.max_num_seqs + 1, dtype=np.float64)
-    setting = Setting(architecture, gpu, form, tp, pp, gpus_per_node, config.kv_cache_dtype)
+    fitted = replace(gpu, efficiency=calibration_of(architecture, gpu, config).efficiency)
+    setting = Setting(architecture, fitted, form, tp, pp, gpus_per_node, config.kv_cache_dtype)
     one = np.ones(1)
     return ReplicaTiming(
-        token_ps=_picoseconds(charged(BY_TOKENS, tokens, setting)),
-        sequence_ps=_picoseconds(charged(BY_SEQUENCES, sequences, setting)),
+        token_ps=_table(BY_TOKENS, 1, config.max_num_batched_tokens, setting),
+        sequence_ps=_table(BY_SEQUENCES, 0, config.max_num_seqs, setting),
         context_ps=round(float(charged(BY_CONTEXT, one, setting)[0]) * PS_PER_S),
         pair_ps=float(charged(BY_PAIRS, one, setting)[0]) * PS_PER_S,
         kv_tokens=kv_tokens,
@@ -59,6 +60,13 @@ def replica_timing(
         chunked_prefill=config.enable_chunked_prefill,
         lanes=pp,
     )
+
+
+def calibration_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -> Calibration:
+    """The one that `config` brings, else the catalogue's nearest for its engine and the weights' precision."""
+    if config.calibration is not None:
+        return config.calibration
+    return find_calibration(gpu, config.engine, config.quantization or architecture.quantization or "bf16")
 
 
 def _lane_kv_tokens(
@@ -74,6 +82,27 @@ def _lane_kv_tokens(
     return lane - lane % config.block_size
 
 
-def _picoseconds(seconds: Floats) -> Ints:
-    """Rounded, and made non-decreasing where rounding or the smooth maximum left a dip."""
+def _table(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Ints:
+    """By count from 0 to `last`, picoseconds; counts below `first` cost as much as it.
+
+    Between `_knots` it is linear. Made non-decreasing where rounding or the smooth maximum left a dip.
+    """
+    knots = _knots(first, max(first, last))
+    seconds = np.interp(_counts(last), knots, charged(terms, knots, setting))
     return np.maximum.accumulate(np.rint(seconds * PS_PER_S).astype(np.int64))
+
+
+@lru_cache(maxsize=64)
+def _knots(first: int, last: int) -> Floats:
+    """Every count up to 64, then counts a thirty-second apart: smooth terms bend too little between to matter."""
+    steps = [*range(first, min(last, 64))]
+    at = 64
+    while at < last:
+        steps.append(at)
+        at += at // 32
+    return np.array([*steps, last], dtype=np.float64)
+
+
+@lru_cache(maxsize=64)
+def _counts(last: int) -> Floats:
+    return np.arange(last + 1, dtype=np.float64)

@@ -9,7 +9,10 @@ class Efficiency:
 
     `gemm_low_precision` is of the FP8 or INT8 peak, quantising the activations included; `dequantise` is the
     further factor on compute where weights are widened first. `kernel_s` is one kernel's start inside a CUDA
-    graph, `attention_s` what one layer's attention takes beyond it, `iteration_s` the engine's own work.
+    graph, `attention_s` what one layer's attention takes beyond it, `iteration_s` the engine's own work an
+    iteration and `sequence_s` that for each sequence in it. `ridge` is the exponent of the smooth maximum of
+    compute and memory time; `link_latency` multiplies the link's latency a collective, `link_tp2`, `link_tp4` and
+    `link_tp8` the whole all-reduce at that degree (beyond 8 as at 8).
     """
 
     gemm_compute: float
@@ -23,6 +26,19 @@ class Efficiency:
     kernel_s: float
     attention_s: float
     iteration_s: float
+    sequence_s: float = 0.0
+    attention_sequence_s: float = 0.0
+    ridge: float = 4.0
+    link_latency: float = 1.0
+    link_tp2: float = 1.0
+    link_tp4: float = 1.0
+    link_tp8: float = 1.0
+
+    def link_factor(self, tp: int) -> float:
+        """Of an all-reduce among `tp` GPUs."""
+        if tp <= 2:
+            return self.link_tp2
+        return self.link_tp4 if tp <= 4 else self.link_tp8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +68,7 @@ class Gpu:
 
     def gemm_flops(self, precision: str) -> float:
         """FLOP/s that a large matrix product reaches; without units of that precision, BF16's are used."""
-        peak = {"fp8": self.fp8_flops, "int8": self.int8_flops}.get(precision, 0.0)
+        peak = {"fp8": self.fp8_flops, "int8": self.int8_flops, "fp4": self.fp4_flops}.get(precision, 0.0)
         if peak:
             return max(
                 peak * self.efficiency.gemm_low_precision, self.bf16_flops * self.efficiency.gemm_compute

@@ -42,7 +42,7 @@ def gemm_seconds(tokens: Floats, gemms: tuple[Gemm, ...], gpu: Gpu, form: Weight
         memory = (gemm.weights * form.bytes_per_weight) / bandwidth + tokens * (
             (gemm.inputs + gemm.outputs) * ACTIVATION_BYTES / bandwidth
         )
-        total += smooth_max(tokens * (2.0 * gemm.weights / flops), memory)
+        total += smooth_max(tokens * (2.0 * gemm.weights / flops), memory, gpu.efficiency.ridge)
     return total
 
 
@@ -136,6 +136,11 @@ def sampler_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> 
     return np.where(sequences > 0, traffic + 4 * gpu.efficiency.kernel_s, 0.0)
 
 
+def sequence_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
+    """What attention spends on a sequence whatever its context: a block of work to plan, start and join."""
+    return sequences * (architecture.layers * gpu.efficiency.attention_sequence_s)
+
+
 def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtype: str) -> float:
     """Decode attention over one token of context: reads its KV entries; latent attention may compute longer.
 
@@ -171,8 +176,9 @@ def allreduce_seconds(
         return np.zeros_like(tokens)
     latency, bandwidth = _link(gpu, tp > gpus_per_node)
     message_bytes = architecture.hidden * ACTIVATION_BYTES
-    count = ALLREDUCES_PER_LAYER * architecture.layers + 1
-    latency *= 1.0 + LATENCY_PER_DOUBLING * math.log2(tp / 2)
+    count = float(ALLREDUCES_PER_LAYER * architecture.layers + 1)
+    latency *= gpu.efficiency.link_latency * (1.0 + LATENCY_PER_DOUBLING * math.log2(tp / 2))
+    count *= gpu.efficiency.link_factor(tp)
     return np.asarray(count * (latency + tokens * (2 * (tp - 1) / tp * message_bytes / bandwidth)))
 
 
@@ -192,13 +198,10 @@ def boundary_seconds(
     return total
 
 
-def smooth_max(a: Floats, b: Floats) -> Floats:
-    """(a^4 + b^4)^(1/4): at most 19 % above the larger, which is what kernels near the ridge lose."""
-    a, b = a * a, b * b
-    a *= a
-    b *= b
-    a += b
-    return np.sqrt(np.sqrt(a, out=a), out=a)
+def smooth_max(a: Floats, b: Floats, exponent: float = 4.0) -> Floats:
+    """(a^n + b^n)^(1/n): for n = 4 at most 19 % above the larger, which is what kernels near the ridge lose."""
+    larger, smaller = np.maximum(a, b), np.minimum(a, b)
+    return np.asarray(larger * (1.0 + (smaller / larger) ** exponent) ** (1.0 / exponent))
 
 
 def _plain(form: WeightFormat) -> WeightFormat:

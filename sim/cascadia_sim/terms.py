@@ -83,6 +83,10 @@ BY_TOKENS = (
 BY_SEQUENCES = (
     Term("LM head", lambda n, s: s.heads * roofline.lm_head_seconds(n, s.architecture, s.gpu, s.tp)),
     Term("sampler", lambda n, s: s.heads * roofline.sampler_seconds(n, s.architecture, s.gpu)),
+    Term(
+        "attention per sequence", _layered(lambda n, s: roofline.sequence_seconds(n, s.architecture, s.gpu))
+    ),
+    Term("engine per sequence", lambda n, s: n * s.gpu.efficiency.sequence_s),
 )
 
 BY_CONTEXT = (

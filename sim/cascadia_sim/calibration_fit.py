@@ -1,0 +1,135 @@
+"""Constants of an engine from measured iterations: least squares on relative errors, tied to a prior.
+
+Minimises  sum_i huber(ln(predicted_i / measured_i) / NOISE)^2 + sum_j (ln(x_j / prior_j) / spread_j)^2  over the
+constants x_j, in their logarithms, by Levenberg-Marquardt with numeric derivatives (Levenberg 1944, Marquardt
+1963) and weights after Huber (1964), so that a few wild measurements do not decide. What the cells say nothing
+about stays at the prior.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import asdict, fields, replace
+
+import numpy as np
+
+from cascadia_sim.calibration import Calibration, FitError, Validity
+from cascadia_sim.calibration_cells import Cell, Measured
+from cascadia_sim.gpu import Efficiency, Gpu
+from cascadia_sim.roofline import Floats
+
+NOISE = 0.05
+"""Relative error at which a measurement weighs as much as one spread of a prior."""
+SPREAD = 0.35
+"""Of a constant, in its logarithm, where SPREADS says nothing else."""
+SPREADS = {"ridge": 0.3, "link_tp2": 0.2, "link_tp4": 0.2, "link_tp8": 0.2}
+SMALLEST = {"sequence_s": 1e-6, "attention_sequence_s": 1e-7}
+"""Where a constant with a prior of 0 starts; it can come arbitrarily near to 0 again."""
+SHARES = frozenset(
+    {"gemm_compute", "gemm_low_precision", "gemm_hbm", "expert_compute", "dequantise"}
+    | {"attention_compute", "kv_hbm", "link"}
+)
+HUBER = 2.0
+STEPS = 60
+STEP = 1e-4
+
+
+def fit(
+    cells: Sequence[Cell], start: Calibration, gpu: Gpu, *, free: Collection[str] | None = None
+) -> Calibration:
+    """`start` with its constants moved to where the cells want them; its errors and validity are the cells'.
+
+    `free` names the constants that may move; all, unless given. Raises `BadCalibration` for no cells.
+    """
+    measured = Measured(cells, gpu)
+    efficiency = fit_efficiency(measured, start.efficiency, free)
+    errors = relative_errors(measured, efficiency)
+    return replace(
+        start,
+        gpu=gpu.name,
+        efficiency=efficiency,
+        fit=FitError(len(errors), _mean(errors), _p90(errors)),
+        valid=_validity(cells),
+    )
+
+
+def held_out(
+    cells: Sequence[Cell], groups: Sequence[Hashable], start: Calibration, gpu: Gpu
+) -> tuple[Floats, Calibration]:
+    """Errors (predicted / measured - 1) of each run by a fit without its group, and the fit to all.
+
+    `groups`: of each cell, such as its model; cells of one run are of one group.
+    """
+    errors: list[Floats] = []
+    for group in dict.fromkeys(groups):
+        seen = [c for c, g in zip(cells, groups, strict=True) if g != group]
+        unseen = [c for c, g in zip(cells, groups, strict=True) if g == group]
+        found = fit(seen, start, gpu) if seen else start
+        errors.append(relative_errors(Measured(unseen, gpu), found.efficiency))
+    together = np.concatenate(errors)
+    whole = fit(cells, start, gpu)
+    left_out = replace(whole.fit, held_out_mean_error=_mean(together), held_out_p90_error=_p90(together))
+    return together, replace(whole, fit=left_out)
+
+
+def relative_errors(measured: Measured, efficiency: Efficiency) -> Floats:
+    """Predicted / measured - 1 of each run."""
+    return np.asarray(measured.predicted(efficiency) / measured.seconds - 1.0)
+
+
+def fit_efficiency(measured: Measured, prior: Efficiency, free: Collection[str] | None = None) -> Efficiency:
+    names = [f.name for f in fields(Efficiency) if free is None or f.name in free]
+    values = asdict(prior)
+    centre = np.array([values[n] if values[n] > 0 else SMALLEST.get(n, 1e-9) for n in names])
+    spread = np.array([SPREADS.get(n, SPREAD) for n in names])
+
+    def constants(moves: Floats) -> Efficiency:
+        moved = centre * np.exp(moves)
+        shares = [min(1.0, v) if n in SHARES else v for n, v in zip(names, moved.tolist(), strict=True)]
+        return replace(prior, **dict(zip(names, shares, strict=True)))
+
+    def residuals(moves: Floats) -> Floats:
+        misses = np.log(measured.predicted(constants(moves)) / measured.seconds) / NOISE
+        # Huber's loss as a square: grows as the root of the miss beyond HUBER spreads of the noise.
+        size = np.abs(misses)
+        bent = np.sqrt(np.where(size > HUBER, 2 * HUBER * size - HUBER**2, size**2))
+        return np.concatenate([bent * np.sign(misses), moves / spread])
+
+    return constants(_least_squares(residuals, np.zeros(len(names))))
+
+
+def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """Levenberg-Marquardt: damps where a step fails, until no step gains a millionth."""
+    damping, r = 1e-2, residuals(x)
+    for _ in range(STEPS):
+        jacobian = np.stack([(residuals(x + h) - r) / STEP for h in STEP * np.eye(len(x))], axis=1)
+        gradient, curvature = jacobian.T @ r, jacobian.T @ jacobian
+        for _ in range(12):
+            step = np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), -gradient)
+            tried = residuals(x + np.clip(step, -1.0, 1.0))
+            if tried @ tried < r @ r:
+                break
+            damping *= 4
+        else:
+            return x
+        gain = r @ r - tried @ tried
+        x, r, damping = x + np.clip(step, -1.0, 1.0), tried, damping / 3
+        if gain < 1e-6 * (r @ r):
+            return x
+    return x
+
+
+def _mean(errors: Floats) -> float:
+    return float(np.mean(np.abs(errors)))
+
+
+def _p90(errors: Floats) -> float:
+    return float(np.quantile(np.abs(errors), 0.9))
+
+
+def _validity(cells: Sequence[Cell]) -> Validity:
+    context = [c.context / c.sequences for c in cells if c.context and c.sequences] or [0]
+    tokens, degrees = [c.tokens for c in cells], [c.tp for c in cells]
+    return Validity(
+        tokens=(int(min(tokens)), int(max(tokens))),
+        tp=(min(degrees), max(degrees)),
+        context=(int(min(context)), int(max(context))),
+    )
