@@ -1,0 +1,100 @@
+"""An LLM as judge: what it is asked, in OpenAI's terms, and what is read from its reply.
+
+A verdict is one digit. Where the engine gives log-probabilities, the score is the expected digit under the
+probabilities of the token that carries it (`prompt.score_of`); else the digit itself. A judge that writes something
+before its digit is given room for it; one that writes no digit, or several, is refused.
+
+Who asks and what happens on refusal is the caller's affair: nothing here talks to anyone.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from cascadia_judge.errors import BadVerdict
+from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, GRADES, OUTPUT_TOKENS, messages, score_of
+
+READS_TOKENS = 8192
+"""Of question and answer together, where the caller names no other limit."""
+
+TOP_LOGPROBS = 20
+"""The most that vLLM, SGLang, llama.cpp and OpenAI give without being configured to give more."""
+
+TALKATIVE_TOKENS = 16
+"""Room for `**Grade:** 7` and its like."""
+
+_GRADE = re.compile(r"(?<![\d.,/-])(?<!out of )([0-9])(?![\d%]|[.,/]\d|\s*(?:/|out of)\s*\d)")
+_LEFT_OUT = "\n[... {count} characters left out ...]\n"
+
+
+class Token(NamedTuple):
+    """One token of a reply: the probabilities (0-1) of what might have stood there, itself among them."""
+
+    text: str
+    probability: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`score` 0-100. `expected`: read from probabilities, not from one digit."""
+
+    score: float
+    expected: bool
+
+
+def request(question: str, answer: str, *, reads_tokens: int, attempt: int, logprobs: bool) -> dict[str, Any]:
+    """The body of a chat completion, less its `model`, that asks for a verdict.
+
+    `attempt` 0 asks for one token, as a deployed gate does; 1 gives room to talk; from 2 on the judge is made to vary,
+    for at temperature 0 it would only repeat itself. Of texts longer than `reads_tokens`, the middle is left out.
+    """
+    question, answer = clipped(question, answer, reads_tokens)
+    body: dict[str, Any] = {
+        "messages": messages(question, answer),
+        "max_tokens": OUTPUT_TOKENS if attempt == 0 else TALKATIVE_TOKENS,
+        "temperature": 0.0 if attempt < 2 else 0.7,
+    }
+    return body | {"logprobs": True, "top_logprobs": TOP_LOGPROBS} if logprobs else body
+
+
+def verdict(text: str, tokens: Sequence[Token]) -> Verdict:
+    """What a reply says; `tokens` is empty where the engine gave no log-probabilities.
+
+    Raises `BadVerdict` where it is no grade.
+    """
+    if tokens:
+        try:
+            return Verdict(score_of(tokens[0].probability), expected=True)
+        except BadVerdict:
+            if len(tokens) == 1:
+                raise
+    found = set(_GRADE.findall(text))
+    if len(found) != 1:
+        said = " ".join(text.split())[:40]
+        raise BadVerdict(
+            "verdict", f"the judge wrote {said!r}", f"answer with one digit, {GRADES[0]}-{GRADES[-1]}"
+        )
+    (grade,) = found
+    written = next((token for token in tokens if token.text.strip() == grade), None)
+    if written is not None:
+        return Verdict(score_of(written.probability), expected=True)
+    return Verdict(score_of({grade: 1.0}), expected=False)
+
+
+def clipped(question: str, answer: str, reads_tokens: int) -> tuple[str, str]:
+    """Both texts, cut to about `reads_tokens` together; what one does not need, the other may have."""
+    room = max(2, int(reads_tokens * CHARACTERS_PER_TOKEN))
+    half = room // 2
+    of_question = min(len(question), max(half, room - len(answer)))
+    of_answer = min(len(answer), room - of_question)
+    return _cut(question, of_question), _cut(answer, of_answer)
+
+
+def _cut(text: str, characters: int) -> str:
+    if len(text) <= characters:
+        return text
+    head = math.ceil(characters / 2)
+    tail = characters - head
+    return text[:head] + _LEFT_OUT.format(count=len(text) - characters) + (text[-tail:] if tail else "")
