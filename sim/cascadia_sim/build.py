@@ -44,9 +44,7 @@ def replica_timing(
     """
     check_shape(architecture, tp, pp)
     kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
-    form = weight_format(config.quantization or architecture.quantization)
-    fitted = replace(gpu, efficiency=calibration_of(architecture, gpu, config).efficiency)
-    setting = Setting(architecture, fitted, form, tp, pp, gpus_per_node, config.kv_cache_dtype)
+    setting = setting_of(architecture, gpu, tp=tp, pp=pp, config=config, gpus_per_node=gpus_per_node)
     one = np.ones(1)
     return ReplicaTiming(
         token_ps=_table(BY_TOKENS, 1, config.max_num_batched_tokens, setting),
@@ -60,6 +58,15 @@ def replica_timing(
         chunked_prefill=config.enable_chunked_prefill,
         lanes=pp,
     )
+
+
+def setting_of(
+    architecture: Architecture, gpu: Gpu, *, tp: int, pp: int, config: EngineConfig, gpus_per_node: int
+) -> Setting:
+    """What the terms of an iteration are worked out on: `gpu` as fast as its calibration says."""
+    form = weight_format(config.quantization or architecture.quantization)
+    fitted = replace(gpu, efficiency=calibration_of(architecture, gpu, config).efficiency)
+    return Setting(architecture, fitted, form, tp, pp, gpus_per_node, config.kv_cache_dtype)
 
 
 def calibration_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -> Calibration:
@@ -83,13 +90,18 @@ def _lane_kv_tokens(
 
 
 def _table(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Ints:
-    """By count from 0 to `last`, picoseconds; counts below `first` cost as much as it.
+    """Made non-decreasing where rounding or the smooth maximum left a dip."""
+    seconds = tabulated(terms, first, last, setting)
+    return np.maximum.accumulate(np.rint(seconds * PS_PER_S).astype(np.int64))
 
-    Between `_knots` it is linear. Made non-decreasing where rounding or the smooth maximum left a dip.
+
+def tabulated(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Floats:
+    """The sum of `terms` by count from 0 to `last`, seconds; counts below `first` cost as much as it.
+
+    Between `_knots` it is linear, so that each term's own tables sum to that of all.
     """
     knots = _knots(first, max(first, last))
-    seconds = np.interp(_counts(last), knots, charged(terms, knots, setting))
-    return np.maximum.accumulate(np.rint(seconds * PS_PER_S).astype(np.int64))
+    return np.interp(_counts(last), knots, charged(terms, knots, setting))
 
 
 @lru_cache(maxsize=64)
