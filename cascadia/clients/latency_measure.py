@@ -1,0 +1,156 @@
+"""Times an engine at given points: decoding per iteration, single prompts to their first token."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cascadia.clients.latency_points import Point
+from cascadia.clients.made_up_prompts import MadeUp
+from cascadia.clients.openai_engine import OpenAIEngine
+from cascadia.clients.openai_stream import Streamed
+from cascadia.domain.errors import BadInput
+
+# Pieces that a batch's decoding is cut into; their median is what counts, so that a hiccup spoils one of them.
+PIECES = 6
+# Of the client's own processor time: above this share of the wall clock it measures itself.
+SATURATED = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One measurement at a point. `context_tokens`: on average over the time measured, all sequences together.
+
+    `seconds`: of one iteration where the point decodes, else to the first token.
+    """
+
+    point: Point
+    prompt_tokens: float
+    context_tokens: float
+    seconds: float
+
+
+class Asker:
+    """Asks for answers of an exact length, in the way that the engine understands."""
+
+    def __init__(self, client: OpenAIEngine, prompts: MadeUp) -> None:
+        self.client = client
+        self.prompts = prompts
+        self._path = "/completions"
+        self._exact: dict[str, Any] = {"ignore_eos": True}
+
+    async def settle(self) -> None:
+        """Finds out what the engine understands, warms it up, and learns how it counts tokens."""
+        for path, exact in (
+            ("/completions", {"ignore_eos": True}),
+            ("/completions", {}),
+            ("/chat/completions", {"ignore_eos": True}),
+            ("/chat/completions", {}),
+        ):
+            self._path, self._exact = path, exact
+            try:
+                few = await self._words(8)
+                break
+            except BadInput as error:
+                if (path, exact) == ("/chat/completions", {}) or error.where != "--base-url":
+                    raise
+                if " answers 4" not in error.what:
+                    raise
+        many = await self._words(72)
+        self.prompts = self.prompts.counted((8, few), (72, many))
+
+    async def ask(self, prompt_tokens: int, output_tokens: int) -> Streamed:
+        return await self._send(self.prompts.prompt(prompt_tokens), output_tokens)
+
+    async def _words(self, words: int) -> int:
+        found = await self._send(MadeUp(self.prompts.draw).prompt(words), 8)
+        return found.prompt_tokens or 0
+
+    async def _send(self, prompt: str, output_tokens: int) -> Streamed:
+        asked: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}]}
+        if self._path == "/completions":
+            asked = {"prompt": prompt}
+        body = {**asked, "max_tokens": output_tokens, "temperature": 0, **self._exact}
+        found = await self.client.stream(self._path, body)
+        if found.prompt_tokens is None or found.output_tokens is None:
+            raise BadInput(
+                "--base-url",
+                f"{self.client.root} does not report token counts of streamed answers",
+                "let it honour stream_options.include_usage",
+            )
+        return found
+
+
+async def measure(asker: Asker, point: Point) -> Seen | str:
+    """One measurement; or why it says nothing."""
+    began_s, worked_s = time.perf_counter(), time.process_time()
+    found = await asyncio.gather(
+        *(asker.ask(point.prompt_tokens, point.output_tokens) for _ in range(point.sequences))
+    )
+    busy = (time.process_time() - worked_s) / max(time.perf_counter() - began_s, 1e-9)
+    prompt = float(np.mean([one.prompt_tokens for one in found]))
+    if not point.decodes:
+        return Seen(point, prompt, prompt, float(np.median([one.ttft_s for one in found])))
+    if busy > SATURATED:
+        return f"this program was busy {busy:.0%} of the time"
+    return _decoding(point, prompt, found)
+
+
+async def rounds(
+    points: Sequence[Point],
+    one: Callable[[Point], Awaitable[Seen | str]],
+    until_s: float,
+    clock: Callable[[], float],
+    progress: Callable[[Point], None],
+) -> tuple[dict[Point, list[Seen]], dict[Point, str]]:
+    """Measures the points in turn, again and again, until the clock shows `until_s`; and what was left out.
+
+    A point is not begun that would, as before, end too late. At least the first one is.
+    """
+    seen: dict[Point, list[Seen]] = {}
+    skipped: dict[Point, str] = {}
+    took_s: dict[Point, float] = {}
+    fresh = True
+    while fresh:
+        fresh = False
+        for point in points:
+            began_s = clock()
+            guess_s = took_s.get(point, _guess_s(point, took_s))
+            if point in skipped or (seen and began_s + guess_s > until_s):
+                continue
+            progress(point)
+            found = await one(point)
+            took_s[point] = clock() - began_s
+            if isinstance(found, str):
+                skipped[point] = found
+            else:
+                seen.setdefault(point, []).append(found)
+                fresh = True
+    for point in points:
+        if point not in seen:
+            skipped.setdefault(point, "no time left")
+    return seen, skipped
+
+
+def _decoding(point: Point, prompt: float, found: Sequence[Streamed]) -> Seen | str:
+    """Between the last first token and the first last token, all sequences decode and nothing else happens."""
+    start_s = max(one.chunks_s[0] for one in found)
+    end_s = min(one.chunks_s[-1] for one in found)
+    edges_s = np.linspace(start_s, end_s, PIECES + 1)
+    written = np.array([[one.tokens_by(edge) for edge in edges_s] for one in found])
+    if end_s <= start_s or (written[:, -1] - written[:, 0]).mean() < PIECES:
+        return "the engine did not work on all of them at once"
+    steps = np.diff(written.mean(axis=0))
+    context = point.sequences * prompt + float(written.sum(axis=0).mean())
+    pieces_s = np.diff(edges_s)[steps > 0] / steps[steps > 0]
+    return Seen(point, prompt, context, float(np.median(pieces_s)))
+
+
+def _guess_s(point: Point, took_s: dict[Point, float]) -> float:
+    """From the points measured so far: no faster per token of prompt and answer than the slowest seen."""
+    work = point.sequences * point.prompt_tokens
+    per_token = [t / (p.sequences * p.prompt_tokens) for p, t in took_s.items() if p.prompt_tokens >= 256]
+    return work * max(per_token, default=0.0)
