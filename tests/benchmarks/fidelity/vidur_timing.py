@@ -1,0 +1,178 @@
+"""Timings for Vidur's runs: from its own iteration times, and from the roofline with its calibration.
+
+Vidur adds up operators. Those that depend on tokens only (on their number rounded up to 8) go into `token_ps`;
+attention of decoding is linear in the context at each batch size, near a run's mean context, so that it splits
+into `context_ps` and a table by sequences; attention of prefill is a constant and a cost a pair.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia_sim.architectures_catalogue import architecture
+from cascadia_sim.build import replica_timing
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.scheduling import VLLM_V1, Scheduling
+from cascadia_sim.timing import Ints, ReplicaTiming
+from tests.benchmarks.fidelity.rows import rows
+from tests.benchmarks.fidelity.vidur_runs import FOLDER, WATERMARK, Run
+
+PS_PER_MS = 1_000_000_000
+ROUNDED_TO = 8
+BY_TOKENS = (
+    "attn_pre_proj",
+    "attn_post_proj",
+    "mlp_up_proj",
+    "mlp_down_proj",
+    "mlp_act",
+    "input_layernorm",
+    "post_attention_layernorm",
+    "attn_rope",
+    "add",
+)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operators:
+    """Milliseconds of the whole model. `by_tokens` and `sending` at `tokens`; `decode` [batches, contexts]."""
+
+    tokens: Floats
+    by_tokens: Floats
+    sending: Floats
+    batches: Floats
+    contexts: Floats
+    decode: Floats
+    prompts: Floats
+    prefill: Floats
+
+    def decode_ms(self, context: float) -> Floats:
+        """At each of `batches`, linear between contexts."""
+        return np.array([np.interp(context, self.contexts, row) for row in self.decode])
+
+
+@lru_cache(maxsize=64)
+def operators(model: str, gpu_name: str, tp: int, attention: str) -> Operators:
+    of = (model, gpu_name, str(tp), attention)
+    mine = [
+        r
+        for r in rows(f"{FOLDER}/iteration_times.csv")
+        if (r["model"], r["gpu"], r["tp"], r["attention_source"]) == of
+    ]
+    at: dict[int, tuple[float, float]] = {}
+    decode: dict[tuple[int, int], float] = {}
+    prefill: dict[int, float] = {}
+    for r in mine:
+        layers, batch, new = int(r["layers"]), int(r["batch"]), int(r["new_tokens"])
+        summed = sum(_ms(r, name) for name in BY_TOKENS) + 2 * _ms(r, "all_reduce")
+        at[-(-batch * new // ROUNDED_TO) * ROUNDED_TO] = layers * summed, _ms(r, "send_recv")
+        if r["phase"] == "decode":
+            decode[batch, int(r["context"])] = layers * _ms(r, "attn")
+        else:
+            prefill[new] = layers * _ms(r, "attn")
+    batches, contexts = (sorted({key[i] for key in decode}) for i in (0, 1))
+    return Operators(
+        tokens=np.array(sorted(at), float),
+        by_tokens=np.array([at[t][0] for t in sorted(at)]),
+        sending=np.array([at[t][1] for t in sorted(at)]),
+        batches=np.array(batches, float),
+        contexts=np.array(contexts, float),
+        decode=np.array([[decode[b, c] for c in contexts] for b in batches]),
+        prompts=np.array(sorted(prefill), float),
+        prefill=np.array([prefill[p] for p in sorted(prefill)]),
+    )
+
+
+def _ms(row: dict[str, str], operator: str) -> float:
+    return float(row[f"layer_{operator}_ms"] or 0.0)
+
+
+def from_iteration_times(run: Run) -> ReplicaTiming:
+    o = operators(run.model, run.gpu, run.tp, run.attention)
+    attention = o.decode_ms(run.mean_context)
+    context_ms = float((attention / o.batches).min()) / run.mean_context
+    by_sequence = np.interp(
+        np.arange(run.batch_cap + 1), o.batches, attention - context_ms * o.batches * run.mean_context
+    )
+    by_sequence[0] = 0.0
+    start_ms, pair_ms = _prefill_line(o)
+    tokens = -(-np.arange(run.budget + 1) // ROUNDED_TO) * ROUNDED_TO
+    token_ms = np.interp(tokens, o.tokens, o.by_tokens)
+    token_ms += (run.pp - 1) * np.interp(tokens, o.tokens, o.sending)
+    # More tokens than sequences: a prompt is among them, and decoding's start is charged only where it decodes.
+    token_ms[run.batch_cap + 1 :] += start_ms - (0.0 if run.chunked else by_sequence[1])
+    return replace(
+        _frame(run),
+        token_ps=_ps(token_ms),
+        sequence_ps=_ps(by_sequence),
+        context_ps=round(context_ms * PS_PER_MS),
+        pair_ps=pair_ms * PS_PER_MS,
+    )
+
+
+def _prefill_line(o: Operators) -> tuple[float, float]:
+    """Constant and cost a pair that miss prefill attention by the least share of the iteration."""
+    weight = 1 / (o.prefill + np.interp(o.prompts, o.tokens, o.by_tokens))
+    pairs = o.prompts * (o.prompts + 1) / 2
+    columns = np.stack([np.ones_like(pairs), pairs], axis=1)
+    (start, slope), *_ = np.linalg.lstsq(columns * weight[:, None], o.prefill * weight, rcond=None)
+    return float(max(start, 0.0)), float(slope)
+
+
+def analytic(run: Run) -> ReplicaTiming:
+    """The roofline's, with the calibration of Vidur's iterations."""
+    config = EngineConfig(
+        engine="vidur",
+        max_num_seqs=run.batch_cap,
+        max_num_batched_tokens=run.budget,
+        enable_chunked_prefill=run.chunked,
+        block_size=run.block_size,
+        gpu_memory_utilization=0.999,
+    )
+    timing = replica_timing(
+        architecture(run.model), gpu(run.gpu), tp=run.tp, pp=run.pp, config=config, min_kv_tokens=16
+    )
+    return replace(
+        _frame(run),
+        token_ps=timing.token_ps,
+        sequence_ps=timing.sequence_ps,
+        context_ps=timing.context_ps,
+        pair_ps=timing.pair_ps,
+    )
+
+
+def _frame(run: Run) -> ReplicaTiming:
+    """What the run's scheduler was told, with empty tables."""
+    return ReplicaTiming(
+        token_ps=np.ones(2, np.int64),
+        sequence_ps=np.zeros(run.batch_cap + 1, np.int64),
+        context_ps=0,
+        pair_ps=0.0,
+        kv_tokens=run.kv_blocks // run.pp * run.block_size,
+        block_size=run.block_size,
+        max_num_seqs=run.batch_cap,
+        max_num_batched_tokens=run.budget,
+        chunked_prefill=run.chunked,
+        lanes=run.pp,
+        scheduling=vidurs_rules(run),
+    )
+
+
+def vidurs_rules(run: Run) -> Scheduling:
+    return Scheduling(
+        watermark_blocks=int(WATERMARK * run.kv_blocks),
+        batch_seqs=run.batch_cap // run.pp,
+        padded_prompts=True,
+        chunks_in_step=False,
+    )
+
+
+def vllms_rules(_: Run) -> Scheduling:
+    return VLLM_V1
+
+
+def _ps(ms: Floats) -> Ints:
+    return np.rint(ms * PS_PER_MS).astype(np.int64)
