@@ -11,6 +11,7 @@ from cascadia_sim.calibrations_catalogue import find_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.memory import DoesNotFit, available_bytes, kv_capacity_tokens, needed_bytes
+from cascadia_sim.parallel import Split, check_split
 from cascadia_sim.quantization import weight_format
 from cascadia_sim.roofline import Floats
 from cascadia_sim.sharding import InvalidShape, check_shape, valid_shapes
@@ -42,19 +43,21 @@ def replica_timing(
     layers count ceil(layers / pp) x pp, and the LM head once per stage where the split is even, once in all
     where the last stage has a layer less to make up for it.
     """
-    check_shape(architecture, tp, pp)
+    split = Split(tp, config.attention_dp, config.enable_expert_parallel)
+    check_split(architecture, split)
+    check_shape(architecture, split.attention_tp, pp)
     kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
     setting = setting_of(architecture, gpu, tp=tp, pp=pp, config=config, gpus_per_node=gpus_per_node)
     one = np.ones(1)
     return ReplicaTiming(
-        token_ps=_table(BY_TOKENS, 1, config.max_num_batched_tokens, setting),
-        sequence_ps=_table(BY_SEQUENCES, 0, config.max_num_seqs, setting),
+        token_ps=_table(BY_TOKENS, 1, config.max_num_batched_tokens * split.attention_dp, setting),
+        sequence_ps=_table(BY_SEQUENCES, 0, config.max_num_seqs * split.attention_dp, setting),
         context_ps=round(float(charged(BY_CONTEXT, one, setting)[0]) * PS_PER_S),
         pair_ps=float(charged(BY_PAIRS, one, setting)[0]) * PS_PER_S,
         kv_tokens=kv_tokens,
         block_size=config.block_size,
-        max_num_seqs=config.max_num_seqs,
-        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_num_seqs=config.max_num_seqs * split.attention_dp,
+        max_num_batched_tokens=config.max_num_batched_tokens * split.attention_dp,
         chunked_prefill=config.enable_chunked_prefill,
         lanes=pp,
     )
@@ -66,7 +69,17 @@ def setting_of(
     """What the terms of an iteration are worked out on: `gpu` as fast as its calibration says."""
     form = weight_format(config.quantization or architecture.quantization)
     fitted = replace(gpu, efficiency=calibration_of(architecture, gpu, config).efficiency)
-    return Setting(architecture, fitted, form, tp, pp, gpus_per_node, config.kv_cache_dtype)
+    return Setting(
+        architecture,
+        fitted,
+        form,
+        tp,
+        pp,
+        gpus_per_node,
+        config.kv_cache_dtype,
+        config.attention_dp,
+        config.enable_expert_parallel,
+    )
 
 
 def calibration_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -> Calibration:

@@ -85,6 +85,16 @@ def _run_of(cell: Cell, index: int) -> Hashable:
 def _group(cells: list[Cell], gpu: Gpu, rows: list[int]) -> _Alike:
     c = cells[0]
     form = weight_format(c.config.quantization or c.architecture.quantization)
-    setting = Setting(c.architecture, c.gpu or gpu, form, c.tp, c.pp, 8, c.config.kv_cache_dtype)
+    setting = Setting(
+        c.architecture,
+        c.gpu or gpu,
+        form,
+        c.tp,
+        c.pp,
+        8,
+        c.config.kv_cache_dtype,
+        c.config.attention_dp,
+        c.config.enable_expert_parallel,
+    )
     counts = np.array([(x.tokens, x.sequences, x.context, x.pairs) for x in cells], dtype=np.float64).T
     return _Alike(setting, counts, np.array(rows))

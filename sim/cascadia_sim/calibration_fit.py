@@ -20,8 +20,26 @@ NOISE = 0.05
 """Relative error at which a measurement weighs as much as one spread of a prior."""
 SPREAD = 0.35
 """Of a constant, in its logarithm, where SPREADS says nothing else."""
-SPREADS = {"ridge": 0.3, "link_tp2": 0.2, "link_tp4": 0.2, "link_tp8": 0.2}
-SMALLEST = {"sequence_s": 1e-6, "attention_sequence_s": 1e-7}
+SPREADS = {
+    "ridge": 0.3,
+    "link_latency": 0.7,
+    "link_tp2": 0.2,
+    "link_tp4": 0.2,
+    "link_tp8": 0.2,
+    "iteration_s": 0.7,
+    "sequence_s": 1.5,
+    "attention_sequence_s": 1.5,
+    "decode_compute": 1.5,
+    "wave_outputs": 1.0,
+    "head": 0.3,
+}
+SMALLEST = {
+    "sequence_s": 3e-6,
+    "attention_sequence_s": 2e-7,
+    "decode_compute": 3.0,
+    "wave_outputs": 5e4,
+    "head": 1e-9,
+}
 """Where a constant with a prior of 0 starts; it can come arbitrarily near to 0 again."""
 SHARES = frozenset(
     {"gemm_compute", "gemm_low_precision", "gemm_hbm", "expert_compute", "dequantise"}

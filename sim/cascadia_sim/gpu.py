@@ -12,7 +12,12 @@ class Efficiency:
     graph, `attention_s` what one layer's attention takes beyond it, `iteration_s` the engine's own work an
     iteration and `sequence_s` that for each sequence in it. `ridge` is the exponent of the smooth maximum of
     compute and memory time; `link_latency` multiplies the link's latency a collective, `link_tp2`, `link_tp4` and
-    `link_tp8` the whole all-reduce at that degree (beyond 8 as at 8).
+    `link_tp8` the whole all-reduce at that degree (beyond 8 as at 8), `head` the LM head and the sampler.
+
+    For mixtures `expert_read` multiplies `gemm_hbm` where experts are read, `expert_rows` how often a row passes in
+    and out of them, `expert_layer_s` is what routing and grouping cost a layer beyond kernels' starts; for latent
+    attention `latent_layer_s` the same and `latent_attention` multiplies decoding over its cache. `eager_layer_s` is
+    the least that a layer takes in an iteration too large for a captured graph: a CPU launching its kernels.
     """
 
     gemm_compute: float
@@ -33,6 +38,16 @@ class Efficiency:
     link_tp2: float = 1.0
     link_tp4: float = 1.0
     link_tp8: float = 1.0
+    head: float = 1.0
+    decode_compute: float = 0.0
+    wave_outputs: float = 0.0
+
+    expert_read: float = 1.0
+    expert_rows: float = 1.0
+    expert_layer_s: float = 0.0
+    latent_layer_s: float = 0.0
+    latent_attention: float = 1.0
+    eager_layer_s: float = 0.0
 
     def link_factor(self, tp: int) -> float:
         """Of an all-reduce among `tp` GPUs."""

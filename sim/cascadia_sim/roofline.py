@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from cascadia_sim.architecture import REFERENCE_CONTEXT_TOKENS, Architecture
 from cascadia_sim.gpu import Gpu
+from cascadia_sim.latent import latent_context_seconds
 from cascadia_sim.quantization import WeightFormat, kv_element_bytes, weight_format
 from cascadia_sim.sharding import Gemm, attention_gemms, kv_elements_per_gpu, mlp_gemms
 
 Floats = NDArray[np.float64]
 
 ACTIVATION_BYTES = 2.0
+TILE_ROWS = 128
 ALLREDUCES_PER_LAYER = 2
 # Two norms, projections in and out, rotary embedding, KV write, attention, up, activation, down.
 DENSE_KERNELS = 10
@@ -38,33 +40,20 @@ def gemm_seconds(tokens: Floats, gemms: tuple[Gemm, ...], gpu: Gpu, form: Weight
     flops = _flops(gpu, form)
     bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
     total = np.zeros_like(tokens)
+    tiled = tiled_rows(tokens)
+    last_wave = gpu.efficiency.wave_outputs * np.minimum(1.0, tokens / TILE_ROWS)
     for gemm in gemms:
         memory = (gemm.weights * form.bytes_per_weight) / bandwidth + tokens * (
             (gemm.inputs + gemm.outputs) * ACTIVATION_BYTES / bandwidth
         )
-        total += smooth_max(tokens * (2.0 * gemm.weights / flops), memory, gpu.efficiency.ridge)
+        compute = (tiled * gemm.outputs + last_wave) * (2.0 * gemm.inputs / flops)
+        total += smooth_max(compute, memory, gpu.efficiency.ridge)
     return total
 
 
-def expert_seconds(
-    tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
-) -> Floats:
-    """One layer's routed experts: only those that some token chose are read.
-
-    With uniform choice, E (1 - (1 - k/E)^t) of E experts are distinct among t tokens that take k each.
-    """
-    moe = architecture.moe
-    if moe is None:
-        return np.zeros_like(tokens)
-    weights = sum(g.weights for g in mlp_gemms(architecture, moe.intermediate, tp))
-    distinct = np.full_like(tokens, moe.count)
-    if moe.per_token < moe.count:
-        distinct *= -np.expm1(tokens * math.log1p(-moe.per_token / moe.count))
-    share = gpu.efficiency.expert_compute / gpu.efficiency.gemm_compute
-    rows_bytes = moe.per_token * 2 * (architecture.hidden + moe.intermediate / tp) * ACTIVATION_BYTES
-    bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
-    memory = distinct * (weights * form.bytes_per_weight / bandwidth) + tokens * (rows_bytes / bandwidth)
-    return smooth_max(tokens * (2.0 * moe.per_token * weights / (_flops(gpu, form) * share)), memory)
+def tiled_rows(tokens: Floats) -> Floats:
+    """Rows that a matrix product computes for so many tokens: up to whole tiles, once a tile is half full."""
+    return np.where(tokens > TILE_ROWS / 2, np.ceil(tokens / TILE_ROWS) * TILE_ROWS, tokens)
 
 
 def qkv_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
@@ -102,13 +91,6 @@ def _mlp_seconds(
     return total
 
 
-def experts_seconds(
-    tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
-) -> Floats:
-    """The routed experts of all layers that have them."""
-    return architecture.moe_layers * expert_seconds(tokens, architecture, gpu, form, tp)
-
-
 def element_wise_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
     """Norms, residuals, rotary embedding, KV write and activation of all layers: their traffic."""
     bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
@@ -118,7 +100,8 @@ def element_wise_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, t
 def fixed_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
     """What all layers cost whatever the number of tokens: starts of kernels, and of attention."""
     a = architecture
-    experts = EXPERT_KERNELS * gpu.efficiency.kernel_s if a.moe is not None else 0.0
+    e = gpu.efficiency
+    experts = EXPERT_KERNELS * e.kernel_s + e.expert_layer_s if a.moe is not None else 0.0
     return np.full_like(tokens, a.layers * _fixed_layer_s(a, gpu) + a.moe_layers * experts)
 
 
@@ -142,16 +125,14 @@ def sequence_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) ->
 
 
 def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtype: str) -> float:
-    """Decode attention over one token of context: reads its KV entries; latent attention may compute longer.
-
-    Latent attention multiplies in the compressed space, (2 kv_rank + rope) wide, for each head on the GPU.
-    """
+    """Decode attention over one token of context: reads its KV entries; latent attention is in `latent.py`."""
     a = architecture
     entry_bytes = kv_elements_per_gpu(a, tp) * kv_element_bytes(kv_cache_dtype)
-    seconds = entry_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.kv_hbm)
     if a.mla is not None:
-        flops = 2.0 * (a.heads / tp) * (2 * a.mla.kv_rank + a.mla.rope_dim)
-        seconds = max(seconds, flops / (gpu.bf16_flops * gpu.efficiency.attention_compute))
+        return latent_context_seconds(a, gpu, tp, entry_bytes) * a.attending_layers()
+    seconds = entry_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.kv_hbm)
+    flops = 2.0 * (a.heads / tp) * (a.head_dim + a.v_head_dim)
+    seconds += gpu.efficiency.decode_compute * flops / gpu.bf16_flops
     return seconds * a.attending_layers()
 
 
@@ -169,14 +150,20 @@ def pair_seconds(architecture: Architecture, gpu: Gpu, tp: int) -> float:
 
 
 def allreduce_seconds(
-    tokens: Floats, architecture: Architecture, gpu: Gpu, tp: int, gpus_per_node: int
+    tokens: Floats,
+    architecture: Architecture,
+    gpu: Gpu,
+    tp: int,
+    gpus_per_node: int,
+    count: float | None = None,
 ) -> Floats:
-    """Two all-reduces a layer, one after the embedding; each moves 2 (tp - 1) / tp messages per GPU."""
+    """`count` all-reduces (two a layer, one after the embedding); each moves 2 (tp - 1) / tp messages per GPU."""
     if tp == 1:
         return np.zeros_like(tokens)
-    latency, bandwidth = _link(gpu, tp > gpus_per_node)
+    latency, bandwidth = link_of(gpu, tp > gpus_per_node)
     message_bytes = architecture.hidden * ACTIVATION_BYTES
-    count = float(ALLREDUCES_PER_LAYER * architecture.layers + 1)
+    if count is None:
+        count = float(ALLREDUCES_PER_LAYER * architecture.layers + 1)
     latency *= gpu.efficiency.link_latency * (1.0 + LATENCY_PER_DOUBLING * math.log2(tp / 2))
     count *= gpu.efficiency.link_factor(tp)
     return np.asarray(count * (latency + tokens * (2 * (tp - 1) / tp * message_bytes / bandwidth)))
@@ -193,7 +180,7 @@ def boundary_seconds(
     message_bytes = 2 * architecture.hidden * ACTIVATION_BYTES / tp  # hidden state and residual
     total = np.zeros_like(tokens)
     for count, across in ((pp - 1 - between_nodes, False), (between_nodes, True)):
-        latency, bandwidth = _link(gpu, across)
+        latency, bandwidth = link_of(gpu, across)
         total += count * (latency + tokens * (message_bytes / bandwidth))
     return total
 
@@ -215,7 +202,8 @@ def _flops(gpu: Gpu, form: WeightFormat) -> float:
 
 def _fixed_layer_s(a: Architecture, gpu: Gpu) -> float:
     kernels = DENSE_KERNELS + (LATENT_KERNELS if a.mla is not None else 0)
-    return kernels * gpu.efficiency.kernel_s + gpu.efficiency.attention_s
+    latent = gpu.efficiency.latent_layer_s if a.mla is not None else 0.0
+    return kernels * gpu.efficiency.kernel_s + gpu.efficiency.attention_s + latent
 
 
 def _element_wise_bytes(a: Architecture, tp: int) -> float:
@@ -232,7 +220,7 @@ def _element_wise_bytes(a: Architecture, tp: int) -> float:
     return ACTIVATION_BYTES * (a.layers * (norms + rotary) + activation)
 
 
-def _link(gpu: Gpu, between_nodes: bool) -> tuple[float, float]:
+def link_of(gpu: Gpu, between_nodes: bool) -> tuple[float, float]:
     """Latency of a message and the bandwidth it reaches."""
     if between_nodes:
         return gpu.inter_node_latency_s, gpu.inter_node_bytes_per_s * INTER_NODE_EFFICIENCY

@@ -13,7 +13,9 @@ import numpy as np
 
 from cascadia_sim import roofline
 from cascadia_sim.architecture import Architecture
+from cascadia_sim.experts import layer_seconds
 from cascadia_sim.gpu import Gpu
+from cascadia_sim.parallel import Split, communication_seconds
 from cascadia_sim.quantization import WeightFormat
 from cascadia_sim.roofline import Floats
 from cascadia_sim.sharding import stage_layers
@@ -30,6 +32,12 @@ class Setting:
     pp: int
     gpus_per_node: int
     kv_cache_dtype: str
+    attention_dp: int = 1
+    expert_parallel: bool = False
+
+    @property
+    def split(self) -> Split:
+        return Split(self.tp, self.attention_dp, self.expert_parallel)
 
     @property
     def stretch(self) -> float:
@@ -59,20 +67,47 @@ def _layered(part: Callable[[Floats, Setting], Floats]) -> Callable[[Floats, Set
     return lambda counts, setting: part(counts, setting) * setting.stretch
 
 
-BY_TOKENS = (
-    Term("qkv", _layered(lambda t, s: roofline.qkv_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
-    Term("out", _layered(lambda t, s: roofline.out_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
+def _by_rank(part: Callable[[Floats, Setting, int], Floats]) -> Callable[[Floats, Setting], Floats]:
+    """What attention's ranks do side by side, each for its share of the counts, on the GPUs of one."""
+    return _layered(lambda counts, s: part(counts / s.attention_dp, s, s.split.attention_tp))
+
+
+def _experts(tokens: Floats, s: Setting) -> Floats:
+    a = s.architecture
+    return a.moe_layers * layer_seconds(tokens, a, s.gpu, s.form, s.tp, s.expert_parallel)
+
+
+# Tokens in an iteration beyond which no captured graph starts its kernels (vLLM's default).
+GRAPH_TOKENS = 512
+
+
+def _outside_graphs(tokens: Floats, s: Setting) -> Floats:
+    """What is missing to the time in which a CPU starts the kernels of a large iteration, if the GPU is faster."""
+    if s.gpu.efficiency.eager_layer_s == 0.0:
+        return np.zeros_like(tokens)
+    least = s.gpu.efficiency.eager_layer_s * s.architecture.layers * s.stretch
+    return np.where(tokens > GRAPH_TOKENS, np.maximum(least - charged(ON_GPU, tokens, s), 0.0), 0.0)
+
+
+ON_GPU = (
+    Term("qkv", _by_rank(lambda t, s, tp: roofline.qkv_seconds(t, s.architecture, s.gpu, s.form, tp))),
+    Term("out", _by_rank(lambda t, s, tp: roofline.out_seconds(t, s.architecture, s.gpu, s.form, tp))),
     Term("up", _layered(lambda t, s: roofline.up_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
     Term("down", _layered(lambda t, s: roofline.down_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
-    Term("experts", _layered(lambda t, s: roofline.experts_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
+    Term("experts", _layered(_experts)),
     Term(
-        "element-wise", _layered(lambda t, s: roofline.element_wise_seconds(t, s.architecture, s.gpu, s.tp))
+        "element-wise", _by_rank(lambda t, s, tp: roofline.element_wise_seconds(t, s.architecture, s.gpu, tp))
     ),
     Term("fixed per layer", _layered(lambda t, s: roofline.fixed_seconds(t, s.architecture, s.gpu))),
     Term(
         "all-reduce",
-        _layered(lambda t, s: roofline.allreduce_seconds(t, s.architecture, s.gpu, s.tp, s.gpus_per_node)),
+        _layered(lambda t, s: communication_seconds(t, s.architecture, s.gpu, s.split, s.gpus_per_node)),
     ),
+)
+
+BY_TOKENS = (
+    *ON_GPU,
+    Term("starts outside graphs", _outside_graphs),
     Term(
         "pipeline boundary",
         lambda t, s: roofline.boundary_seconds(t, s.architecture, s.gpu, s.tp, s.pp, s.gpus_per_node),
@@ -81,10 +116,25 @@ BY_TOKENS = (
 )
 
 BY_SEQUENCES = (
-    Term("LM head", lambda n, s: s.heads * roofline.lm_head_seconds(n, s.architecture, s.gpu, s.tp)),
-    Term("sampler", lambda n, s: s.heads * roofline.sampler_seconds(n, s.architecture, s.gpu)),
     Term(
-        "attention per sequence", _layered(lambda n, s: roofline.sequence_seconds(n, s.architecture, s.gpu))
+        "LM head",
+        lambda n, s: (
+            s.heads
+            * s.gpu.efficiency.head
+            * roofline.lm_head_seconds(n / s.attention_dp, s.architecture, s.gpu, s.split.attention_tp)
+        ),
+    ),
+    Term(
+        "sampler",
+        lambda n, s: (
+            s.heads
+            * s.gpu.efficiency.head
+            * roofline.sampler_seconds(n / s.attention_dp, s.architecture, s.gpu)
+        ),
+    ),
+    Term(
+        "attention per sequence",
+        _layered(lambda n, s: roofline.sequence_seconds(n / s.attention_dp, s.architecture, s.gpu)),
     ),
     Term("engine per sequence", lambda n, s: n * s.gpu.efficiency.sequence_s),
 )
@@ -92,10 +142,13 @@ BY_SEQUENCES = (
 BY_CONTEXT = (
     Term(
         "KV reading",
-        _layered(lambda c, s: c * roofline.context_seconds(s.architecture, s.gpu, s.tp, s.kv_cache_dtype)),
+        _by_rank(lambda c, s, tp: c * roofline.context_seconds(s.architecture, s.gpu, tp, s.kv_cache_dtype)),
     ),
 )
 
 BY_PAIRS = (
-    Term("prefill attention", _layered(lambda p, s: p * roofline.pair_seconds(s.architecture, s.gpu, s.tp))),
+    Term(
+        "prefill attention",
+        _by_rank(lambda p, s, tp: p * roofline.pair_seconds(s.architecture, s.gpu, tp)),
+    ),
 )

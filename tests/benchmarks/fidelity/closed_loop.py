@@ -89,7 +89,8 @@ def run(loop: Loop, timing: ReplicaTiming | None = None) -> Run:
     arrived, admitted = min(loop.concurrency, n), 0
     partial, computed = -1, 0  # the prompt that is half done, and how much of it
     while heap or admitted < arrived or partial >= 0:
-        chunks, left = [], loop.budget_tokens - (len(heap) if loop.chunked else 0)
+        chunks: list[tuple[int, int, int, bool]] = []
+        left = loop.budget_tokens - (len(heap) if loop.chunked else 0)
         while left > 0 and (partial >= 0 or admitted < arrived):
             if partial < 0:
                 whole = int(prompts[admitted])

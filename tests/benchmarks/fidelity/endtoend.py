@@ -62,9 +62,9 @@ def known_architecture(point: Point) -> Architecture | None:
 
 
 def loop_of(point: Point) -> Loop:
-    """What one of attention's data-parallel ranks sees. TRT-LLM is sized for one prompt beside the batch."""
-    concurrency = max(1, point.concurrency // point.attention_dp)
-    budget = BUDGET_TOKENS.get(point.engine, point.input_tokens + concurrency + 64)
+    """TRT-LLM is sized for one prompt beside the batch, on each of attention's data-parallel ranks."""
+    concurrency, ranks = point.concurrency, point.attention_dp
+    budget = ranks * BUDGET_TOKENS.get(point.engine, point.input_tokens + concurrency // ranks + 64)
     return Loop(
         point.input_tokens,
         point.output_tokens,
@@ -87,7 +87,9 @@ def engine_of(point: Point, model: Architecture) -> EngineConfig:
         engine=point.engine,
         quantization=quantization,
         max_num_seqs=MOST_SEQUENCES,
-        max_num_batched_tokens=loop_of(point).budget_tokens,
+        attention_dp=point.attention_dp,
+        enable_expert_parallel=point.expert_parallel,
+        max_num_batched_tokens=loop_of(point).budget_tokens // point.attention_dp,
         enable_chunked_prefill=loop_of(point).chunked,
     )
 

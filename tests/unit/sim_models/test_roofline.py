@@ -12,6 +12,7 @@ from cascadia_sim import roofline
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.experts import layer_seconds
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.gpus_catalogue import gpu, known_gpus
 from cascadia_sim.quantization import weight_format
@@ -123,7 +124,7 @@ def test_context_costs_its_bytes() -> None:
 def test_few_tokens_read_few_experts_and_many_read_all() -> None:
     a, card = architecture("mistralai/Mixtral-8x7B-v0.1"), gpu("h100")
     quiet = replace(card, efficiency=replace(card.efficiency, expert_compute=1e9))
-    seconds = roofline.expert_seconds(np.array([1.0, 2.0, 4.0, 512.0]), a, quiet, BF16, 1)
+    seconds = layer_seconds(np.array([1.0, 2.0, 4.0, 512.0]), a, quiet, BF16, 1, False)
     # 2 of 8 experts for one token; 8 (1 - 0.75^t) for t.
     assert seconds[1] / seconds[0] == pytest.approx(3.5 / 2, rel=0.01)
     assert seconds[2] / seconds[0] == pytest.approx(8 * (1 - 0.75**4) / 2, rel=0.01)
