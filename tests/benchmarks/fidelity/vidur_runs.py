@@ -1,6 +1,7 @@
 """The runs of `perf/vidur_simulations`: what was deployed, what was asked, what came out."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,7 +43,6 @@ class Run:
     workload: str
     qps: float
     load: float
-    mean_context: float
     trace: str
     outcome: Outcome
     restarts: int
@@ -63,11 +63,17 @@ class Trace:
     input_tokens: Ints
     output_tokens: Ints
 
+    @property
+    def mean_context(self) -> float:
+        """Of a sequence that decodes, over all decode steps: long answers take part in more of them."""
+        return float(np.average(self.input_tokens + self.output_tokens / 2, weights=self.output_tokens))
+
 
 def read_runs() -> list[Run]:
     return [_run(row) for row in rows(f"{FOLDER}/runs.csv")]
 
 
+@lru_cache(maxsize=256)
 def read_trace(run: Run) -> Trace:
     given = list(rows(f"{FOLDER}/traces/{run.trace}"))
     arrival_s = np.array([float(r["arrived_at"]) for r in given])
@@ -79,7 +85,6 @@ def read_trace(run: Run) -> Trace:
 
 def _run(row: dict[str, str]) -> Run:
     chunked = row["scheduler"] == "sarathi"
-    numbers = {k: float(row[k]) for k in ("e2e_p50", "e2e_p95", "ttft_p50", "ttft_p95")}
     return Run(
         model=row["model"],
         gpu=row["gpu"],
@@ -95,9 +100,8 @@ def _run(row: dict[str, str]) -> Run:
         workload=row["workload"],
         qps=float(row["qps"]),
         load=float(row["frac_of_saturation"] or "inf"),
-        mean_context=float(row["mean_in"]) + float(row["mean_out"]) / 2,
         trace=row["trace"],
-        outcome=Outcome(**numbers, throughput=float(row["req_s"])),
+        outcome=Outcome(*(float(row[k]) for k in ("e2e_p50", "e2e_p95", "ttft_p50", "ttft_p95", "req_s"))),
         restarts=int(row["restarts"]),
         iterations=int(row["iterations"]),
     )

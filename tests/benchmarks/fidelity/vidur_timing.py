@@ -18,7 +18,7 @@ from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.scheduling import VLLM_V1, Scheduling
 from cascadia_sim.timing import Ints, ReplicaTiming
 from tests.benchmarks.fidelity.rows import rows
-from tests.benchmarks.fidelity.vidur_runs import FOLDER, WATERMARK, Run
+from tests.benchmarks.fidelity.vidur_runs import FOLDER, WATERMARK, Run, read_trace
 
 PS_PER_MS = 1_000_000_000
 ROUNDED_TO = 8
@@ -55,17 +55,18 @@ class Operators:
 
 
 @lru_cache(maxsize=64)
-def operators(model: str, gpu_name: str, tp: int, attention: str) -> Operators:
+def _iterations(model: str, gpu_name: str, tp: int, attention: str) -> list[dict[str, str]]:
     of = (model, gpu_name, str(tp), attention)
-    mine = [
-        r
-        for r in rows(f"{FOLDER}/iteration_times.csv")
-        if (r["model"], r["gpu"], r["tp"], r["attention_source"]) == of
-    ]
+    keys = ("model", "gpu", "tp", "attention_source")
+    return [r for r in rows(f"{FOLDER}/iteration_times.csv") if tuple(r[k] for k in keys) == of]
+
+
+@lru_cache(maxsize=64)
+def operators(model: str, gpu_name: str, tp: int, attention: str) -> Operators:
     at: dict[int, tuple[float, float]] = {}
     decode: dict[tuple[int, int], float] = {}
     prefill: dict[int, float] = {}
-    for r in mine:
+    for r in _iterations(model, gpu_name, tp, attention):
         layers, batch, new = int(r["layers"]), int(r["batch"]), int(r["new_tokens"])
         summed = sum(_ms(r, name) for name in BY_TOKENS) + 2 * _ms(r, "all_reduce")
         at[-(-batch * new // ROUNDED_TO) * ROUNDED_TO] = layers * summed, _ms(r, "send_recv")
@@ -92,10 +93,11 @@ def _ms(row: dict[str, str], operator: str) -> float:
 
 def from_iteration_times(run: Run) -> ReplicaTiming:
     o = operators(run.model, run.gpu, run.tp, run.attention)
-    attention = o.decode_ms(run.mean_context)
-    context_ms = float((attention / o.batches).min()) / run.mean_context
+    context = read_trace(run).mean_context
+    attention = o.decode_ms(context)
+    context_ms = float((attention / o.batches).min()) / context
     by_sequence = np.interp(
-        np.arange(run.batch_cap + 1), o.batches, attention - context_ms * o.batches * run.mean_context
+        np.arange(run.batch_cap + 1), o.batches, attention - context_ms * o.batches * context
     )
     by_sequence[0] = 0.0
     start_ms, pair_ms = _prefill_line(o)
@@ -111,6 +113,23 @@ def from_iteration_times(run: Run) -> ReplicaTiming:
         context_ps=round(context_ms * PS_PER_MS),
         pair_ps=pair_ms * PS_PER_MS,
     )
+
+
+def reproduction(run: Run) -> tuple[Floats, Floats]:
+    """Relative errors of its timing at the iterations given: of decoding, of prefill. For runs without PP."""
+    t = from_iteration_times(run)
+    errors: dict[str, list[float]] = {"decode": [], "prefill": []}
+    for r in _iterations(run.model, run.gpu, run.tp, run.attention):
+        batch, new = int(r["batch"]), int(r["new_tokens"])
+        if batch > run.batch_cap or new > run.budget:
+            continue
+        took = t.token_ps[batch * new] + t.sequence_ps[batch]
+        if r["phase"] == "decode":
+            took += t.context_ps * batch * int(r["context"])
+        else:
+            took += int(t.pair_ps * new * (new + 1) / 2)
+        errors[r["phase"]].append(float(took) / (float(r["iter_ms"]) * PS_PER_MS) - 1)
+    return np.array(errors["decode"]), np.array(errors["prefill"])
 
 
 def _prefill_line(o: Operators) -> tuple[float, float]:
