@@ -119,13 +119,13 @@ def tabulated(terms: tuple[Term, ...], first: int, last: int, setting: Setting) 
 
 @lru_cache(maxsize=64)
 def _knots(first: int, last: int) -> Floats:
-    """Every count up to 64, then counts a thirty-second apart: smooth terms bend too little between to matter."""
+    """Every count up to 64, then both sides of each half tile, of more tiles at a time beyond 4,096."""
     steps = [*range(first, min(last, 64))]
     at = 64
     while at < last:
-        steps.append(at)
-        at += at // 32
-    return np.array([*steps, last], dtype=np.float64)
+        steps += [at, at + 1]
+        at += max(64, at // 2048 * 64)
+    return np.array(sorted({*steps, last}), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)

@@ -46,7 +46,7 @@ SHARES = frozenset(
     | {"attention_compute", "kv_hbm", "link"}
 )
 HUBER = 2.0
-STEPS = 60
+STEPS = 40
 STEP = 1e-4
 
 
@@ -115,7 +115,7 @@ def fit_efficiency(measured: Measured, prior: Efficiency, free: Collection[str] 
 
 
 def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Levenberg-Marquardt: damps where a step fails, until no step gains a millionth."""
+    """Levenberg-Marquardt: damps where a step fails, until a step gains less than a ten-thousandth."""
     damping, r = 1e-2, residuals(x)
     for _ in range(STEPS):
         jacobian = np.stack([(residuals(x + h) - r) / STEP for h in STEP * np.eye(len(x))], axis=1)
@@ -130,7 +130,7 @@ def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
             return x
         gain = r @ r - tried @ tried
         x, r, damping = x + np.clip(step, -1.0, 1.0), tried, damping / 3
-        if gain < 1e-6 * (r @ r):
+        if gain < 1e-4 * (r @ r):
             return x
     return x
 

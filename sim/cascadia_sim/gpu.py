@@ -12,7 +12,10 @@ class Efficiency:
     graph, `attention_s` what one layer's attention takes beyond it, `iteration_s` the engine's own work an
     iteration and `sequence_s` that for each sequence in it. `ridge` is the exponent of the smooth maximum of
     compute and memory time; `link_latency` multiplies the link's latency a collective, `link_tp2`, `link_tp4` and
-    `link_tp8` the whole all-reduce at that degree (beyond 8 as at 8), `head` the LM head and the sampler.
+    `link_tp8` the whole all-reduce at that degree (beyond 8 as at 8), `head` the LM head, `sampler` the traffic of
+    the sampler. `decode_compute` is how many times its FLOPs at the BF16 peak decoding attention takes beyond reading
+    its KV entries (kernels that serve each query head alone read them from the cache again and again), and
+    `wave_outputs` the outputs that a matrix product computes in vain in its last wave of tiles.
 
     For mixtures `expert_read` multiplies `gemm_hbm` where experts are read, `expert_rows` how often a row passes in
     and out of them, `expert_layer_s` is what routing and grouping cost a layer beyond kernels' starts; for latent
@@ -39,6 +42,7 @@ class Efficiency:
     link_tp4: float = 1.0
     link_tp8: float = 1.0
     head: float = 1.0
+    sampler: float = 1.0
     decode_compute: float = 0.0
     wave_outputs: float = 0.0
 

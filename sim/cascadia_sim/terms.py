@@ -128,7 +128,7 @@ BY_SEQUENCES = (
         "sampler",
         lambda n, s: (
             s.heads
-            * s.gpu.efficiency.head
+            * s.gpu.efficiency.sampler
             * roofline.sampler_seconds(n / s.attention_dp, s.architecture, s.gpu)
         ),
     ),
