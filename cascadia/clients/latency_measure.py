@@ -18,6 +18,8 @@ from cascadia.domain.errors import BadInput
 PIECES = 6
 # Of the client's own processor time: above this share of the wall clock it measures itself.
 SATURATED = 0.8
+# Of the time for all points, the most that one measurement may take.
+LARGEST_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,11 @@ class Asker:
         self._path = "/completions"
         self._exact: dict[str, Any] = {"ignore_eos": True}
 
-    async def settle(self) -> None:
-        """Finds out what the engine understands, warms it up, and learns how it counts tokens."""
+    async def settle(self) -> tuple[Point, float]:
+        """Finds out what the engine understands, warms it up, and learns how it counts tokens.
+
+        Returns a request and how many seconds it took.
+        """
         for path, exact in (
             ("/completions", {"ignore_eos": True}),
             ("/completions", {}),
@@ -59,8 +64,10 @@ class Asker:
                     raise
                 if " answers 4" not in error.what:
                     raise
+        began_s = self.client.clock()
         many = await self._words(72)
         self.prompts = self.prompts.counted((8, few), (72, many))
+        return Point(1, many, 8), self.client.clock() - began_s
 
     async def ask(self, prompt_tokens: int, output_tokens: int) -> Streamed:
         return await self._send(self.prompts.prompt(prompt_tokens), output_tokens)
@@ -102,37 +109,42 @@ async def measure(asker: Asker, point: Point) -> Seen | str:
 async def rounds(
     points: Sequence[Point],
     one: Callable[[Point], Awaitable[Seen | str]],
+    first: tuple[Point, float],
     until_s: float,
     clock: Callable[[], float],
     progress: Callable[[Point], None],
 ) -> tuple[dict[Point, list[Seen]], dict[Point, str]]:
     """Measures the points in turn, again and again, until the clock shows `until_s`; and what was left out.
 
-    A point is not begun that would, as before, end too late. At least the first one is.
+    `first` is a request and its seconds, from which the first guesses are made. A point is not begun that, by
+    what was seen, would end too late or take more than its share of the time. Where the engine does not work on
+    so many sequences at once, more are not tried.
     """
     seen: dict[Point, list[Seen]] = {}
     skipped: dict[Point, str] = {}
-    took_s: dict[Point, float] = {}
+    took_s = dict([first])
+    most_s = LARGEST_SHARE * (until_s - clock())
     fresh = True
     while fresh:
         fresh = False
         for point in points:
-            began_s = clock()
-            guess_s = took_s.get(point, _guess_s(point, took_s))
-            if point in skipped or (seen and began_s + guess_s > until_s):
+            began_s, guess_s = clock(), _guess_s(point, took_s)
+            if point in skipped or began_s + guess_s > until_s:
+                continue
+            if guess_s > most_s:
+                skipped[point] = "would take too much of the time"
                 continue
             progress(point)
             found = await one(point)
             took_s[point] = clock() - began_s
             if isinstance(found, str):
+                skipped.update((p, found) for p in points if p.decodes and p.sequences >= point.sequences)
                 skipped[point] = found
             else:
                 seen.setdefault(point, []).append(found)
                 fresh = True
-    for point in points:
-        if point not in seen:
-            skipped.setdefault(point, "no time left")
-    return seen, skipped
+    left_out = {p: skipped.get(p, "no time left") for p in points if p not in seen}
+    return seen, left_out
 
 
 def _decoding(point: Point, prompt: float, found: Sequence[Streamed]) -> Seen | str:
@@ -150,7 +162,11 @@ def _decoding(point: Point, prompt: float, found: Sequence[Streamed]) -> Seen | 
 
 
 def _guess_s(point: Point, took_s: dict[Point, float]) -> float:
-    """From the points measured so far: no faster per token of prompt and answer than the slowest seen."""
-    work = point.sequences * point.prompt_tokens
-    per_token = [t / (p.sequences * p.prompt_tokens) for p, t in took_s.items() if p.prompt_tokens >= 256]
-    return work * max(per_token, default=0.0)
+    """As long as it took before; else what the longest prompt took, a token, and the widest batch, a sequence."""
+    if point in took_s:
+        return took_s[point]
+    longest = max(took_s, key=lambda p: p.prompt_tokens * p.sequences)
+    reading_s = took_s[longest] / (longest.sequences * longest.prompt_tokens)
+    widest = max(took_s, key=lambda p: p.sequences * p.output_tokens)
+    writing_s = took_s[widest] * max(1.0, point.sequences / widest.sequences) if point.decodes else 0.0
+    return point.sequences * point.prompt_tokens * reading_s + writing_s

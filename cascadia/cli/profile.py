@@ -1,0 +1,13 @@
+"""`cascadia profile`: measure one's own engines and models, for plans that rest on them."""
+
+import click
+
+from cascadia.cli.profile_latency import latency
+
+
+@click.group()
+def profile() -> None:
+    """Measure your own engines and models, for plans that rest on them."""
+
+
+profile.add_command(latency)
