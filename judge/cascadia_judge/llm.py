@@ -10,6 +10,7 @@ Who asks and what happens on refusal is the caller's affair: nothing here talks 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,11 +66,8 @@ def verdict(text: str, tokens: Sequence[Token]) -> Verdict:
     Raises `BadVerdict` where it is no grade.
     """
     if tokens:
-        try:
+        with suppress(BadVerdict):
             return Verdict(score_of(tokens[0].probability), expected=True)
-        except BadVerdict:
-            if len(tokens) == 1:
-                raise
     found = set(_GRADE.findall(text))
     if len(found) != 1:
         said = " ".join(text.split())[:40]
