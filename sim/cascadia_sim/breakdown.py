@@ -76,7 +76,7 @@ def breakdown(
     """
     check_within(config, iteration)
     setting = setting_of(architecture, gpu, tp=tp, pp=pp, config=config, gpus_per_node=gpus_per_node)
-    most_tokens, most_sequences = config.max_num_batched_tokens, config.max_num_seqs
+    most_tokens, most_sequences = most_of(config)
     read, pairs = np.array([float(iteration.read_tokens)]), np.array([iteration.pairs])
     return (
         *(Part(t.name, float(tabulated((t,), 1, most_tokens, setting)[iteration.tokens])) for t in BY_TOKENS),
@@ -89,21 +89,33 @@ def breakdown(
     )
 
 
+class Most(NamedTuple):
+    tokens: int
+    sequences: int
+
+
+def most_of(config: EngineConfig) -> Most:
+    """The most that one iteration of a replica has: `config` counts by rank of attention."""
+    return Most(
+        config.max_num_batched_tokens * config.attention_dp, config.max_num_seqs * config.attention_dp
+    )
+
+
 def check_within(config: EngineConfig, iteration: Iteration) -> None:
     """Raises `BeyondTheTables` where `config` caps sequences or tokens below `iteration`'s, or has no such mixture."""
     if iteration.tokens < 1:
         raise BeyondTheTables("batch", "nothing to do", "give at least one sequence, or a prompt")
-    if iteration.sequences > config.max_num_seqs:
+    most_tokens, most_sequences = most_of(config)
+    if iteration.sequences > most_sequences:
         raise BeyondTheTables(
             "batch",
-            f"{iteration.sequences:,} sequences are more than the {config.max_num_seqs:,} of max_num_seqs",
+            f"{iteration.sequences:,} sequences are more than the {most_sequences:,} that max_num_seqs allows",
             "give fewer, the prompt counted",
         )
-    if iteration.tokens > config.max_num_batched_tokens:
+    if iteration.tokens > most_tokens:
         raise BeyondTheTables(
             "prefill",
-            f"{iteration.tokens:,} tokens are more than the {config.max_num_batched_tokens:,} of"
-            " max_num_batched_tokens",
+            f"{iteration.tokens:,} tokens are more than the {most_tokens:,} that max_num_batched_tokens allows",
             "give a shorter prompt, the sequences counted",
         )
     if iteration.decoding and iteration.prefill_tokens and not config.enable_chunked_prefill:

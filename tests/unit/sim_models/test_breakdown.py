@@ -45,6 +45,7 @@ def parts(
     st.sampled_from(["h100", "a100", "l40s", "mi300x"]),
     st.sampled_from([None, "fp8", "awq-int4"]),
     st.sampled_from([(1, 1), (2, 1), (8, 1), (16, 1), (1, 2), (4, 3)]),
+    st.sampled_from([(1, False), (1, True), (2, True), (4, False)]),
     st.integers(0, 127),
     st.integers(1, 8000),
     st.integers(0, 800),
@@ -54,12 +55,19 @@ def test_parts_sum_to_what_the_simulator_charges(
     card: str,
     quantization: str | None,
     shape: tuple[int, int],
+    ranks: tuple[int, bool],
     decoding: int,
     context_tokens: int,
     prefill_tokens: int,
 ) -> None:
     iteration = Iteration(max(decoding, prefill_tokens == 0), context_tokens, prefill_tokens)
-    config, (tp, pp) = replace(CONFIG, quantization=quantization), shape
+    (tp, pp), (attention_dp, expert_parallel) = shape, ranks
+    config = replace(
+        CONFIG,
+        quantization=quantization,
+        attention_dp=attention_dp,
+        enable_expert_parallel=expert_parallel,
+    )
     try:
         timing = replica_timing(architecture(model), roomy(card), tp=tp, pp=pp, config=config)
     except InvalidShape:
@@ -99,6 +107,7 @@ def test_experts_take_the_place_of_a_dense_mlp() -> None:
         (Iteration(129, 10), CONFIG, "max_num_seqs"),
         (Iteration(128, 10, 5), CONFIG, "max_num_seqs"),
         (Iteration(100, 10, 925), CONFIG, "max_num_batched_tokens"),
+        (Iteration(257, 10), replace(CONFIG, attention_dp=2), "256 that max_num_seqs allows"),
         (Iteration(1, 10, 5), replace(CONFIG, enable_chunked_prefill=False), "chunked prefill"),
     ],
 )
