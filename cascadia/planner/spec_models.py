@@ -40,6 +40,13 @@ class EngineOptions(Section):
     max_model_len: Positive | None = Field(
         None, description="Longest context served, in tokens; the model's own limit where absent."
     )
+    calibration: Text | None = Field(
+        None,
+        description=(
+            "Path of what `cascadia profile latency` measured on this engine; holds on pools of its GPU. The "
+            "bundled catalogue's where absent."
+        ),
+    )
 
 
 class StageSpec(EngineOptions):

@@ -83,9 +83,10 @@ def setting_of(
 
 
 def calibration_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -> Calibration:
-    """The one that `config` brings, else the catalogue's nearest for its engine and the weights' precision."""
-    if config.calibration is not None:
-        return config.calibration
+    """The one that `config` brings for this GPU, else the catalogue's nearest for its engine and precision."""
+    own = config.calibration
+    if own is not None and own.gpu in (gpu.name, gpu.generation):
+        return own
     return find_calibration(gpu, config.engine, config.quantization or architecture.quantization or "bf16")
 
 

@@ -18,7 +18,8 @@ class EngineConfig:
     `attention_dp` splits the tensor-parallel GPUs into as many ranks that attend to requests of their own
     (`parallel.py`); `max_num_seqs` and `max_num_batched_tokens` are then those of a rank.
 
-    `engine` chooses the calibration from the catalogue; `calibration`, where given, stands in its place.
+    `engine` chooses the calibration from the catalogue; `calibration`, where given, stands in its
+    place on the GPU that it was measured on.
     """
 
     max_num_seqs: int = 256
