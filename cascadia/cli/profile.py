@@ -3,6 +3,7 @@
 import click
 
 from cascadia.cli.profile_latency import latency
+from cascadia.cli.profile_quality import quality
 
 
 @click.group()
@@ -11,3 +12,4 @@ def profile() -> None:
 
 
 profile.add_command(latency)
+profile.add_command(quality)
