@@ -14,9 +14,9 @@ alone. A sequence with prompt P and g of O tokens written has context P + g, who
 the next step; it holds ceil((P + g) / block_size) blocks. It finishes at step D + O - g, so that neither g nor
 its context need be stored while it decodes.
 
-A pipeline, and an engine with other rules than vLLM V1's, takes every step: batches in flight end one by one,
-and each passes stage after stage. `_form` makes a batch, `_land` ends one; what they cost grows with the number
-of sequences, not of tokens.
+A pipeline, and an engine with other rules than vLLM V1's, goes from batch to batch: `_form` makes one of what is
+ready, it passes stage after stage, `_land` ends it. While all batches only decode and none finishes or admits a
+sequence, each comes back as it was: then `_go_round` goes on without looking at their sequences.
 
 `advance` stops at a time and resumes, so that several lanes can be moved together by a dispatcher that looks
 at their loads. All compiled code is in this one file because numba's cache on disk does not see changes in
@@ -44,14 +44,21 @@ STAGES, WATERMARK, BATCH_SEQS, PADDED, CHUNKS_IN_STEP, STEP_BY_STEP, LIMITS = 12
 # Columns of Fleet.state. NEXT: first request not yet admitted; TAIL: last one known. PARTIAL: the sequence
 # whose prompt is computed up to PARTIAL_END. FILLED: prompts that the iteration in flight completes; it ends
 # at END. WAKE: until then nothing changes unless a request joins. FINISHED: how many the last iteration
-# finished. LATE_NEXT: first not yet judged for lateness. Of a pipeline: FLIGHTS batches are in flight, OLDEST
-# the place of the one that ends next; CHANGED: a batch may be formed now that could not before.
+# finished. LATE_NEXT: first not yet judged for lateness. Of a pipeline: FLIGHTS batches are in flight; the one
+# that ends next is OLDEST in their order. CHANGED: a batch may be formed now that could not before.
 NOW, NEXT, TAIL, RUNNING, STEP, CONTEXT, HELD, PEAK = 0, 1, 2, 3, 4, 5, 6, 7
 PREEMPTED, PARTIAL, PARTIAL_END, FILLED, IN_FLIGHT, END, WAKE = 8, 9, 10, 11, 12, 13, 14
 ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, FINISHED = 15, 16, 17, 18, 19
 LATE, LATE_NEXT, STOPPED, FLIGHTS, OLDEST, CHANGED = 20, 21, 22, 23, 24, 25
-# The batch being formed: sequences, those that write a token, tokens, context read, pairs, longest prompt.
-COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST, STATE = 26, 27, 28, 29, 30, 31, 32
+# The batch being formed: sequences, those that write a token, tokens, context read, pairs, longest prompt, and
+# the fewest tokens that one of its sequences has to write yet.
+COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST, FEWEST, STATE = 26, 27, 28, 29, 30, 31, 32, 33
+
+# Columns of Fleet.flights. Of the batch in a slot: its SIZE, when it ENDS, the context it READS, and its landings
+# LEFT up to the one that finishes a sequence (0 where it is not all decoding), STEPS of them not yet passed on to
+# its sequences, BASE_PS without reading. Of a stage: when it is FREE. Of a place in the order of landing, a ring
+# of which the first FLIGHTS from OLDEST on are in flight: the SLOT.
+SIZE, ENDS, READS, LEFT, STEPS, BASE_PS, FREE, SLOT, FLIGHT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 
 def compiled(function: F) -> F:
@@ -436,7 +443,9 @@ def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, t
     requests.aloft[request] += 1
     if context > requests.prompt[request]:
         s[READ] += context
+        s[FEWEST] = min(s[FEWEST], requests.output_tokens[request] - requests.generated[request])
     else:
+        s[FEWEST] = 0
         s[PAIRS] += tokens * end - tokens * (tokens - 1) // 2
     s[TOKENS] += tokens
     if end == context:
@@ -523,9 +532,9 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
     s, limits = pipeline.state, pipeline.limits
     while s[HELD] > limits[BLOCKS]:
         _throw_out(pipeline, requests)
-    place = (s[OLDEST] + s[FLIGHTS]) % limits[STAGES]
-    members = pipeline.members[place]
-    s[COUNT], s[WRITING], s[TOKENS], s[READ], s[PAIRS], s[LONGEST] = 0, 0, 0, 0, 0, 0
+    slot = pipeline.flights[(s[OLDEST] + s[FLIGHTS]) % limits[STAGES], SLOT]
+    members = pipeline.members[slot]
+    s[COUNT], s[WRITING], s[TOKENS], s[READ], s[PAIRS], s[LONGEST], s[FEWEST] = 0, 0, 0, 0, 0, 0, NEVER
     if limits[CHUNKED] != 0:
         _join_decoding(pipeline, requests, members)
         _join_half_done(pipeline, requests, members)
@@ -537,11 +546,12 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
     if s[COUNT] == 0:
         return False
     s[PEAK] = max(s[PEAK], s[HELD])
-    duration = _token_ps(pipeline, s[TOKENS]) + pipeline.sequence_ps[s[WRITING]]
-    duration += limits[CONTEXT_PS] * s[READ] + np.int64(pipeline.pair_ps * s[PAIRS])
+    base = _token_ps(pipeline, s[TOKENS]) + pipeline.sequence_ps[s[WRITING]]
+    duration = base + limits[CONTEXT_PS] * s[READ] + np.int64(pipeline.pair_ps * s[PAIRS])
     s[BUSY] += duration
-    pipeline.size[place] = s[COUNT]
-    pipeline.end_ps[place] = _pass_stages(pipeline, s[NOW], duration)
+    flight = pipeline.flights[slot]
+    flight[SIZE], flight[READS], flight[LEFT], flight[BASE_PS] = s[COUNT], s[READ], s[FEWEST], base
+    flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
     s[FLIGHTS] += 1
     return True
 
@@ -552,10 +562,10 @@ def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
     stages = pipeline.limits[STAGES]
     share = duration // stages
     for stage in range(stages - 1):
-        now = max(now, pipeline.free_ps[stage]) + share
-        pipeline.free_ps[stage] = now
-    now = max(now, pipeline.free_ps[stages - 1]) + duration - (stages - 1) * share
-    pipeline.free_ps[stages - 1] = now
+        now = max(now, pipeline.flights[stage, FREE]) + share
+        pipeline.flights[stage, FREE] = now
+    now = max(now, pipeline.flights[stages - 1, FREE]) + duration - (stages - 1) * share
+    pipeline.flights[stages - 1, FREE] = now
     return int(now)
 
 
@@ -563,13 +573,13 @@ def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
 def _land(pipeline: Pipeline, requests: Requests) -> None:
     """The oldest batch in flight ends."""
     s = pipeline.state
-    place = s[OLDEST]
-    s[OLDEST] = (place + 1) % pipeline.limits[STAGES]
+    slot = pipeline.flights[s[OLDEST], SLOT]
+    s[OLDEST] = (s[OLDEST] + 1) % pipeline.limits[STAGES]
     s[FLIGHTS] -= 1
     s[FINISHED] = 0
-    s[NOW] = pipeline.end_ps[place]
-    for i in range(pipeline.size[place]):
-        member = pipeline.members[place, i]
+    s[NOW] = pipeline.flights[slot, ENDS]
+    for i in range(pipeline.flights[slot, SIZE]):
+        member = pipeline.members[slot, i]
         request = member if member >= 0 else ~member
         requests.aloft[request] -= 1
         if member < 0:
@@ -594,6 +604,95 @@ def _land(pipeline: Pipeline, requests: Requests) -> None:
 
 
 @compiled
+def _lands_next_ps(pipeline: Pipeline) -> int:
+    s = pipeline.state
+    if s[FLIGHTS] == 0:
+        return NEVER
+    return int(pipeline.flights[pipeline.flights[s[OLDEST], SLOT], ENDS])
+
+
+@compiled
+def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
+    """When the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
+    s, limits = pipeline.state, pipeline.limits
+    request = pipeline.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
+    if request < 0 or s[RUNNING] >= limits[MAX_SEQS]:
+        return NEVER
+    blocks = _blocks(pipeline, _context(requests, request) + 1)
+    if s[HELD] + blocks + limits[WATERMARK] > limits[BLOCKS]:
+        return NEVER
+    return int(requests.arrival_ps[request])
+
+
+@compiled
+def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
+    """How often each batch can land before one lacks blocks, at worst; 0 if they do not come back as they were."""
+    s, limits = pipeline.state, pipeline.limits
+    if s[RUNNING] == 0:
+        return 0
+    size = 0
+    for i in range(s[FLIGHTS]):
+        flight = pipeline.flights[pipeline.flights[(s[OLDEST] + i) % limits[STAGES], SLOT]]
+        if flight[LEFT] == 0:
+            return 0
+        size += flight[SIZE]
+    if size < s[RUNNING]:
+        return 0
+    return int((limits[BLOCKS] - s[HELD]) // s[RUNNING] * limits[BLOCK_SIZE])
+
+
+@compiled
+def _go_round(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
+    """Batches that only decode land and leave again, as long as none finishes, lacks blocks or could grow."""
+    s, limits, flights = pipeline.state, pipeline.limits, pipeline.flights
+    rounds = _rounds_that_change_nothing(pipeline)
+    if rounds == 0:
+        return
+    stages, read_ps = limits[STAGES], limits[CONTEXT_PS]
+    before_ps = min(_joins_next_ps(pipeline, requests), until_ps)
+    went = False
+    while True:
+        slot = flights[s[OLDEST], SLOT]
+        flight = flights[slot]
+        if flight[ENDS] >= before_ps or flight[LEFT] == 1 or flight[STEPS] == rounds:
+            break
+        s[NOW] = flight[ENDS]
+        flight[LEFT] -= 1
+        flight[STEPS] += 1
+        flight[READS] += flight[SIZE]
+        duration = flight[BASE_PS] + read_ps * flight[READS]
+        s[BUSY] += duration
+        flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
+        # It takes the first place behind those in flight, whose slot moves to the place that it leaves.
+        last = (s[OLDEST] + s[FLIGHTS]) % stages
+        flights[s[OLDEST], SLOT] = flights[last, SLOT]
+        flights[last, SLOT] = slot
+        s[OLDEST] = (s[OLDEST] + 1) % stages
+        went = True
+    if went:
+        s[FINISHED] = 0
+        _pass_on(pipeline, requests)
+        _count_late(pipeline, requests)
+
+
+@compiled
+def _pass_on(pipeline: Pipeline, requests: Requests) -> None:
+    """The steps that batches went round are those of their sequences."""
+    s = pipeline.state
+    for i in range(s[FLIGHTS]):
+        slot = pipeline.flights[(s[OLDEST] + i) % pipeline.limits[STAGES], SLOT]
+        steps = pipeline.flights[slot, STEPS]
+        pipeline.flights[slot, STEPS] = 0
+        for j in range(pipeline.flights[slot, SIZE]):
+            request = pipeline.members[slot, j]
+            context = _context(requests, request)
+            s[HELD] += _blocks(pipeline, context + steps) - _blocks(pipeline, context)
+            requests.generated[request] += steps
+            requests.computed[request] += steps
+    s[PEAK] = max(s[PEAK], s[HELD])
+
+
+@compiled
 def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
     s, stages = pipeline.state, pipeline.limits[STAGES]
     while s[STOPPED] == 0:
@@ -604,14 +703,15 @@ def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int)
             while s[FLIGHTS] < stages and _form(pipeline, requests):
                 pass
             s[CHANGED] = 0
-        now = pipeline.end_ps[s[OLDEST]] if s[FLIGHTS] > 0 else NEVER
+            _go_round(pipeline, requests, until_ps)
+        now = _lands_next_ps(pipeline)
         if s[FLIGHTS] < stages and s[NEXT] >= 0 and requests.arrival_ps[s[NEXT]] > s[NOW]:
             now = min(now, requests.arrival_ps[s[NEXT]])
         if now > until_ps or now == NEVER:
             s[WAKE] = now
             return
         s[CHANGED] = 1
-        if s[FLIGHTS] > 0 and now == pipeline.end_ps[s[OLDEST]]:
+        if now == _lands_next_ps(pipeline):
             _land(pipeline, requests)
         else:
             s[NOW] = now
@@ -637,9 +737,7 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
         fleet.preempted[which],
         fleet.finished[which],
         fleet.members[which],
-        fleet.size[which],
-        fleet.end_ps[which],
-        fleet.free_ps[which],
+        fleet.flights[which],
     )
     _advance_step_by_step(pipeline, requests, until_ps)
 

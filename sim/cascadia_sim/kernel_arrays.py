@@ -36,7 +36,7 @@ class Requests(NamedTuple):
 class Fleet(NamedTuple):
     """Lanes as rows, one a replica; their tables stand end to end in the first two.
 
-    S is the largest max_num_seqs, P the deepest pipeline. The last four are used by pipelines only.
+    S is the largest max_num_seqs, P the deepest pipeline. The last two are used by pipelines only.
     """
 
     token_ps: Ints
@@ -51,9 +51,7 @@ class Fleet(NamedTuple):
     filled: Ints  # [lanes, S]
     finished: Ints  # [lanes, S], those that the last iteration finished
     members: Ints  # [lanes, P, S], requests of the batches in flight
-    size: Ints  # [lanes, P], how many those are
-    end_ps: Ints  # [lanes, P], when the batches end
-    free_ps: Ints  # [lanes, P], when the stages are free
+    flights: Ints  # [lanes, P, FLIGHT]
 
 
 class Lane(NamedTuple):
@@ -84,9 +82,7 @@ class Pipeline(NamedTuple):
     preempted: Ints
     finished: Ints
     members: Ints  # [P, S]: a request that writes a token when the batch ends, or ~request
-    size: Ints  # [P]
-    end_ps: Ints  # [P]
-    free_ps: Ints  # [P]
+    flights: Ints  # [P, FLIGHT]
 
 
 class Sites(NamedTuple):

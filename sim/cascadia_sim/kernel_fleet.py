@@ -47,6 +47,8 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     for column in (kernel.NEXT, kernel.TAIL, kernel.PARTIAL, kernel.LATE_NEXT):
         state[:, column] = -1
     state[:, kernel.CHANGED] = 1
+    flights = np.zeros((lanes, stages, kernel.FLIGHT), np.int64)
+    flights[:, :, kernel.SLOT] = np.arange(stages)
     return Fleet(
         token_ps=np.concatenate([t.token_ps for t in different]).astype(np.int64, copy=False),
         sequence_ps=np.concatenate([t.sequence_ps for t in different]).astype(np.int64, copy=False),
@@ -60,9 +62,7 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
         filled=np.zeros((lanes, seqs), np.int64),
         finished=np.zeros((lanes, seqs), np.int64),
         members=np.zeros((lanes, stages, seqs), np.int64),
-        size=np.zeros((lanes, stages), np.int64),
-        end_ps=np.zeros((lanes, stages), np.int64),
-        free_ps=np.zeros((lanes, stages), np.int64),
+        flights=flights,
     )
 
 

@@ -58,7 +58,7 @@ def outcome(run: Run, timing: ReplicaTiming) -> tuple[Outcome, int]:
     ttft_s = (done.first_token_ps - trace.arrival_ps) / PS_PER_S
     quantiles = [float(np.quantile(of, q)) for of in (e2e_s, ttft_s) for q in (0.5, 0.95)]
     span_s = float(done.finish_ps.max()) / PS_PER_S
-    return Outcome(*quantiles, throughput=len(e2e_s) / span_s), done.preemptions
+    return Outcome(*quantiles, len(e2e_s) / span_s), done.preemptions
 
 
 def compare(run: Run, timing: Callable[[Run], ReplicaTiming]) -> Compared:
