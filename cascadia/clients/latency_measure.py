@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ PIECES = 6
 # Of the client's own processor time: above this share of the wall clock it measures itself.
 SATURATED = 0.8
 # Of the time for all points, the most that one measurement may take.
-LARGEST_SHARE = 0.1
+LARGEST_SHARE = 0.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,20 @@ class Seen:
     prompt_tokens: float
     context_tokens: float
     seconds: float
+
+
+class AtMost(NamedTuple):
+    """The engine worked on so many of a point's sequences at once, and let the others wait."""
+
+    sequences: int
+
+
+class Rounds(NamedTuple):
+    """Measurements by point, why the others have none, and the engine's limit of sequences where it was met."""
+
+    seen: dict[Point, list[Seen]]
+    left_out: dict[Point, str]
+    at_most: int | None
 
 
 class Asker:
@@ -91,13 +105,14 @@ class Asker:
         return found
 
 
-async def measure(asker: Asker, point: Point) -> Seen | str:
+async def measure(asker: Asker, point: Point) -> Seen | AtMost | str:
     """One measurement; or why it says nothing."""
-    began_s, worked_s = time.perf_counter(), time.process_time()
+    clock = asker.client.clock
+    began_s, worked_s = clock(), time.process_time()
     found = await asyncio.gather(
         *(asker.ask(point.prompt_tokens, point.output_tokens) for _ in range(point.sequences))
     )
-    busy = (time.process_time() - worked_s) / max(time.perf_counter() - began_s, 1e-9)
+    busy = (time.process_time() - worked_s) / max(clock() - began_s, 1e-9)
     prompt = float(np.mean([one.prompt_tokens for one in found]))
     if not point.decodes:
         return Seen(point, prompt, prompt, float(np.median([one.ttft_s for one in found])))
@@ -108,12 +123,12 @@ async def measure(asker: Asker, point: Point) -> Seen | str:
 
 async def rounds(
     points: Sequence[Point],
-    one: Callable[[Point], Awaitable[Seen | str]],
+    one: Callable[[Point], Awaitable[Seen | AtMost | str]],
     first: tuple[Point, float],
     until_s: float,
     clock: Callable[[], float],
     progress: Callable[[Point], None],
-) -> tuple[dict[Point, list[Seen]], dict[Point, str]]:
+) -> Rounds:
     """Measures the points in turn, again and again, until the clock shows `until_s`; and what was left out.
 
     `first` is a request and its seconds, from which the first guesses are made. A point is not begun that, by
@@ -122,6 +137,7 @@ async def rounds(
     """
     seen: dict[Point, list[Seen]] = {}
     skipped: dict[Point, str] = {}
+    at_most: int | None = None
     took_s = dict([first])
     most_s = LARGEST_SHARE * (until_s - clock())
     fresh = True
@@ -137,24 +153,31 @@ async def rounds(
             progress(point)
             found = await one(point)
             took_s[point] = clock() - began_s
-            if isinstance(found, str):
+            if isinstance(found, AtMost):
+                at_most = found.sequences
+                why = f"the engine works on {at_most} at once"
+                skipped.update((p, why) for p in points if p.sequences > at_most)
+            elif isinstance(found, str):
                 skipped.update((p, found) for p in points if p.decodes and p.sequences >= point.sequences)
                 skipped[point] = found
             else:
                 seen.setdefault(point, []).append(found)
                 fresh = True
     left_out = {p: skipped.get(p, "no time left") for p in points if p not in seen}
-    return seen, left_out
+    return Rounds(seen, left_out, at_most)
 
 
-def _decoding(point: Point, prompt: float, found: Sequence[Streamed]) -> Seen | str:
+def _decoding(point: Point, prompt: float, found: Sequence[Streamed]) -> Seen | AtMost | str:
     """Between the last first token and the first last token, all sequences decode and nothing else happens."""
     start_s = max(one.chunks_s[0] for one in found)
     end_s = min(one.chunks_s[-1] for one in found)
-    edges_s = np.linspace(start_s, end_s, PIECES + 1)
+    edges_s = np.linspace(start_s, max(start_s, end_s), PIECES + 1)
     written = np.array([[one.tokens_by(edge) for edge in edges_s] for one in found])
-    if end_s <= start_s or (written[:, -1] - written[:, 0]).mean() < PIECES:
-        return "the engine did not work on all of them at once"
+    together = sum(1 for one in found if one.chunks_s[0] < end_s)
+    if together < point.sequences:
+        return AtMost(together)
+    if (written[:, -1] - written[:, 0]).mean() < PIECES:
+        return "they did not decode together for long enough"
     steps = np.diff(written.mean(axis=0))
     context = point.sequences * prompt + float(written.sum(axis=0).mean())
     pieces_s = np.diff(edges_s)[steps > 0] / steps[steps > 0]

@@ -35,11 +35,11 @@ def ladder(max_model_len: int, max_sequences: int, kv_tokens: int | None) -> tup
     longest = min(LONGEST, max_model_len - DECODED)
     lengths = [n for n in _powers(16, longest) if n + DECODED <= longest] or [longest // 2]
     widths = _powers(1, max_sequences)
-    long, middle = lengths[-1], lengths[len(lengths) // 2]
+    long = lengths[-1]
     prefill = [Point(1, n, 1) for n in (1, *lengths)]
     # Rising, so that the engine's own limit shows itself before anything wider is tried.
     decode = [Point(b, min(SHORT, long), DECODED) for b in widths]
-    contexts = [Point(b, n, DECODED) for b in (1, 4, 16) for n in (middle, long) if b <= max_sequences]
+    contexts = [Point(b, n, DECODED) for n in lengths[-4:] for b in (1, 4, 16) if b <= max_sequences]
     points = [*_spread(prefill), *decode, *contexts]
     fits = [p for p in points if kv_tokens is None or p.kv_tokens <= 0.9 * kv_tokens]
     return tuple(dict.fromkeys(fits))

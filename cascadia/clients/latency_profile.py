@@ -64,9 +64,11 @@ async def profile_latency(
     def tell(point: Point) -> None:
         progress((clock() - began_s) / max_seconds, _telling(point))
 
-    seen, left_out = await rounds(
+    seen, left_out, at_most = await rounds(
         points, lambda p: measure(asker, p), first, began_s + POINTS_UNTIL * max_seconds, clock, tell
     )
+    if at_most is not None:
+        setup = replace(setup, config=replace(setup.config, max_num_seqs=at_most))
     progress(POINTS_UNTIL, "fitting")
     found = fit_profile([_observation(p, s) for p, s in seen.items()], setup, _named(start, facts, setup))
     seconds = began_s + MIXED_UNTIL * max_seconds - clock()
