@@ -87,11 +87,12 @@ def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
         match = SAMPLE.match(line)
         if match is None:
             continue
-        name, labels, value = match.groups()
+        name, labels, text_value = match.groups()
         try:
-            found.setdefault(name, []).append((dict(LABEL.findall(labels or "")), float(value)))
+            value = float(text_value)
         except ValueError:
             continue
+        found.setdefault(name, []).append((dict(LABEL.findall(labels or "")), value))
     return found
 
 
