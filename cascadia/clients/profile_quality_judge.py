@@ -9,10 +9,7 @@ from cascadia.clients.chat import Chat, Refused, Reply, Unanswered
 from cascadia.clients.profile_quality_prompts import Prompt
 from cascadia_judge.checks import is_right
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.llm import READS_TOKENS, request, verdict
-
-ATTEMPTS = 4
-"""Of getting a grade out of a judge that answers, but not with a grade."""
+from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, request, verdict
 
 Ask = Callable[[Callable[[], Awaitable[Reply]]], Awaitable[Reply]]
 """Makes one attempt, and others where that fails in passing."""
@@ -28,12 +25,13 @@ class Judged(NamedTuple):
 
 @dataclass(slots=True)
 class Judge:
-    """`chat` is None where checks alone decide. Learns whether the judge's engine gives log-probabilities."""
+    """`chat` is None where checks alone decide. Learns what the judge's engine can do."""
 
     chat: Chat | None
     ask: Ask
     reads_tokens: int = READS_TOKENS
     logprobs: bool = True
+    schemas: bool = True
 
     async def judge(self, prompt: Prompt, answer: str) -> Judged:
         """Raises `Unanswered` where there is no verdict: the engine fails, or what it writes is no grade."""
@@ -49,19 +47,28 @@ class Judge:
 
     async def _score(self, chat: Chat, question: str, answer: str) -> tuple[float, bool]:
         said = ""
-        attempt = 0
-        while attempt < ATTEMPTS:
-            asked = self.logprobs
-            body = request(question, answer, reads_tokens=self.reads_tokens, attempt=attempt, logprobs=asked)
+        for manner in MANNERS:
+            if manner.forced and not self.schemas:
+                continue
             try:
-                reply = await self.ask(partial(chat.ask, body))
-                found = verdict(reply.text, reply.tokens)
+                reply = await self._reply(chat, question, answer, manner)
+                found = verdict(reply.text, reply.tokens, forced=manner.forced)
                 return found.score, found.expected
-            except Refused as error:
-                if not asked or "logprob" not in str(error):
-                    raise
-                self.logprobs = False
             except BadVerdict as error:
                 said = error.what
-                attempt += 1
-        raise Unanswered("no grade", f"{said}, and no grade in {ATTEMPTS} attempts")
+            except Refused:
+                if not manner.forced:
+                    raise
+                self.schemas = False
+        raise Unanswered("no grade", f"{said}, and no grade when asked in other manners")
+
+    async def _reply(self, chat: Chat, question: str, answer: str, manner: Manner) -> Reply:
+        asked = self.logprobs
+        body = partial(request, question, answer, manner, reads_tokens=self.reads_tokens)
+        try:
+            return await self.ask(partial(chat.ask, body(logprobs=asked)))
+        except Refused as error:
+            if not asked or "logprob" not in str(error):
+                raise
+            self.logprobs = False
+            return await self.ask(partial(chat.ask, body(logprobs=False)))

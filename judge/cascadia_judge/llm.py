@@ -1,8 +1,8 @@
 """An LLM as judge: what it is asked, in OpenAI's terms, and what is read from its reply.
 
 A verdict is one digit. Where the engine gives log-probabilities, the score is the expected digit under the
-probabilities of the token that carries it (`prompt.score_of`); else the digit itself. A judge that writes something
-before its digit is given room for it; one that writes no digit, or several, is refused.
+probabilities of the token that carries it (`prompt.score_of`); else the digit itself. A judge whose first token is no
+digit is made to write one by a JSON schema, where its engine can, and else is given room to talk.
 
 Who asks and what happens on refusal is the caller's affair: nothing here talks to anyone.
 """
@@ -45,27 +45,53 @@ class Verdict:
     expected: bool
 
 
-def request(question: str, answer: str, *, reads_tokens: int, attempt: int, logprobs: bool) -> dict[str, Any]:
+class Manner(NamedTuple):
+    """How a verdict is asked for. `forced`: by a schema that admits one digit only."""
+
+    max_tokens: int
+    forced: bool = False
+    temperature: float = 0.0
+
+
+MANNERS = (
+    Manner(OUTPUT_TOKENS),
+    Manner(TALKATIVE_TOKENS, forced=True),
+    Manner(TALKATIVE_TOKENS),
+    Manner(TALKATIVE_TOKENS, temperature=0.7),
+)
+"""To be tried in turn: as a deployed gate asks; forced; talkative; varied, for at temperature 0 it repeats itself."""
+
+
+def request(
+    question: str, answer: str, manner: Manner, *, reads_tokens: int = READS_TOKENS, logprobs: bool = True
+) -> dict[str, Any]:
     """The body of a chat completion, less its `model`, that asks for a verdict.
 
-    `attempt` 0 asks for one token, as a deployed gate does; 1 gives room to talk; from 2 on the judge is made to vary,
-    for at temperature 0 it would only repeat itself. Of texts longer than `reads_tokens`, the middle is left out.
+    Of texts longer than `reads_tokens` together, the middle is left out.
     """
-    question, answer = clipped(question, answer, reads_tokens)
     body: dict[str, Any] = {
-        "messages": messages(question, answer),
-        "max_tokens": OUTPUT_TOKENS if attempt == 0 else TALKATIVE_TOKENS,
-        "temperature": 0.0 if attempt < 2 else 0.7,
+        "messages": messages(*clipped(question, answer, reads_tokens)),
+        "max_tokens": manner.max_tokens,
+        "temperature": manner.temperature,
     }
-    return body | {"logprobs": True, "top_logprobs": TOP_LOGPROBS} if logprobs else body
+    if logprobs:
+        body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    if manner.forced:
+        grade = {"type": "integer", "minimum": 0, "maximum": 9}
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "grade", "strict": True, "schema": grade},
+        }
+    return body
 
 
-def verdict(text: str, tokens: Sequence[Token]) -> Verdict:
+def verdict(text: str, tokens: Sequence[Token], *, forced: bool = False) -> Verdict:
     """What a reply says; `tokens` is empty where the engine gave no log-probabilities.
 
-    Raises `BadVerdict` where it is no grade.
+    Those of a `forced` digit may be of what the judge would rather have written: among them, digits alone count. Raises
+    `BadVerdict` where the reply is no grade.
     """
-    if tokens:
+    if tokens and not forced:
         with suppress(BadVerdict):
             return Verdict(score_of(tokens[0].probability), expected=True)
     found = set(_GRADE.findall(text))
@@ -75,10 +101,12 @@ def verdict(text: str, tokens: Sequence[Token]) -> Verdict:
             "verdict", f"the judge wrote {said!r}", f"answer with one digit, {GRADES[0]}-{GRADES[-1]}"
         )
     (grade,) = found
-    written = next((token for token in tokens if token.text.strip() == grade), None)
-    if written is not None:
-        return Verdict(score_of(written.probability), expected=True)
-    return Verdict(score_of({grade: 1.0}), expected=False)
+    written = next((token.probability for token in tokens if token.text.strip() == grade), None)
+    if written is None:
+        return Verdict(score_of({grade: 1.0}), expected=False)
+    if forced:
+        written = {token: p for token, p in written.items() if token.strip() in tuple(GRADES)}
+    return Verdict(score_of(written), expected=True)
 
 
 def clipped(question: str, answer: str, reads_tokens: int) -> tuple[str, str]:

@@ -5,21 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.llm import TALKATIVE_TOKENS, Token, Verdict, clipped, request, verdict
+from cascadia_judge.llm import MANNERS, TALKATIVE_TOKENS, Token, Verdict, clipped, request, verdict
 
 
-def test_the_first_attempt_asks_for_one_token_and_the_third_varies() -> None:
-    first, second, third = (request("Q", "A", reads_tokens=100, attempt=n, logprobs=True) for n in range(3))
-    assert (first["max_tokens"], first["temperature"]) == (1, 0.0)
-    assert (second["max_tokens"], second["temperature"]) == (TALKATIVE_TOKENS, 0.0)
-    assert third["temperature"] > 0
-    assert first["logprobs"] is True
+def test_a_judge_is_asked_as_at_a_gate_then_forced_then_let_talk_and_at_last_made_to_vary() -> None:
+    bodies = [request("Q", "A", manner) for manner in MANNERS]
+    assert [body["max_tokens"] for body in bodies] == [1, *[TALKATIVE_TOKENS] * 3]
+    assert ["response_format" in body for body in bodies] == [False, True, False, False]
+    assert [body["temperature"] > 0 for body in bodies] == [False, False, False, True]
+    assert all(body["logprobs"] for body in bodies)
 
 
 def test_an_engine_without_logprobs_is_not_asked_for_them() -> None:
-    assert not {"logprobs", "top_logprobs"} & set(
-        request("Q", "A", reads_tokens=100, attempt=0, logprobs=False)
-    )
+    assert not {"logprobs", "top_logprobs"} & set(request("Q", "A", MANNERS[0], logprobs=False))
+
+
+def test_of_a_forced_digit_only_the_chances_of_digits_count() -> None:
+    tokens = [Token("9", {"The": 0.97, "9": 0.02, "0": 0.01}), Token("\n", {"\n": 1.0})]
+    assert verdict("9", tokens, forced=True) == Verdict(pytest.approx(200 / 3), expected=True)
+    with pytest.raises(BadVerdict):
+        verdict("9", tokens)
 
 
 def test_a_score_is_the_expected_digit_under_the_first_tokens_probabilities() -> None:

@@ -201,12 +201,36 @@ def test_a_judge_that_talks_first_is_given_room() -> None:
     assert not done_of(seen)["q0"].expected
 
 
+def test_a_judge_that_must_be_forced_to_write_a_digit_is() -> None:
+    def forced(body: Body) -> Says:
+        if "response_format" in body:
+            return Says("9", top={"9": 0.03, "0": 0.01, "I": 0.9})
+        return Says("I", top={"I": 1.0})
+
+    with serving(right) as stage, serving(forced) as judge:
+        seen, _ = outcomes(job(stage, judge, PROMPTS[:1]))
+    assert done_of(seen)["q0"].score == pytest.approx(75.0)
+    assert len(judge.asked) == 2
+
+
+def test_a_judge_whose_engine_knows_no_schemas_is_asked_once_for_one() -> None:
+    def plain(body: Body) -> Says:
+        if "response_format" in body:
+            return Says("response_format is not supported", 400)
+        return Says("I say 6" if body["max_tokens"] > 1 else "I")
+
+    with serving(right) as stage, serving(plain) as judge:
+        seen, _ = outcomes(replace(job(stage, judge), concurrency=1))
+    assert len(done_of(seen)) == 12
+    assert sum("response_format" in body for body in judge.asked) == 1
+
+
 def test_a_judge_that_writes_nonsense_fails_by_name_after_some_attempts() -> None:
     with serving(right) as stage, serving(grade(Says("I like it", top={"I": 1.0}))) as judge:
         seen, _ = outcomes(job(stage, judge, PROMPTS[:1]))
     assert failed_of(seen)["q0"] == Failed("q0", "small", "judge", "no grade")
-    assert seen[0].why == "judge: the judge wrote 'I like it', and no grade in 4 attempts"
-    assert [body["temperature"] > 0 for body in judge.asked] == [False, False, True, True]
+    assert seen[0].why == "judge: the judge wrote 'I like it', and no grade when asked in other manners"
+    assert len(judge.asked) == 4
     assert len(stage.asked) == 1
 
 
