@@ -85,6 +85,7 @@ def simulate(
     if explain and plots is not None:
         raise click.UsageError("--plots go with a replay, not with --explain")
     from cascadia.cli.simulate_outputs import as_json, tables, write_plots
+    from cascadia.planner.iterations import decoded_contexts
     from cascadia.planner.plan_file import read_plan
     from cascadia.planner.quality_file import read_quality
     from cascadia.planner.replay import replay
@@ -104,7 +105,7 @@ def simulate(
         step(None, f"simulating {len(trace):,} requests")
         result = replay(found, trace, folder=folder, table=table, seed=seed)
     if explain:
-        _explain(found, result.predicted, folder, asked, output)
+        _explain(found, result.predicted, folder, asked, output, decoded_contexts(result))
         return
     if plots is not None:
         write_plots(plots, found, result, trace_file.name)
@@ -123,11 +124,12 @@ def _explain(
     folder: Path,
     asked: tuple[int | None, int | None, int | None],
     output: Output,
+    contexts: dict[str, int] | None = None,
 ) -> None:
     from cascadia.cli.simulate_explain import as_json, tables
     from cascadia.planner.iterations import Asked, explain_iterations
 
-    found = explain_iterations(plan, predicted, folder=folder, asked=Asked(*asked))
+    found = explain_iterations(plan, predicted, folder=folder, asked=Asked(*asked), contexts=contexts)
     for table in tables(found):
         output.show(table)
     output.document(as_json(found))

@@ -2,18 +2,22 @@
 
 The batch is a typical one of the plan's own: by Little's law a stage has rate x (latency - time to first token)
 sequences decoding at any time, shared by its replicas as the plan shares requests, and by the batches that a pipeline
-keeps in flight. Each holds as many tokens as the stage's mean request, prompt and answer together, which overstates a
-sequence half way through its answer. A judge writes one token, so its iteration is one prompt.
+keeps in flight. How many tokens each holds is known of a replay: the mean over decoded tokens, in which long answers
+count for more. A plan alone tells the mean request's prompt and answer together, which stands in. A judge writes one
+token, so its iteration is one prompt.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan, Predicted, ReplicaGroup, StagePrediction
 from cascadia.planner.problem_file_models import find_architecture
+from cascadia.planner.replay import Replay
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.breakdown import BeyondTheTables, Iteration, Part, breakdown
 from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
@@ -86,19 +90,40 @@ class _Site:
 
 
 def explain_iterations(
-    plan: Plan, predicted: Predicted, *, folder: Path, asked: Asked
+    plan: Plan,
+    predicted: Predicted,
+    *,
+    folder: Path,
+    asked: Asked,
+    contexts: Mapping[str, int] | None = None,
 ) -> tuple[Explained, ...]:
     """Every group of replicas in `plan`, its batch as in `predicted` but for what is `asked`.
 
-    A model that is a path starts at `folder`. Raises `BadInput` for a batch that a stage's engine would not run.
+    `contexts`: tokens of a sequence by stage, where known. A model that is a path starts at `folder`. Raises
+    `BadInput` for a batch that a stage's engine would not run.
     """
-    return tuple(_explained(plan, predicted, folder, asked))
+    return tuple(_explained(plan, predicted, folder, asked, contexts or {}))
 
 
-def _explained(plan: Plan, predicted: Predicted, folder: Path, asked: Asked) -> Iterator[Explained]:
+def decoded_contexts(found: Replay) -> dict[str, int]:
+    """Tokens of a sequence by stage, mean over all tokens that were decoded after the first."""
+    contexts = {}
+    w = found.problem.workload
+    for visits in found.run.stages:
+        read, wrote = (tokens[visits.stage][visits.requests] for tokens in (w.input_tokens, w.output_tokens))
+        if (wrote > 1).any():
+            mean = float(np.average(read + wrote / 2, weights=wrote - 1))
+            contexts[found.problem.stages[visits.stage].name] = max(1, round(mean))
+    return contexts
+
+
+def _explained(
+    plan: Plan, predicted: Predicted, folder: Path, asked: Asked, contexts: Mapping[str, int]
+) -> Iterator[Explained]:
     for stage, seen in zip(plan.stages, predicted.stages, strict=True):
         for group in stage.replicas:
             typical = decoding_batch(seen, group, stage.config)
+            typical = replace(typical, context_tokens=contexts.get(stage.name, typical.context_tokens))
             site = _site(plan, stage.name, stage.model, stage.config, group, folder)
             yield _of_group(stage.name, stage.model, site, group, _chosen(typical, asked))
     judge = plan.judge

@@ -73,6 +73,7 @@ def test_with_a_trace_the_batch_is_that_of_the_replay(folder: Path) -> None:
     slow, fast = (explained(folder, "--trace", trace, "--rate", rate)[0] for rate in ("0.01", "500"))
     assert slow["batch"]["decoding"] == 1
     assert fast["batch"]["decoding"] > slow["batch"]["decoding"]
+    assert fast["batch"]["context_tokens"] == slow["batch"]["context_tokens"]
 
 
 def test_people_get_terms_with_bars_and_shapes_with_gpus(folder: Path) -> None:

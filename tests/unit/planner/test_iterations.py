@@ -1,10 +1,15 @@
 """What is explained is the plan's own mean batch, and the same batch on the shapes beside it."""
 
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
 import pytest
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Quantiles, ReplicaGroup, StagePrediction
-from cascadia.planner.iterations import decoding_batch, other_shapes
+from cascadia.planner.iterations import decoded_contexts, decoding_batch, other_shapes
+from cascadia.planner.replay import Replay
 from cascadia_sim.breakdown import Iteration
 from cascadia_sim.engine_config import EngineConfig
 
@@ -38,6 +43,19 @@ def test_a_batch_is_no_larger_than_the_engine_allows() -> None:
 def test_a_stage_that_nothing_reaches_is_explained_with_one_token() -> None:
     group = ReplicaGroup("pool", 1, 1, count=1, share=1.0)
     assert decoding_batch(seen(rate_rps=0.0), group, EngineConfig()) == Iteration(1, 1)
+
+
+def test_long_answers_count_for_as_long_as_they_last() -> None:
+    """100 tokens read and 11 written, 400 and 41: ten steps near 105.5 tokens, forty near 420.5."""
+    workload = SimpleNamespace(
+        input_tokens=np.array([[100, 7, 400], [1, 1, 1]]), output_tokens=np.array([[11, 9, 41], [1, 1, 1]])
+    )
+    visits = [SimpleNamespace(stage=s, requests=np.array([0, 2])) for s in (0, 1)]
+    stages = [SimpleNamespace(name="small"), SimpleNamespace(name="large")]
+    seen = SimpleNamespace(
+        problem=SimpleNamespace(workload=workload, stages=stages), run=SimpleNamespace(stages=visits)
+    )
+    assert decoded_contexts(cast(Replay, seen)) == {"small": round((10 * 105.5 + 40 * 420.5) / 50)}
 
 
 @pytest.mark.parametrize(

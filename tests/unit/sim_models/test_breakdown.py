@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from cascadia_sim.build import replica_timing
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.replica import simulate_replica
 from cascadia_sim.sharding import InvalidShape
 from cascadia_sim.timing import PS_PER_S
 
@@ -77,6 +79,20 @@ def test_parts_sum_to_what_the_simulator_charges(
     # Half a picosecond a table, half of one for each token of context, and one where pairs are cut.
     rounding_s = (2 + iteration.read_tokens / 2) / PS_PER_S
     assert sum(found.values()) == pytest.approx(charged_s(timing, iteration), rel=1e-12, abs=rounding_s)
+
+
+def test_the_engine_takes_as_long_as_the_parts_say() -> None:
+    """A prompt alone, then two tokens of eight sequences whose prompts were prefilled together."""
+    timing = replica_timing(architecture(LLAMA + "8B"), roomy("h100"), tp=1, pp=1, config=CONFIG)
+    ones = np.ones(8, np.int64)
+    lone = simulate_replica(timing, 0 * ones[:1], 500 * ones[:1], ones[:1], 0 * ones[:1])
+    prompt = sum(parts(LLAMA + "8B", Iteration(0, 0, 500)).values())
+    assert lone.finish_ps[0] / PS_PER_S == pytest.approx(prompt, rel=1e-9)
+    together = simulate_replica(timing, 0 * ones, 100 * ones, 3 * ones, 0 * ones)
+    steps = [sum(parts(LLAMA + "8B", Iteration(8, context)).values()) for context in (101, 102)]
+    took = (together.finish_ps - together.first_token_ps) / PS_PER_S
+    # Two steps over some 800 tokens of context each, at most half a picosecond off for each of them.
+    assert took == pytest.approx(np.full(8, sum(steps)), abs=1e-9)
 
 
 def test_a_lone_gpu_neither_reduces_nor_hands_on() -> None:
