@@ -1,10 +1,11 @@
 """How close the engine comes to an independent simulator's 208 runs, on the identical requests.
 
 `given`: with that simulator's iteration times and scheduling rules, so that only the engine is compared;
-`roofline`: with our iteration times, calibrated on other models where the calibration says so; `V1`: with its
-iteration times and vLLM V1's rules, which shows what the rules themselves change.
+`roofline`: with our iteration times, constants fitted to its own; `unseen`: the same without the run's model in
+the fit (without its degree of TP on the H100, which has one model); `V1`: with its iteration times and vLLM V1's
+rules, which shows what the rules themselves change.
 
-    python -m tests.benchmarks.bench_vidur [--timing given|roofline|V1]
+    python -m tests.benchmarks.bench_vidur [--timing given|roofline|unseen|V1]
 
 Prints mean |error| by group, and the ten worst runs; exits with 1 where a target is missed.
 """
@@ -20,17 +21,25 @@ import numpy as np
 from cascadia_sim.stage import Replica, simulate_stage
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 from tests.benchmarks.fidelity.vidur_runs import Outcome, Run, read_runs, read_trace
-from tests.benchmarks.fidelity.vidur_timing import analytic, from_iteration_times, reproduction, vllms_rules
+from tests.benchmarks.fidelity.vidur_timing import (
+    analytic,
+    from_iteration_times,
+    reproduction,
+    unseen,
+    vllms_rules,
+)
 
 MEASURES = [f.name for f in fields(Outcome)]
 ASKED = {
     "given": Outcome(0.03, 0.03, 0.05, 0.05, 0.01),
     "roofline": Outcome(0.06, 0.06, 0.08, 0.08, float("inf")),
+    "unseen": Outcome(*[float("inf")] * 5),
     "V1": Outcome(*[float("inf")] * 5),
 }
 TIMINGS: dict[str, Callable[[Run], ReplicaTiming]] = {
     "given": from_iteration_times,
     "roofline": analytic,
+    "unseen": unseen,
     "V1": lambda run: replace(from_iteration_times(run), scheduling=vllms_rules(run)),
 }
 
@@ -56,9 +65,9 @@ def outcome(run: Run, timing: ReplicaTiming) -> tuple[Outcome, int]:
     )
     e2e_s = (done.finish_ps - trace.arrival_ps) / PS_PER_S
     ttft_s = (done.first_token_ps - trace.arrival_ps) / PS_PER_S
-    quantiles = [float(np.quantile(of, q)) for of in (e2e_s, ttft_s) for q in (0.5, 0.95)]
+    latencies = [float(np.quantile(of, q)) for of in (e2e_s, ttft_s) for q in (0.5, 0.95)]
     span_s = float(done.finish_ps.max()) / PS_PER_S
-    return Outcome(*quantiles, len(e2e_s) / span_s), done.preemptions
+    return Outcome(*[*latencies, len(e2e_s) / span_s]), done.preemptions
 
 
 def compare(run: Run, timing: Callable[[Run], ReplicaTiming]) -> Compared:

@@ -13,10 +13,15 @@ from numpy.typing import NDArray
 
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import replica_timing
+from cascadia_sim.calibration import Calibration
+from cascadia_sim.calibration_cells import Cell
+from cascadia_sim.calibration_fit import fit
+from cascadia_sim.calibrations_catalogue import find_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.scheduling import VLLM_V1, Scheduling
 from cascadia_sim.timing import Ints, ReplicaTiming
+from tests.benchmarks.fidelity import vidur_iterations
 from tests.benchmarks.fidelity.rows import rows
 from tests.benchmarks.fidelity.vidur_runs import FOLDER, WATERMARK, Run, read_trace
 
@@ -142,9 +147,33 @@ def _prefill_line(o: Operators) -> tuple[float, float]:
 
 
 def analytic(run: Run) -> ReplicaTiming:
-    """The roofline's, with the calibration of Vidur's iterations."""
+    """The roofline's, with constants fitted to all iterations given of the run's GPU."""
+    return _roofline(run, fitted(run.gpu))
+
+
+def unseen(run: Run) -> ReplicaTiming:
+    """The same, fitted without the run's model; where the GPU has no other, without its degree of TP."""
+    alone = {c.architecture for c in _cells(run.gpu)} == {architecture(run.model)}
+    return _roofline(run, fitted(run.gpu, tp=run.tp) if alone else fitted(run.gpu, model=run.model))
+
+
+@lru_cache(maxsize=32)
+def fitted(gpu_name: str, *, model: str = "", tp: int = 0) -> Calibration:
+    """Constants of the roofline, fitted to the iterations given but those of `model` or `tp`."""
+    without = architecture(model) if model else None
+    seen = [c for c in _cells(gpu_name) if c.architecture != without and c.tp != tp]
+    return fit(seen, find_calibration(gpu(gpu_name), "vidur", "bf16"), gpu(gpu_name))
+
+
+@lru_cache(maxsize=8)
+def _cells(gpu_name: str) -> list[Cell]:
+    return [c for c in vidur_iterations.cells() if c.gpu == gpu(gpu_name)]
+
+
+def _roofline(run: Run, calibration: Calibration) -> ReplicaTiming:
+    """Its tables without LM head and sampler, which the iterations given leave out too."""
     config = EngineConfig(
-        engine="vidur",
+        calibration=calibration,
         max_num_seqs=run.batch_cap,
         max_num_batched_tokens=run.budget,
         enable_chunked_prefill=run.chunked,
