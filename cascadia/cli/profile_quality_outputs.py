@@ -10,7 +10,7 @@ from cascadia.clients.profile_quality import Finished, Job
 from cascadia.clients.profile_quality_journal import Done, journal_path
 from cascadia.clients.profile_quality_summary import Mean, StageSummary, agreement_of, stage_summary
 from cascadia.domain.errors import CascadiaError
-from cascadia.report.numbers import percent
+from cascadia.report.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -129,7 +129,7 @@ def failure_lines(
             continue
         absent = sum((prompt.id, stage.name) not in done for prompt in job.prompts)
         given_up = f", and {absent - len(own):,} more were not asked" if absent > len(own) else ""
-        yield f"{stage.name} failed on {len(own):,} prompts{given_up}; the first: {own[0].why}"
+        yield f"{stage.name} failed on {plural(len(own), 'prompt')}{given_up}; the first: {own[0].why}"
 
 
 def remarks(
@@ -138,12 +138,12 @@ def remarks(
     """What a reader of the table should know."""
     if left_out:
         yield (
-            f"{left_out:,} prompts are left out of the table, for want of an answer or its score; "
-            "the same command tries them again"
+            f"the table leaves out {plural(left_out, 'prompt')} for want of an answer or its score; "
+            "the same command tries again"
         )
     for stage in summaries:
         if stage.cut:
-            yield f"{stage.cut:,} answers of {stage.name} were cut at --max-tokens {job.max_tokens:,}"
+            yield f"--max-tokens {job.max_tokens:,} cut {plural(stage.cut, 'answer')} of {stage.name}"
     unchecked = sum(row.quality is None for row in rows)
     if job.judge is None:
         yield "score and quality are one: a gate that knew the references; add --judge URL#MODEL for a real one"

@@ -215,8 +215,8 @@ def test_a_prompt_that_fails_is_left_out_and_told(bench: Bench) -> None:
     bench.engines["small"].reply = lambda b: Says("too long", 400) if " 3 " in question(b) else small(b)
     result = bench("--json")
     assert result.exit_code == 0
-    assert "note: small failed on 1 prompts; the first: small: http" in result.stderr
-    assert "1 prompts are left out of the table" in result.stderr
+    assert "note: small failed on 1 prompt; the first: small: http" in result.stderr
+    assert "the table leaves out 1 prompt for want of" in result.stderr
     document = json.loads(result.stdout)
     assert (document["prompts"], document["left_out"]) == (19, 1)
     assert document["stages"][0]["failed"] == {"HTTP 400": 1}
