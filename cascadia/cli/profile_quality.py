@@ -10,6 +10,7 @@ import click
 
 from cascadia.cli.common import number, positive, with_output
 from cascadia.cli.output import Output
+from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from cascadia.clients.profile_quality import Finished, Job
@@ -116,6 +117,8 @@ def quality(
     from cascadia.planner.quality_format import kind_of
 
     kind_of(out)
+    if not 0 <= temperature <= 2:
+        raise BadInput("--temperature", f"is {temperature:g}", "write a number from 0 to 2")
     judge, check = judge_of(judges)
     given = stage_targets(stages, endpoints)
     targets = with_keys((*given, Target(judge, ())) if judge else given, key_variables)

@@ -18,6 +18,7 @@ WORDS = 200
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses that another attempt may not meet."""
 _JSON = {"content-type": "application/json"}
+_OTHER_LIMIT = "max_completion_tokens"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -67,10 +68,14 @@ class Refused(Unanswered):
 
 
 class Chat:
-    """Use as `async with`; `connections` bounds how many requests are under way."""
+    """Use as `async with`; `connections` bounds how many requests are under way.
+
+    Learns by which name the engine knows `max_tokens`: OpenAI's newer models know it only by another.
+    """
 
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
         self.endpoint = endpoint
+        self.limit = "max_tokens"
         key = endpoint.api_key
         self.http = httpx.AsyncClient(
             headers={"authorization": f"Bearer {key}"} if key else {},
@@ -89,10 +94,20 @@ class Chat:
 
     async def ask(self, body: Mapping[str, Any]) -> Reply:
         """One attempt. Raises `Retryable` or `Refused`."""
+        try:
+            return await self._ask(body)
+        except Refused as error:
+            if self.limit == _OTHER_LIMIT or _OTHER_LIMIT not in str(error):
+                raise
+            self.limit = _OTHER_LIMIT
+            return await self._ask(body)
+
+    async def _ask(self, body: Mapping[str, Any]) -> Reply:
+        named = {self.limit if key == "max_tokens" else key: value for key, value in body.items()}
         url = f"{self.endpoint.url}/chat/completions"
         try:
             # Written in ASCII: half a surrogate pair in an answer must not end the run when it goes to the judge.
-            content = json.dumps({"model": self.endpoint.model, **body}).encode("ascii")
+            content = json.dumps({"model": self.endpoint.model, **named}).encode("ascii")
             answer = await self.http.post(url, content=content, headers=_JSON)
         except httpx.HTTPError as error:
             raise Retryable("no connection", f"{url} {reason(error)}") from None

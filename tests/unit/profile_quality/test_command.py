@@ -293,6 +293,7 @@ def test_keys_go_to_whom_they_are_for(bench: Bench, monkeypatch: pytest.MonkeyPa
         ({"--stages": "judge=http://a/v1"}, "--stages: a stage cannot be called 'judge'"),
         ({"--stages": "a=http://x/v1,a=http://y/v1"}, "--stages: stage 'a' is given twice"),
         ({"--stages": "absent.yaml"}, "absent.yaml: no such file"),
+        ({"--temperature": "-1"}, "--temperature: is -1; write a number from 0 to 2"),
         ({"--judge": "strict"}, "--judge: 'strict' is neither a check nor an address"),
         ({"--endpoint": "small=http://a/v1"}, "--endpoint: belongs to the stages of a spec"),
         ({"--api-key-env": "medium=PATH"}, "--api-key-env: nothing is named 'medium'"),

@@ -1,6 +1,7 @@
 """A run asks each stage and the judge as often as need be, bears with failures in passing, and names the others."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -189,6 +190,27 @@ def test_an_engine_that_is_gone_is_told() -> None:
     assert failed_of(seen)["q0"].kind == "no connection"
     assert "cannot be reached" in seen[0].why
     assert len(waits) == Patience().tries - 1
+
+
+def test_an_engine_that_knows_the_limit_of_tokens_by_its_newer_name_is_told_it_so() -> None:
+    def newer(body: Body) -> Says:
+        if "max_tokens" in body:
+            return Says("max_tokens is not supported, use max_completion_tokens", 400)
+        return right(body) if body["max_completion_tokens"] == 1024 else Says("whose limit?", 400)
+
+    with serving(newer) as stage:
+        seen, _ = outcomes(replace(job(stage), concurrency=1))
+    assert len(done_of(seen)) == 12
+    assert len(stage.asked) == 13
+
+
+def test_tokens_that_are_written_alike_count_together() -> None:
+    tops = [{"token": "9", "logprob": -1.0}, {"token": "9", "logprob": -1.0}, {"token": "0", "logprob": -1.0}]
+    choice = {"message": {"content": "9"}, "logprobs": {"content": [{**tops[0], "top_logprobs": tops}]}}
+    raw = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).encode()
+    with serving(right) as stage, serving(grade(Says(raw=raw))) as judge:
+        seen, _ = outcomes(job(stage, judge, PROMPTS[:1]))
+    assert done_of(seen)["q0"].score == pytest.approx(200 / 3)
 
 
 def test_a_judge_that_talks_first_is_given_room() -> None:
