@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cascadia_sim.scheduling import VLLM_V1
 from cascadia_sim.stage import Replica, simulate_stage
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 from tests.benchmarks.fidelity.vidur_runs import Outcome, Run, read_runs, read_trace
@@ -26,7 +27,6 @@ from tests.benchmarks.fidelity.vidur_timing import (
     from_iteration_times,
     reproduction,
     unseen,
-    vllms_rules,
 )
 
 MEASURES = [f.name for f in fields(Outcome)]
@@ -40,7 +40,7 @@ TIMINGS: dict[str, Callable[[Run], ReplicaTiming]] = {
     "given": from_iteration_times,
     "roofline": analytic,
     "unseen": unseen,
-    "V1": lambda run: replace(from_iteration_times(run), scheduling=vllms_rules(run)),
+    "V1": lambda run: replace(from_iteration_times(run), scheduling=VLLM_V1),
 }
 
 

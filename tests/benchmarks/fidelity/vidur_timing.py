@@ -19,11 +19,11 @@ from cascadia_sim.calibration_fit import fit
 from cascadia_sim.calibrations_catalogue import find_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.scheduling import VLLM_V1, Scheduling
+from cascadia_sim.scheduling import vidurs
 from cascadia_sim.timing import Ints, ReplicaTiming
 from tests.benchmarks.fidelity import vidur_iterations
 from tests.benchmarks.fidelity.rows import rows
-from tests.benchmarks.fidelity.vidur_runs import FOLDER, WATERMARK, Run, read_trace
+from tests.benchmarks.fidelity.vidur_runs import FOLDER, Run, read_trace
 
 PS_PER_MS = 1_000_000_000
 ROUNDED_TO = 8
@@ -205,21 +205,8 @@ def _frame(run: Run) -> ReplicaTiming:
         max_num_batched_tokens=run.budget,
         chunked_prefill=run.chunked,
         lanes=run.pp,
-        scheduling=vidurs_rules(run),
+        scheduling=vidurs(kv_blocks=run.kv_blocks, max_num_seqs=run.batch_cap, stages=run.pp),
     )
-
-
-def vidurs_rules(run: Run) -> Scheduling:
-    return Scheduling(
-        watermark_blocks=int(WATERMARK * run.kv_blocks),
-        batch_seqs=run.batch_cap // run.pp,
-        padded_prompts=True,
-        chunks_in_step=False,
-    )
-
-
-def vllms_rules(_: Run) -> Scheduling:
-    return VLLM_V1
 
 
 def _ps(ms: Floats) -> Ints:
