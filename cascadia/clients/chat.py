@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from cascadia.clients.engine_errors import QUOTED, engine_words
 from cascadia_judge.llm import Token
 
 CONNECT_S = 10.0
-WORDS = 200
-"""Of an engine's own error message, as many characters are told."""
 
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses that another attempt may not meet."""
@@ -112,7 +111,7 @@ class Chat:
         except httpx.HTTPError as error:
             raise Retryable("no connection", f"{url} {reason(error)}") from None
         if answer.status_code != 200:
-            message = f"{url} answers {answer.status_code}: {words(answer.content)}"
+            message = f"{url} answers {answer.status_code}: {engine_words(answer.content)}"
             if answer.status_code in _PASSING:
                 raise Retryable(f"HTTP {answer.status_code}", message, _after_s(answer))
             raise Refused(answer.status_code, message)
@@ -126,19 +125,6 @@ def reason(error: httpx.HTTPError) -> str:
     if isinstance(error, httpx.ConnectError):
         return f"cannot be reached ({error})"
     return f"broke off ({type(error).__name__})"
-
-
-def words(content: bytes) -> str:
-    """The message in an error's body, whichever of the usual shapes it has."""
-    text = content.decode(errors="replace")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = text
-    for key in ("error", "message", "detail"):
-        if isinstance(found, dict) and found.get(key):
-            found = found[key]
-    return str(found)[:WORDS]
 
 
 def _after_s(answer: httpx.Response) -> float | None:
@@ -160,7 +146,7 @@ def _reply(url: str, content: bytes) -> Reply:
         if not isinstance(text, str):
             raise TypeError("content")
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        lacks = f"{type(error).__name__} {error}"[:WORDS]
+        lacks = f"{type(error).__name__} {error}"[:QUOTED]
         raise Retryable(
             "unreadable reply", f"{url} answers without text and usage in OpenAI's form ({lacks})"
         ) from None
