@@ -51,7 +51,11 @@ if TYPE_CHECKING:
     "prompt's reference. With one of each, the judge gives the score and the check the quality.",
 )
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The table: .parquet, .csv or .jsonl."
+    "--out",
+    default="quality.parquet",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="The table: .parquet, .csv or .jsonl.",
 )
 @click.option("--max-tokens", type=click.IntRange(1), default=1024, show_default=True, help="Of an answer.")
 @click.option("--temperature", type=number, default=0.0, show_default=True, help="Of the answers.")
