@@ -145,7 +145,7 @@ def _reply(url: str, content: bytes) -> Reply:
         tokens = tuple(_token(entry) for entry in listed)
         if not isinstance(text, str):
             raise TypeError("content")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+    except (LookupError, ValueError, ArithmeticError, TypeError, AttributeError, RecursionError) as error:
         lacks = f"{type(error).__name__} {error}"[:QUOTED]
         raise Retryable(
             "unreadable reply", f"{url} answers without text and usage in OpenAI's form ({lacks})"

@@ -13,7 +13,7 @@ from cascadia.clients.patience import Patience
 from cascadia.clients.profile_quality import GIVE_UP_AFTER, Finished, Job, run
 from cascadia.clients.profile_quality_journal import Done, Failed
 from cascadia.clients.profile_quality_prompts import Prompt
-from tests.unit.profile_quality.engine import Body, Engine, Says, question, serving
+from tests.unit.profile_quality.engine import HANGS_UP, Body, Engine, Says, question, serving
 
 PROMPTS = tuple(
     Prompt(f"q{n}", ({"role": "user", "content": f"question {n}"},), "exact", f"answer {n}")
@@ -124,13 +124,29 @@ def test_an_engine_that_says_when_to_come_back_is_believed() -> None:
     assert waits == [17.0, 1.0]
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"{}", b'{"choices": []}', b'{"choices": [{"message": {}}]}'])
+ODD = (
+    b'{"choices":[{"message":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":1e9}]}}],'
+    b'"usage":{"prompt_tokens":1,"completion_tokens":1}}'
+)
+
+
+@pytest.mark.parametrize(
+    "content", [b"<html>", b"{}", b'{"choices": []}', b'{"choices": [{"message": {}}]}', ODD]
+)
 def test_a_reply_that_cannot_be_read_is_asked_for_again(content: bytes) -> None:
     says = iter([Says(raw=content)])
     with serving(lambda body: next(says, None) or right(body)) as stage:
         seen, waits = outcomes(job(stage, prompts=PROMPTS[:1]))
     assert len(done_of(seen)) == 1
     assert len(waits) == 1
+
+
+def test_a_dropped_connection_is_made_anew() -> None:
+    says = iter([Says(status=HANGS_UP)])
+    with serving(lambda body: next(says, None) or right(body)) as stage:
+        seen, waits = outcomes(replace(job(stage), concurrency=1))
+    assert len(done_of(seen)) == 12
+    assert waits == [0.5]
 
 
 def test_what_never_succeeds_fails_and_says_why() -> None:
