@@ -39,6 +39,10 @@ class Cell:
     gpu: Gpu | None = None
 
 
+NOISE = 0.05
+"""Relative error at which a measurement weighs as much as one spread of a prior."""
+
+
 class _Alike(NamedTuple):
     """Cells that differ in their counts only, and where they stand among all."""
 
@@ -56,6 +60,7 @@ class Measured:
         self._repeats = np.array([c.repeats for c in cells])
         self.seconds: Floats = np.zeros(len(runs))
         self.seconds[self._run] = [c.seconds for c in cells]
+        self.noise: Floats = np.full(len(runs), NOISE)
         if not len(cells) or not np.all(np.isfinite(self.seconds)) or self.seconds.min() <= 0:
             raise BadCalibration(
                 "cells", "no measured times, or times of 0 or less", "measure some iterations"

@@ -1,13 +1,14 @@
 """Constants of an engine from measured iterations: least squares on relative errors, tied to a prior.
 
-Minimises  sum_i huber(ln(predicted_i / measured_i) / NOISE)^2 + sum_j (ln(x_j / prior_j) / spread_j)^2  over the
+Minimises  sum_i huber(ln(predicted_i / measured_i) / noise_i)^2 + sum_j (ln(x_j / prior_j) / spread_j)^2  over the
 constants x_j, in their logarithms, by Levenberg-Marquardt with numeric derivatives (Levenberg 1944, Marquardt
 1963) and weights after Huber (1964), so that a few wild measurements do not decide. What the cells say nothing
 about stays at the prior.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -16,8 +17,6 @@ from cascadia_sim.calibration_cells import Cell, Measured
 from cascadia_sim.gpu import Efficiency, Gpu
 from cascadia_sim.roofline import Floats
 
-NOISE = 0.05
-"""Relative error at which a measurement weighs as much as one spread of a prior."""
 SPREAD = 0.35
 """Of a constant, in its logarithm, where SPREADS says nothing else."""
 SPREADS = {
@@ -48,6 +47,18 @@ SHARES = frozenset(
 HUBER = 2.0
 STEPS = 40
 STEP = 1e-4
+
+
+class Predictable(Protocol):
+    """Measured times, and what constants predict for them; `noise` is of each in its logarithm."""
+
+    @property
+    def seconds(self) -> Floats: ...
+
+    @property
+    def noise(self) -> Floats: ...
+
+    def predicted(self, efficiency: Efficiency) -> Floats: ...
 
 
 def fit(
@@ -88,30 +99,49 @@ def held_out(
     return together, replace(whole, fit=left_out)
 
 
-def relative_errors(measured: Measured, efficiency: Efficiency) -> Floats:
+def relative_errors(measured: Predictable, efficiency: Efficiency) -> Floats:
     """Predicted / measured - 1 of each run."""
     return np.asarray(measured.predicted(efficiency) / measured.seconds - 1.0)
 
 
-def fit_efficiency(measured: Measured, prior: Efficiency, free: Collection[str] | None = None) -> Efficiency:
-    names = [f.name for f in fields(Efficiency) if free is None or f.name in free]
+def fit_efficiency(
+    measured: Predictable,
+    prior: Efficiency,
+    free: Collection[str] | None = None,
+    tightness: float = 1.0,
+) -> Efficiency:
+    """`tightness` divides the spreads of the priors. A constant of 0 that is not in SMALLEST stays 0."""
     values = asdict(prior)
-    centre = np.array([values[n] if values[n] > 0 else SMALLEST.get(n, 1e-9) for n in names])
-    spread = np.array([SPREADS.get(n, SPREAD) for n in names])
+    starts = {n: v if v > 0 else SMALLEST.get(n, 0.0) for n, v in values.items()}
+    may_move = [n for n, v in starts.items() if v > 0 and (free is None or n in free)]
+    names = _active(measured, replace(prior, **{n: starts[n] for n in may_move}), may_move)
+    centre = np.array([starts[n] for n in names])
+    spread = np.array([SPREADS.get(n, SPREAD) for n in names]) / tightness
 
     def constants(moves: Floats) -> Efficiency:
-        moved = centre * np.exp(moves)
-        shares = [min(1.0, v) if n in SHARES else v for n, v in zip(names, moved.tolist(), strict=True)]
-        return replace(prior, **dict(zip(names, shares, strict=True)))
+        moved = (centre * np.exp(moves)).tolist()
+        return replace(
+            prior, **{n: min(1.0, v) if n in SHARES else v for n, v in zip(names, moved, strict=True)}
+        )
 
     def residuals(moves: Floats) -> Floats:
-        misses = np.log(measured.predicted(constants(moves)) / measured.seconds) / NOISE
+        misses = np.log(measured.predicted(constants(moves)) / measured.seconds) / measured.noise
         # Huber's loss as a square: grows as the root of the miss beyond HUBER spreads of the noise.
         size = np.abs(misses)
         bent = np.sqrt(np.where(size > HUBER, 2 * HUBER * size - HUBER**2, size**2))
         return np.concatenate([bent * np.sign(misses), moves / spread])
 
     return constants(_least_squares(residuals, np.zeros(len(names))))
+
+
+def _active(measured: Predictable, start: Efficiency, names: list[str]) -> list[str]:
+    """Those that change what is predicted; the others stay at the prior."""
+    still = measured.predicted(start)
+
+    def moves(name: str) -> bool:
+        return bool(np.any(measured.predicted(replace(start, **{name: 0.9 * getattr(start, name)})) != still))
+
+    return [n for n in names if moves(n)]
 
 
 def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
