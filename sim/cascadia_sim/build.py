@@ -97,7 +97,8 @@ def _lane_kv_tokens(
     lane = kv_capacity_tokens(architecture, gpu, tp=tp, pp=pp, config=config) // pp
     lane -= lane % config.block_size
     # Engines refuse to start where their whole cache cannot hold one request of the longest length.
-    least = max(least, config.max_model_len or 0)
+    # A request's KV lies on one rank of attention-DP.
+    least = max(least, config.max_model_len or 0) * config.attention_dp
     if lane * pp < least:
         needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least)
         raise DoesNotFit(round(needed), round(available_bytes(gpu, config)))
