@@ -91,6 +91,8 @@ def kind(entry: Schema) -> str:
         return ", ".join(f"`{value}`" for value in entry["enum"])
     if "anyOf" in entry:
         return " or ".join(kind(choice) for choice in entry["anyOf"] if choice.get("type") != "null")
+    if "prefixItems" in entry:
+        return "[" + ", ".join(kind(item) for item in entry["prefixItems"]) + "]"
     if entry.get("type") == "array":
         return f"list of {kind(entry['items'])}"
     words = {"integer": "whole number", "string": "text", "boolean": "true or false"}

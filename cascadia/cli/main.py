@@ -30,6 +30,7 @@ COMMANDS = {
     "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
     "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
+    "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }

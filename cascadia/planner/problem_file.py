@@ -8,6 +8,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem, Stage
 from cascadia.planner.join import Context, at_rate, join
+from cascadia.planner.problem_file_calibration import calibration_path, check_on_cluster
 from cascadia.planner.problem_file_cluster import build_cluster
 from cascadia.planner.problem_file_judge import build_judge
 from cascadia.planner.problem_file_models import build_stages, config_path
@@ -29,6 +30,9 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     stages = build_stages(spec.stages, folder, file)
     cluster = build_cluster(spec.cluster, file)
     judge, notes = build_judge(spec.judge, folder, file)
+    for index, stage in enumerate(stages):
+        check_on_cluster(stage.config, cluster, f"{file}: stages[{index}]")
+    check_on_cluster(judge.config, cluster, f"{file}: judge")
     table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
     table = read_quality(table_path, tuple(stage.name for stage in stages))
     trace, oddities = _read_trace(trace_path, spec.workload, spec.seed, file)
@@ -44,7 +48,9 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     )
     hosted = judge.model if judge.placement == "self-hosted" else None
     models = [*(stage.model for stage in stages), *([hosted] if hosted else [])]
-    configs = [path for path in (config_path(model, folder) for model in models) if path is not None]
+    named = [config_path(model, folder) for model in models]
+    named += [calibration_path(part.calibration, folder) for part in (*spec.stages, spec.judge)]
+    others = [path for path in named if path is not None]
     return Problem(
         stages=stages,
         cluster=cluster,
@@ -54,7 +60,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         objective=_objective(spec.objective),
         confidence=spec.quality.confidence,
         seed=spec.seed,
-        digest=_digest(spec, [trace_path, table_path, *configs]),
+        digest=_digest(spec, [trace_path, table_path, *others]),
         notes=notes + oddities + cuts,
     )
 

@@ -49,7 +49,7 @@ def _self_hosted(spec: JudgeSpec, folder: Path, where: str) -> Judge:
         model=model,
         architecture=found,
         quantization=spec.quantization,
-        config=engine_config(spec, found, where),
+        config=engine_config(spec, found, folder, where),
         engine=spec.engine,
         prompt_tokens=_prompt_tokens(spec),
         output_tokens=spec.output_tokens,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Stage
+from cascadia.planner.problem_file_calibration import calibration_path, stage_calibration
 from cascadia.planner.spec_models import EngineOptions, StageSpec
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.architectures_catalogue import architecture
@@ -40,7 +41,7 @@ def config_path(model: str, folder: Path) -> Path | None:
     return path if model.endswith(".json") or model.startswith(_PATH_STARTS) else None
 
 
-def engine_config(spec: EngineOptions, found: Architecture, where: str) -> EngineConfig:
+def engine_config(spec: EngineOptions, found: Architecture, folder: Path, where: str) -> EngineConfig:
     """The engine settings of `spec`; `where` is the place of the section that they stand in."""
     if spec.max_model_len is not None and spec.max_model_len > found.max_position:
         raise BadInput(
@@ -48,7 +49,10 @@ def engine_config(spec: EngineOptions, found: Architecture, where: str) -> Engin
             f"{spec.max_model_len} is beyond the model's own context of {found.max_position} tokens",
             "write at most that",
         )
-    return EngineConfig(**spec.model_dump(include=set(EngineOptions.model_fields) - {"engine"}))
+    path = calibration_path(spec.calibration, folder)
+    measured = stage_calibration(path, spec.engine, spec.quantization, found, f"{where}.calibration")
+    settings = spec.model_dump(include=set(EngineOptions.model_fields) - {"calibration"})
+    return EngineConfig(**settings, calibration=measured)
 
 
 @contextmanager
@@ -62,5 +66,5 @@ def told_at(where: str) -> Iterator[None]:
 
 def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
     found = find_architecture(spec.model, folder, f"{where}.model")
-    config = engine_config(spec, found, where)
+    config = engine_config(spec, found, folder, where)
     return Stage(spec.name, spec.model, found, spec.engine, spec.quantization, config)

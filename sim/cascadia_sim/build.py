@@ -1,16 +1,21 @@
 """From a model, a GPU, a shape and an engine's settings to the cost tables of one replica."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from cascadia_sim import roofline
 from cascadia_sim.architecture import Architecture
+from cascadia_sim.calibration import Calibration
+from cascadia_sim.calibrations_catalogue import find_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.memory import DoesNotFit, available_bytes, kv_capacity_tokens, needed_bytes
+from cascadia_sim.parallel import Split, check_split
 from cascadia_sim.quantization import weight_format
-from cascadia_sim.sharding import InvalidShape, check_shape, stage_layers, valid_shapes
+from cascadia_sim.roofline import Floats
+from cascadia_sim.sharding import InvalidShape, check_shape, valid_shapes
+from cascadia_sim.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, Setting, Term, charged
 from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
 
 __all__ = ["DoesNotFit", "InvalidShape", "replica_timing", "valid_shapes"]
@@ -32,51 +37,100 @@ def replica_timing(
     """Cost tables and KV capacity of one replica on `tp` x `pp` GPUs; cached, so never write to its arrays.
 
     Raises `InvalidShape` where the model cannot be split so, and `DoesNotFit` where the weights and a KV
-    cache of `min_kv_tokens` in each lane (of `max_model_len` in all, where set) exceed a GPU's memory.
+    cache of `min_kv_tokens` (of `max_model_len`, where that is more) exceed a GPU's memory.
 
-    With pipelining the slowest stage sets the pace of all lanes, so each stage is charged as long as it:
+    With pipelining the slowest stage sets the pace of all, so each stage is charged as long as it:
     layers count ceil(layers / pp) x pp, and the LM head once per stage where the split is even, once in all
     where the last stage has a layer less to make up for it.
     """
-    check_shape(architecture, tp, pp)
+    split = Split(tp, config.attention_dp, config.enable_expert_parallel)
+    check_split(architecture, split)
+    check_shape(architecture, split.attention_tp, pp)
     kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
-    form = weight_format(config.quantization or architecture.quantization)
-    tokens = np.arange(config.max_num_batched_tokens + 1, dtype=np.float64)
-    tokens[0] = 1.0
-    sequences = np.arange(config.max_num_seqs + 1, dtype=np.float64)
-    stretch = max(stage_layers(architecture.layers, pp)) * pp / architecture.layers
-    per_layer = roofline.layers_seconds(tokens, architecture, gpu, form, tp)
-    per_layer += roofline.allreduce_seconds(tokens, architecture, gpu, tp, gpus_per_node)
-    boundary = roofline.boundary_seconds(tokens, architecture, gpu, tp, pp, gpus_per_node)
-    heads = pp if architecture.layers % pp == 0 else 1
-    attention = stretch * PS_PER_S
+    setting = setting_of(architecture, gpu, tp=tp, pp=pp, config=config, gpus_per_node=gpus_per_node)
+    one = np.ones(1)
     return ReplicaTiming(
-        token_ps=_picoseconds(per_layer * stretch + boundary + gpu.efficiency.iteration_s),
-        sequence_ps=_picoseconds(roofline.head_seconds(sequences, architecture, gpu, tp) * heads),
-        context_ps=round(roofline.context_seconds(architecture, gpu, tp, config.kv_cache_dtype) * attention),
-        pair_ps=roofline.pair_seconds(architecture, gpu, tp) * attention,
+        token_ps=_table(BY_TOKENS, 1, config.max_num_batched_tokens * split.attention_dp, setting),
+        sequence_ps=_table(BY_SEQUENCES, 0, config.max_num_seqs * split.attention_dp, setting),
+        context_ps=round(float(charged(BY_CONTEXT, one, setting)[0]) * PS_PER_S),
+        pair_ps=float(charged(BY_PAIRS, one, setting)[0]) * PS_PER_S,
         kv_tokens=kv_tokens,
         block_size=config.block_size,
-        max_num_seqs=config.max_num_seqs,
-        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_num_seqs=config.max_num_seqs * split.attention_dp,
+        max_num_batched_tokens=config.max_num_batched_tokens * split.attention_dp,
         chunked_prefill=config.enable_chunked_prefill,
         lanes=pp,
     )
 
 
+def setting_of(
+    architecture: Architecture, gpu: Gpu, *, tp: int, pp: int, config: EngineConfig, gpus_per_node: int
+) -> Setting:
+    """What the terms of an iteration are worked out on: `gpu` as fast as its calibration says."""
+    form = weight_format(config.quantization or architecture.quantization)
+    fitted = replace(gpu, efficiency=calibration_of(architecture, gpu, config).efficiency)
+    return Setting(
+        architecture,
+        fitted,
+        form,
+        tp,
+        pp,
+        gpus_per_node,
+        config.kv_cache_dtype,
+        config.attention_dp,
+        config.enable_expert_parallel,
+    )
+
+
+def calibration_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -> Calibration:
+    """The one that `config` brings for this GPU, else the catalogue's nearest for its engine and precision."""
+    own = config.calibration
+    if own is not None and own.gpu in (gpu.name, gpu.generation):
+        return own
+    return find_calibration(gpu, config.engine, config.quantization or architecture.quantization or "bf16")
+
+
 def _lane_kv_tokens(
     architecture: Architecture, gpu: Gpu, tp: int, pp: int, config: EngineConfig, least: int
 ) -> int:
-    """KV tokens of one of the `pp` lanes, in whole blocks."""
+    """KV tokens of one of `pp` equal shares of the cache, in whole blocks."""
     lane = kv_capacity_tokens(architecture, gpu, tp=tp, pp=pp, config=config) // pp
+    lane -= lane % config.block_size
     # Engines refuse to start where their whole cache cannot hold one request of the longest length.
-    least = max(least, -(-(config.max_model_len or 0) // pp))
-    if lane < least:
-        needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least * pp)
+    # A request's KV lies on one rank of attention-DP.
+    least = max(least, config.max_model_len or 0) * config.attention_dp
+    if lane * pp < least:
+        needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least)
         raise DoesNotFit(round(needed), round(available_bytes(gpu, config)))
-    return lane - lane % config.block_size
+    return lane
 
 
-def _picoseconds(seconds: roofline.Floats) -> Ints:
-    """Rounded, and made non-decreasing where rounding or the smooth maximum left a dip."""
+def _table(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Ints:
+    """Made non-decreasing where rounding or the smooth maximum left a dip."""
+    seconds = tabulated(terms, first, last, setting)
     return np.maximum.accumulate(np.rint(seconds * PS_PER_S).astype(np.int64))
+
+
+def tabulated(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Floats:
+    """The sum of `terms` by count from 0 to `last`, seconds; counts below `first` cost as much as it.
+
+    Between `_knots` it is linear, so that each term's own tables sum to that of all.
+    """
+    knots = _knots(first, max(first, last))
+    return np.interp(_counts(last), knots, charged(terms, knots, setting))
+
+
+@lru_cache(maxsize=64)
+def _knots(first: int, last: int) -> Floats:
+    """Every count up to 64, then both sides of each half tile, of more tiles at a time beyond 4,096."""
+    steps = [*range(first, min(last, 64))]
+    at = 64
+    while at < last:
+        steps += [at, at + 1]
+        at += max(64, at // 2048 * 64)
+    return np.array(sorted({*steps, last}), dtype=np.float64)
+
+
+@lru_cache(maxsize=64)
+def _counts(last: int) -> Floats:
+    return np.arange(last + 1, dtype=np.float64)

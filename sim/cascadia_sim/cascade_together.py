@@ -110,11 +110,10 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
     kernel.together(fleet, requests, sites, network)
     check_ran(requests.arrival_ps, requests.finish_ps)
     runs, arrivals = [], []
-    busy_ps = np.add.reduceat(fleet.state[:, kernel.BUSY], sites.first_lane[:-1]) // np.diff(sites.first_lane)
+    busy_ps = fleet.state[:, kernel.BUSY] // fleet.limits[:, kernel.STAGES]
     ends = np.cumsum(sizes)
     for i, end in enumerate(ends):
         mine, own = slice(end - sizes[i], end), slice(first_replica[i], first_replica[i + 1])
-        lanes = slice(sites.first_lane[own.start], sites.first_lane[own.stop])
         arrivals.append(requests.arrival_ps[mine])
         runs.append(
             StageRun(
@@ -122,7 +121,7 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
                 first_token_ps=requests.first_token_ps[mine],
                 finish_ps=requests.finish_ps[mine],
                 busy_ps=busy_ps[own],
-                preemptions=int(fleet.state[lanes, kernel.PREEMPTIONS].sum()),
+                preemptions=int(fleet.state[own, kernel.PREEMPTIONS].sum()),
                 span_ps=int(requests.finish_ps[mine].max() - requests.arrival_ps[mine].min()),
             )
         )

@@ -37,5 +37,9 @@ def _compressed(declared: Fields) -> str | None:
         group = groups.inner(name) if groups else None
         weights = group.inner("weights") if group else None
         if weights is not None:
-            return _COMPRESSED.get((weights.text("type"), weights.count("num_bits")))
+            found = _COMPRESSED.get((weights.text("type"), weights.count("num_bits")))
+            # Kimi's checkpoints of its own quantise the routed experts alone.
+            kept = declared.values.get("ignore")
+            all_but_experts = isinstance(kept, list) and any("self_attn" in str(name) for name in kept)
+            return "int4-experts" if found == "gptq-int4" and all_but_experts else found
     return None

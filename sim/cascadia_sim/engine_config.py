@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from cascadia_sim.calibration import Calibration
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
@@ -11,6 +13,13 @@ class EngineConfig:
     "gptq-int4", "int8" or "mxfp4". `kv_cache_dtype` is "auto" (BF16) or "fp8". `block_size` is the KV cache's
     allocation unit in tokens. `prefix_cache_hit_rate` (0-1) is the share of a request's `prefix_tokens` that is
     found in the cache, so that prefill skips it.
+
+    `enable_expert_parallel` spreads a mixture's experts over the GPUs whole, in place of a slice of each.
+    `attention_dp` splits the tensor-parallel GPUs into as many ranks that attend to requests of their own
+    (`parallel.py`); `max_num_seqs` and `max_num_batched_tokens` are then those of a rank.
+
+    `engine` chooses the calibration from the catalogue; `calibration`, where given, stands in its
+    place on the GPU that it was measured on.
     """
 
     max_num_seqs: int = 256
@@ -22,3 +31,7 @@ class EngineConfig:
     kv_cache_dtype: str = "auto"
     prefix_cache_hit_rate: float = 0.0
     max_model_len: int | None = None
+    enable_expert_parallel: bool = False
+    attention_dp: int = 1
+    engine: str = "vllm"
+    calibration: Calibration | None = None

@@ -24,30 +24,39 @@ class UnknownGpu(InputError):
 
 class _Catalogue(NamedTuple):
     gpus: dict[str, Gpu]
+    devices: dict[str, Gpu]
     names: dict[str, str]  # folded name or alias -> name
 
 
 @lru_cache(maxsize=256)
 def gpu(name: str) -> Gpu:
-    """The GPU of that name or alias; letter case, spaces, underscores and a leading vendor don't matter."""
+    """The GPU of that name or alias; letter case, spaces, underscores and a leading vendor don't matter.
+
+    "cpu" is a core of a server, for engines that run without a GPU.
+    """
     folded = re.sub(r"^(nvidia|amd|tesla)-", "", re.sub(r"[\s_]+", "-", name.strip().lower()))
     catalogue = _catalogue()
     if folded not in catalogue.names:
         close = get_close_matches(folded, catalogue.names, n=6, cutoff=0.5)
         raise UnknownGpu(name, tuple(dict.fromkeys(catalogue.names[c] for c in close))[:3])
-    return catalogue.gpus[catalogue.names[folded]]
+    name = catalogue.names[folded]
+    return catalogue.gpus.get(name) or catalogue.devices[name]
 
 
 def known_gpus() -> tuple[str, ...]:
+    """GPUs that a cluster may have."""
     return tuple(_catalogue().gpus)
 
 
 @cache
 def _catalogue() -> _Catalogue:
     data = json.loads((files("cascadia_sim") / "data" / "gpus.json").read_text(encoding="utf-8"))
-    gpus = {name: _gpu(name, entry, data) for name, entry in data["gpus"].items()}
-    names = {alias: name for name, entry in data["gpus"].items() for alias in (name, *entry["aliases"])}
-    return _Catalogue(gpus, names)
+    gpus, devices = (
+        {name: _gpu(name, entry, data) for name, entry in data[kind].items()} for kind in ("gpus", "devices")
+    )
+    entries = {**data["gpus"], **data["devices"]}
+    names = {alias: name for name, entry in entries.items() for alias in (name, *entry["aliases"])}
+    return _Catalogue(gpus, devices, names)
 
 
 def _gpu(name: str, entry: dict[str, Any], data: dict[str, Any]) -> Gpu:

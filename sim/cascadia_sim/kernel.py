@@ -14,6 +14,10 @@ alone. A sequence with prompt P and g of O tokens written has context P + g, who
 the next step; it holds ceil((P + g) / block_size) blocks. It finishes at step D + O - g, so that neither g nor
 its context need be stored while it decodes.
 
+A pipeline, and an engine with other rules than vLLM V1's, goes from batch to batch: `_form` makes one of what is
+ready, it passes stage after stage, `_land` ends it. While all batches only decode and none finishes or admits a
+sequence, each comes back as it was: then `_go_round` goes on without looking at their sequences.
+
 `advance` stops at a time and resumes, so that several lanes can be moved together by a dispatcher that looks
 at their loads. All compiled code is in this one file because numba's cache on disk does not see changes in
 callees of another file.
@@ -25,7 +29,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from cascadia_sim.kernel_arrays import Fleet, Lane, Network, Requests, Sites
+from cascadia_sim.kernel_arrays import Fleet, Lane, Network, Pipeline, Requests, Sites
 from cascadia_sim.timing import Ints
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,16 +38,28 @@ NEVER = np.iinfo(np.int64).max
 
 # Columns of Fleet.limits: what a lane may do and what its steps cost.
 TOKEN_AT, TOKEN_END, SEQUENCE_AT, SEQUENCE_END, CONTEXT_PS = 0, 1, 2, 3, 4
-BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE, LIMITS = 5, 6, 7, 8, 9, 10, 11, 12
+BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE = 5, 6, 7, 8, 9, 10, 11
+STAGES, WATERMARK, BATCH_SEQS, PADDED, CHUNKS_IN_STEP = 12, 13, 14, 15, 16
+STARTS_BETWEEN, STEP_BY_STEP, LIMITS = 17, 18, 19
 
 # Columns of Fleet.state. NEXT: first request not yet admitted; TAIL: last one known. PARTIAL: the sequence
 # whose prompt is computed up to PARTIAL_END. FILLED: prompts that the iteration in flight completes; it ends
 # at END. WAKE: until then nothing changes unless a request joins. FINISHED: how many the last iteration
-# finished. LATE_NEXT: first not yet judged for lateness.
+# finished. LATE_NEXT: first not yet judged for lateness. Of a pipeline: FLIGHTS batches are in flight; the one
+# that ends next is OLDEST in their order. CHANGED: a batch may be formed now that could not before.
 NOW, NEXT, TAIL, RUNNING, STEP, CONTEXT, HELD, PEAK = 0, 1, 2, 3, 4, 5, 6, 7
 PREEMPTED, PARTIAL, PARTIAL_END, FILLED, IN_FLIGHT, END, WAKE = 8, 9, 10, 11, 12, 13, 14
 ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, FINISHED = 15, 16, 17, 18, 19
-LATE, LATE_NEXT, STOPPED, STATE = 20, 21, 22, 23
+LATE, LATE_NEXT, STOPPED, FLIGHTS, OLDEST, CHANGED = 20, 21, 22, 23, 24, 25
+# The batch being formed: sequences, those that write a token, tokens, context read, pairs, longest prompt, and
+# the fewest tokens that one of its sequences has to write yet.
+COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST, FEWEST, STATE = 26, 27, 28, 29, 30, 31, 32, 33
+
+# Columns of Fleet.flights. Of the batch in a slot: its SIZE, when it ENDS, the context it READS, and its landings
+# LEFT up to the one that finishes a sequence (0 where it is not all decoding), STEPS of them not yet passed on to
+# its sequences, BASE_PS without reading. Of a stage: when it is FREE. Of a place in the order of landing, a ring
+# of which the first FLIGHTS from OLDEST on are in flight: the SLOT.
+SIZE, ENDS, READS, LEFT, STEPS, BASE_PS, FREE, SLOT, FLIGHT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 
 def compiled(function: F) -> F:
@@ -103,13 +119,13 @@ def _remove(lane: Lane, at: int) -> None:
 
 
 @compiled
-def _blocks(lane: Lane, tokens: int) -> int:
+def _blocks(lane: Lane | Pipeline, tokens: int) -> int:
     size = lane.limits[BLOCK_SIZE]
     return int((tokens + size - 1) // size)
 
 
 @compiled
-def _token_ps(lane: Lane, tokens: int) -> int:
+def _token_ps(lane: Lane | Pipeline, tokens: int) -> int:
     table = lane.token_ps
     last = table.size - 1
     if tokens <= last:
@@ -164,7 +180,7 @@ def _steps_to_pass(gap_ps: int, first_ps: int, more_ps: int) -> int:
 
 
 @compiled
-def _count_late(lane: Lane, requests: Requests) -> None:
+def _count_late(lane: Lane | Pipeline, requests: Requests) -> None:
     """Counts each request once: when its limit has passed it is late, unless it had finished by then."""
     s = lane.state
     late_ps = lane.limits[LATE_PS]
@@ -182,7 +198,7 @@ def _count_late(lane: Lane, requests: Requests) -> None:
 
 
 @compiled
-def _finish(lane: Lane, requests: Requests, request: int) -> None:
+def _finish(lane: Lane | Pipeline, requests: Requests, request: int) -> None:
     requests.finish_ps[request] = lane.state[NOW]
     lane.finished[lane.state[FINISHED]] = request
     lane.state[FINISHED] += 1
@@ -353,11 +369,7 @@ def _skip(lane: Lane, requests: Requests, until_ps: int) -> bool:
 
 
 @compiled
-def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
-    """Moves lane `which` through every iteration that ends at `until_ps` or before.
-
-    An iteration is scheduled only when it starts before `until_ps`, so that what arrives then can still join.
-    """
+def _advance_skipping(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
     limits = fleet.limits[which]
     lane = Lane(
         fleet.token_ps[limits[TOKEN_AT] : limits[TOKEN_END]],
@@ -395,6 +407,344 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
 
 
 @compiled
+def _context(requests: Requests, request: int) -> int:
+    """Prompt and what is written of the answer."""
+    return int(requests.input_tokens[request] + requests.generated[request])
+
+
+@compiled
+def _held_blocks(pipeline: Pipeline, requests: Requests, request: int) -> int:
+    return int(_blocks(pipeline, max(_context(requests, request), requests.prompt[request] + 1)))
+
+
+@compiled
+def _throw_out(pipeline: Pipeline, requests: Requests) -> None:
+    """The last admitted of those not in flight gives its blocks back and goes to the front of the queue."""
+    s = pipeline.state
+    at = s[RUNNING] - 1
+    while requests.aloft[pipeline.running[at]] > 0:
+        at -= 1
+    request = pipeline.running[at]
+    s[RUNNING] -= 1
+    for i in range(at, s[RUNNING]):
+        pipeline.running[i] = pipeline.running[i + 1]
+    s[HELD] -= _held_blocks(pipeline, requests, request)
+    pipeline.preempted[s[PREEMPTED]] = request
+    s[PREEMPTED] += 1
+    s[PREEMPTIONS] += 1
+
+
+@compiled
+def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, tokens: int) -> None:
+    """The next `tokens` of a running sequence are part of the batch being formed."""
+    s = pipeline.state
+    context = _context(requests, request)
+    end = requests.computed[request] + tokens
+    requests.computed[request] = end
+    requests.aloft[request] += 1
+    if context > requests.prompt[request]:
+        s[READ] += context
+        s[FEWEST] = min(s[FEWEST], requests.output_tokens[request] - requests.generated[request])
+    else:
+        s[FEWEST] = 0
+        s[PAIRS] += tokens * end - tokens * (tokens - 1) // 2
+    s[TOKENS] += tokens
+    if end == context:
+        s[WRITING] += 1
+        members[s[COUNT]] = request
+    else:
+        members[s[COUNT]] = ~request
+    s[COUNT] += 1
+
+
+@compiled
+def _join_decoding(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
+    s = pipeline.state
+    for i in range(s[RUNNING]):
+        if s[COUNT] == pipeline.limits[BATCH_SEQS]:
+            return
+        request = pipeline.running[i]
+        context = _context(requests, request)
+        if requests.computed[request] < context and context > requests.prompt[request]:
+            _join(pipeline, requests, members, request, 1)
+
+
+@compiled
+def _join_half_done(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
+    """Prompts that earlier batches began: their rest, or what is left of the budget."""
+    s = pipeline.state
+    for i in range(s[RUNNING]):
+        left = pipeline.limits[MAX_TOKENS] - s[TOKENS]
+        if left <= 0 or s[COUNT] == pipeline.limits[BATCH_SEQS]:
+            return
+        request = pipeline.running[i]
+        rest = requests.prompt[request] - requests.computed[request]
+        if rest > 0 and (pipeline.limits[CHUNKS_IN_STEP] != 0 or requests.aloft[request] == 0):
+            _join(pipeline, requests, members, request, min(rest, left))
+
+
+@compiled
+def _within_budget(pipeline: Pipeline, prompt: int) -> bool:
+    """May a whole prompt of so many tokens join? The first may, whatever its size."""
+    s = pipeline.state
+    if s[TOKENS] == 0:
+        return True
+    if pipeline.limits[PADDED] != 0:
+        return bool((s[COUNT] + 1) * max(s[LONGEST], prompt) <= pipeline.limits[MAX_TOKENS])
+    return bool(s[TOKENS] + prompt <= pipeline.limits[MAX_TOKENS])
+
+
+@compiled
+def _join_waiting(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
+    """The queue's head, as long as slots, blocks and the budget allow."""
+    s, limits = pipeline.state, pipeline.limits
+    while s[RUNNING] < limits[MAX_SEQS] and s[COUNT] < limits[BATCH_SEQS]:
+        request = pipeline.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
+        if request < 0 or requests.arrival_ps[request] > s[NOW]:
+            return
+        prompt = _context(requests, request)
+        tokens = prompt - requests.cached_tokens[request]
+        if limits[CHUNKED] != 0:
+            tokens = min(tokens, limits[MAX_TOKENS] - s[TOKENS])
+            if tokens <= 0:
+                return
+        elif not _within_budget(pipeline, tokens):
+            return
+        blocks = _blocks(pipeline, prompt + 1)
+        spare = limits[WATERMARK] if s[RUNNING] > 0 else 0
+        if s[HELD] + blocks + spare > limits[BLOCKS]:
+            return
+        s[HELD] += blocks
+        if s[PREEMPTED] > 0:
+            s[PREEMPTED] -= 1
+        else:
+            s[NEXT] = requests.following[request]
+        requests.prompt[request] = prompt
+        requests.computed[request] = requests.cached_tokens[request]
+        pipeline.running[s[RUNNING]] = request
+        s[RUNNING] += 1
+        s[LONGEST] = max(s[LONGEST], tokens)
+        _join(pipeline, requests, members, request, tokens)
+
+
+@compiled
+def _form(pipeline: Pipeline, requests: Requests) -> bool:
+    """Sends a batch of what is ready into the pipeline; False if nothing is."""
+    s, limits = pipeline.state, pipeline.limits
+    while s[HELD] > limits[BLOCKS]:
+        _throw_out(pipeline, requests)
+    slot = pipeline.flights[(s[OLDEST] + s[FLIGHTS]) % limits[STAGES], SLOT]
+    members = pipeline.members[slot]
+    s[COUNT], s[WRITING], s[TOKENS], s[READ], s[PAIRS], s[LONGEST], s[FEWEST] = 0, 0, 0, 0, 0, 0, NEVER
+    if limits[CHUNKED] != 0:
+        _join_decoding(pipeline, requests, members)
+        _join_half_done(pipeline, requests, members)
+        _join_waiting(pipeline, requests, members)
+    else:
+        _join_waiting(pipeline, requests, members)
+        if s[COUNT] == 0:
+            _join_decoding(pipeline, requests, members)
+    if s[COUNT] == 0:
+        return False
+    s[PEAK] = max(s[PEAK], s[HELD])
+    base = _token_ps(pipeline, s[TOKENS]) + pipeline.sequence_ps[s[WRITING]]
+    duration = base + limits[CONTEXT_PS] * s[READ] + np.int64(pipeline.pair_ps * s[PAIRS])
+    s[BUSY] += duration
+    flight = pipeline.flights[slot]
+    flight[SIZE], flight[READS], flight[LEFT], flight[BASE_PS] = s[COUNT], s[READ], s[FEWEST], base
+    flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
+    s[FLIGHTS] += 1
+    return True
+
+
+@compiled
+def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
+    """When a batch that enters now leaves the last stage; each stage serves batches in order, one at a time."""
+    stages = pipeline.limits[STAGES]
+    share = duration // stages
+    for stage in range(stages - 1):
+        now = max(now, pipeline.flights[stage, FREE]) + share
+        pipeline.flights[stage, FREE] = now
+    now = max(now, pipeline.flights[stages - 1, FREE]) + duration - (stages - 1) * share
+    pipeline.flights[stages - 1, FREE] = now
+    return int(now)
+
+
+@compiled
+def _land(pipeline: Pipeline, requests: Requests) -> None:
+    """The oldest batch in flight ends."""
+    s = pipeline.state
+    slot = pipeline.flights[s[OLDEST], SLOT]
+    s[OLDEST] = (s[OLDEST] + 1) % pipeline.limits[STAGES]
+    s[FLIGHTS] -= 1
+    s[FINISHED] = 0
+    s[NOW] = pipeline.flights[slot, ENDS]
+    for i in range(pipeline.flights[slot, SIZE]):
+        member = pipeline.members[slot, i]
+        request = member if member >= 0 else ~member
+        requests.aloft[request] -= 1
+        if member < 0:
+            continue
+        s[HELD] -= _held_blocks(pipeline, requests, request)
+        requests.generated[request] += 1
+        if requests.first_token_ps[request] < 0:
+            requests.first_token_ps[request] = s[NOW]
+        if requests.generated[request] == requests.output_tokens[request]:
+            _finish(pipeline, requests, request)
+        else:
+            s[HELD] += _held_blocks(pipeline, requests, request)
+    if s[FINISHED] > 0:
+        kept = 0
+        for i in range(s[RUNNING]):
+            request = pipeline.running[i]
+            if requests.finish_ps[request] < 0:
+                pipeline.running[kept] = request
+                kept += 1
+        s[RUNNING] = kept
+    _count_late(pipeline, requests)
+
+
+@compiled
+def _lands_next_ps(pipeline: Pipeline) -> int:
+    s = pipeline.state
+    if s[FLIGHTS] == 0:
+        return NEVER
+    return int(pipeline.flights[pipeline.flights[s[OLDEST], SLOT], ENDS])
+
+
+@compiled
+def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
+    """When the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
+    s, limits = pipeline.state, pipeline.limits
+    request = pipeline.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
+    if request < 0 or s[RUNNING] >= limits[MAX_SEQS]:
+        return NEVER
+    blocks = _blocks(pipeline, _context(requests, request) + 1)
+    if s[HELD] + blocks + limits[WATERMARK] > limits[BLOCKS]:
+        return NEVER
+    return int(requests.arrival_ps[request])
+
+
+@compiled
+def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
+    """How often each batch can land before one lacks blocks, at worst; 0 if they do not come back as they were."""
+    s, limits = pipeline.state, pipeline.limits
+    if s[RUNNING] == 0:
+        return 0
+    size = 0
+    for i in range(s[FLIGHTS]):
+        flight = pipeline.flights[pipeline.flights[(s[OLDEST] + i) % limits[STAGES], SLOT]]
+        if flight[LEFT] == 0:
+            return 0
+        size += flight[SIZE]
+    if size < s[RUNNING]:
+        return 0
+    return int((limits[BLOCKS] - s[HELD]) // s[RUNNING] * limits[BLOCK_SIZE])
+
+
+@compiled
+def _go_round(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
+    """Batches that only decode land and leave again, as long as none finishes, lacks blocks or could grow."""
+    s, limits, flights = pipeline.state, pipeline.limits, pipeline.flights
+    rounds = _rounds_that_change_nothing(pipeline)
+    if rounds == 0:
+        return
+    stages, read_ps = limits[STAGES], limits[CONTEXT_PS]
+    before_ps = min(_joins_next_ps(pipeline, requests), until_ps)
+    went = False
+    while True:
+        slot = flights[s[OLDEST], SLOT]
+        flight = flights[slot]
+        if flight[ENDS] >= before_ps or flight[LEFT] == 1 or flight[STEPS] == rounds:
+            break
+        s[NOW] = flight[ENDS]
+        flight[LEFT] -= 1
+        flight[STEPS] += 1
+        flight[READS] += flight[SIZE]
+        duration = flight[BASE_PS] + read_ps * flight[READS]
+        s[BUSY] += duration
+        flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
+        # It takes the first place behind those in flight, whose slot moves to the place that it leaves.
+        last = (s[OLDEST] + s[FLIGHTS]) % stages
+        flights[s[OLDEST], SLOT] = flights[last, SLOT]
+        flights[last, SLOT] = slot
+        s[OLDEST] = (s[OLDEST] + 1) % stages
+        went = True
+    if went:
+        s[FINISHED] = 0
+        _pass_on(pipeline, requests)
+        _count_late(pipeline, requests)
+
+
+@compiled
+def _pass_on(pipeline: Pipeline, requests: Requests) -> None:
+    """The steps that batches went round are those of their sequences."""
+    s = pipeline.state
+    for i in range(s[FLIGHTS]):
+        slot = pipeline.flights[(s[OLDEST] + i) % pipeline.limits[STAGES], SLOT]
+        steps = pipeline.flights[slot, STEPS]
+        pipeline.flights[slot, STEPS] = 0
+        for j in range(pipeline.flights[slot, SIZE]):
+            request = pipeline.members[slot, j]
+            context = _context(requests, request)
+            s[HELD] += _blocks(pipeline, context + steps) - _blocks(pipeline, context)
+            requests.generated[request] += steps
+            requests.computed[request] += steps
+    s[PEAK] = max(s[PEAK], s[HELD])
+
+
+@compiled
+def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
+    s, stages = pipeline.state, pipeline.limits[STAGES]
+    while s[STOPPED] == 0:
+        if s[CHANGED] != 0:
+            if s[NOW] >= until_ps:
+                s[WAKE] = s[NOW]
+                return
+            while s[FLIGHTS] < stages and _form(pipeline, requests):
+                pass
+            s[CHANGED] = 0
+            _go_round(pipeline, requests, until_ps)
+        now = _lands_next_ps(pipeline)
+        room = stages if pipeline.limits[STARTS_BETWEEN] != 0 else 1
+        if s[FLIGHTS] < room and s[NEXT] >= 0 and requests.arrival_ps[s[NEXT]] > s[NOW]:
+            now = min(now, requests.arrival_ps[s[NEXT]])
+        if now > until_ps or now == NEVER:
+            s[WAKE] = now
+            return
+        s[CHANGED] = 1
+        if now == _lands_next_ps(pipeline):
+            _land(pipeline, requests)
+        else:
+            s[NOW] = now
+
+
+@compiled
+def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
+    """Moves lane `which` through every iteration that ends at `until_ps` or before.
+
+    An iteration is scheduled only when it starts before `until_ps`, so that what arrives then can still join.
+    """
+    if fleet.limits[which, STEP_BY_STEP] == 0:
+        _advance_skipping(fleet, requests, which, until_ps)
+        return
+    limits = fleet.limits[which]
+    pipeline = Pipeline(
+        fleet.token_ps[limits[TOKEN_AT] : limits[TOKEN_END]],
+        fleet.sequence_ps[limits[SEQUENCE_AT] : limits[SEQUENCE_END]],
+        limits,
+        fleet.pair_ps[which],
+        fleet.state[which],
+        fleet.running[which],
+        fleet.preempted[which],
+        fleet.finished[which],
+        fleet.members[which],
+        fleet.flights[which],
+    )
+    _advance_step_by_step(pipeline, requests, until_ps)
+
+
+@compiled
 def append(fleet: Fleet, requests: Requests, which: int, request: int) -> None:
     """Puts `request`, which arrives no earlier than all before it, at the end of a lane's queue."""
     s = fleet.state[which]
@@ -421,10 +771,7 @@ def _fewest_outstanding(fleet: Fleet, sites: Sites, first: int, end: int) -> int
     """Of the replicas `first` to `end`, the one with the fewest outstanding tokens per weight."""
     best, least = first, np.inf
     for r in range(first, end):
-        outstanding = 0
-        for which in range(sites.first_lane[r], sites.first_lane[r + 1]):
-            outstanding += fleet.state[which, OUTSTANDING]
-        load = outstanding / sites.weights[r]
+        load = fleet.state[r, OUTSTANDING] / sites.weights[r]
         if load < least:
             best, least = r, load
     return int(best)
@@ -444,14 +791,6 @@ def _richest(sites: Sites, first: int, end: int) -> int:
 
 
 @compiled
-def _send(fleet: Fleet, requests: Requests, sites: Sites, replica: int, request: int) -> None:
-    """Queues a request at the replica's next lane."""
-    lanes = sites.first_lane[replica + 1] - sites.first_lane[replica]
-    append(fleet, requests, sites.first_lane[replica] + sites.turn[replica] % lanes, request)
-    sites.turn[replica] += 1
-
-
-@compiled
 def weighted(sites: Sites, replica: Ints) -> None:
     """Writes which `replica` [n] gets each request by smooth weighted round robin over all replicas."""
     for request in range(replica.size):
@@ -468,7 +807,7 @@ def least_loaded(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) 
             if fleet.state[which, WAKE] <= now:
                 advance(fleet, requests, which, now)
         replica[request] = _fewest_outstanding(fleet, sites, 0, sites.weights.size)
-        _send(fleet, requests, sites, replica[request], request)
+        append(fleet, requests, replica[request], request)
     for which in range(lanes):
         advance(fleet, requests, which, NEVER)
 
@@ -492,7 +831,7 @@ def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, d
             replica = _richest(sites, first, end)
         requests.arrival_ps[visit] = now
         network.replica[visit] = replica
-        _send(fleet, requests, sites, replica, visit)
+        append(fleet, requests, replica, visit)
 
 
 @compiled

@@ -13,8 +13,10 @@ Floats = NDArray[np.float64]
 class Requests(NamedTuple):
     """Arrays [n] shared by all lanes. `following` links a lane's requests in order of arrival; -1 ends it.
 
-    `generated` counts the tokens a request had written when it was last preempted; `admission` is the order
-    in which requests were last admitted.
+    Where decode steps are skipped, `generated` counts the tokens that a request had written when it was last
+    preempted, and `admission` is the order in which requests were last admitted. Where they are taken one by
+    one, `generated` counts the tokens written, `prompt` those to prefill when it was last admitted, `computed`
+    those that batches up to now computed or are computing, and `aloft` the batches in flight it is part of.
     """
 
     arrival_ps: Ints
@@ -24,12 +26,18 @@ class Requests(NamedTuple):
     following: Ints
     generated: Ints
     admission: Ints
+    prompt: Ints
+    computed: Ints
+    aloft: Ints
     first_token_ps: Ints
     finish_ps: Ints
 
 
 class Fleet(NamedTuple):
-    """Lanes as rows; their tables stand end to end in the first two. S is the largest max_num_seqs."""
+    """Lanes as rows, one a replica; their tables stand end to end in the first two.
+
+    S is the largest max_num_seqs, P the deepest pipeline. The last two are used by pipelines only.
+    """
 
     token_ps: Ints
     sequence_ps: Ints
@@ -42,10 +50,12 @@ class Fleet(NamedTuple):
     preempted: Ints  # [lanes, S], a stack: the front of the waiting queue
     filled: Ints  # [lanes, S]
     finished: Ints  # [lanes, S], those that the last iteration finished
+    members: Ints  # [lanes, P, S], requests of the batches in flight
+    flights: Ints  # [lanes, P, FLIGHT]
 
 
 class Lane(NamedTuple):
-    """One row of a `Fleet`."""
+    """One row of a `Fleet`, for an engine that skips decode steps."""
 
     token_ps: Ints
     sequence_ps: Ints
@@ -60,13 +70,26 @@ class Lane(NamedTuple):
     finished: Ints
 
 
-class Sites(NamedTuple):
-    """Replicas [R]: their lanes first_lane[r] to first_lane[r + 1]; `credit` and `turn` start at 0."""
+class Pipeline(NamedTuple):
+    """One row of a `Fleet`, for an engine that takes every step; `running` in order of admission."""
 
-    first_lane: Ints  # [R + 1]
+    token_ps: Ints
+    sequence_ps: Ints
+    limits: Ints
+    pair_ps: float
+    state: Ints
+    running: Ints
+    preempted: Ints
+    finished: Ints
+    members: Ints  # [P, S]: a request that writes a token when the batch ends, or ~request
+    flights: Ints  # [P, FLIGHT]
+
+
+class Sites(NamedTuple):
+    """Replicas [R], each a lane; `credit` starts at 0."""
+
     weights: Floats
     credit: Floats
-    turn: Ints
 
 
 class Network(NamedTuple):

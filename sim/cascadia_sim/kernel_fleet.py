@@ -7,6 +7,7 @@ import numpy as np
 from cascadia_sim import kernel
 from cascadia_sim.dispatch import Replica
 from cascadia_sim.kernel_arrays import Fleet, Requests, Sites
+from cascadia_sim.scheduling import VLLM_V1
 from cascadia_sim.timing import Ints, ReplicaTiming
 
 
@@ -20,46 +21,39 @@ def requests_of(arrival_ps: Ints, input_tokens: Ints, output_tokens: Ints, cache
         following=np.full(n, -1, np.int64),
         generated=np.zeros(n, np.int64),
         admission=np.zeros(n, np.int64),
+        prompt=np.zeros(n, np.int64),
+        computed=np.zeros(n, np.int64),
+        aloft=np.zeros(n, np.int64),
         first_token_ps=np.full(n, -1, np.int64),
         finish_ps=np.full(n, -1, np.int64),
     )
 
 
 def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
-    """All lanes of all replicas, in order: replica r's `timings[r].lanes` follow those of the ones before."""
-    lanes = sum(t.lanes for t in timings)
-    seqs = max(t.max_num_seqs for t in timings)
+    """A lane for each of `timings`, in their order."""
+    lanes = len(timings)
+    seqs, stages = max(t.max_num_seqs for t in timings), max(t.lanes for t in timings)
     different = list({id(t): t for t in timings}.values())
     token_at = np.cumsum([0, *(t.token_ps.size for t in different)])
     sequence_at = np.cumsum([0, *(t.sequence_ps.size for t in different)])
     table_of = {id(t): i for i, t in enumerate(different)}
     limits = np.zeros((lanes, kernel.LIMITS), np.int64)
-    pair_ps = np.zeros(lanes, np.float64)
-    lane = 0
-    for t in timings:
-        i = table_of[id(t)]
-        rows = slice(lane, lane + t.lanes)
-        limits[rows, kernel.TOKEN_AT], limits[rows, kernel.TOKEN_END] = token_at[i], token_at[i + 1]
-        limits[rows, kernel.SEQUENCE_AT], limits[rows, kernel.SEQUENCE_END] = (
-            sequence_at[i],
-            sequence_at[i + 1],
-        )
-        limits[rows, kernel.CONTEXT_PS] = t.context_ps
-        limits[rows, kernel.BLOCKS] = t.kv_tokens // t.block_size
-        limits[rows, kernel.BLOCK_SIZE] = t.block_size
-        limits[rows, kernel.MAX_SEQS] = t.max_num_seqs
-        limits[rows, kernel.MAX_TOKENS] = t.max_num_batched_tokens
-        limits[rows, kernel.CHUNKED] = t.chunked_prefill
-        pair_ps[rows] = t.pair_ps
-        lane += t.lanes
+    for lane, t in enumerate(timings):
+        i, row = table_of[id(t)], limits[lane]
+        row[kernel.TOKEN_AT], row[kernel.TOKEN_END] = token_at[i], token_at[i + 1]
+        row[kernel.SEQUENCE_AT], row[kernel.SEQUENCE_END] = sequence_at[i], sequence_at[i + 1]
+        _set_limits(row, t)
     state = np.zeros((lanes, kernel.STATE), np.int64)
     for column in (kernel.NEXT, kernel.TAIL, kernel.PARTIAL, kernel.LATE_NEXT):
         state[:, column] = -1
+    state[:, kernel.CHANGED] = 1
+    flights = np.zeros((lanes, stages, kernel.FLIGHT), np.int64)
+    flights[:, :, kernel.SLOT] = np.arange(stages)
     return Fleet(
         token_ps=np.concatenate([t.token_ps for t in different]).astype(np.int64, copy=False),
         sequence_ps=np.concatenate([t.sequence_ps for t in different]).astype(np.int64, copy=False),
         limits=limits,
-        pair_ps=pair_ps,
+        pair_ps=np.array([t.pair_ps for t in timings], np.float64),
         state=state,
         finish_step=np.zeros((lanes, seqs), np.int64),
         running=np.zeros((lanes, seqs), np.int64),
@@ -67,12 +61,27 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
         preempted=np.zeros((lanes, seqs), np.int64),
         filled=np.zeros((lanes, seqs), np.int64),
         finished=np.zeros((lanes, seqs), np.int64),
+        members=np.zeros((lanes, stages, seqs), np.int64),
+        flights=flights,
     )
 
 
+def _set_limits(row: Ints, t: ReplicaTiming) -> None:
+    rules = t.scheduling
+    row[kernel.CONTEXT_PS] = t.context_ps
+    row[kernel.BLOCKS] = t.kv_tokens // t.block_size * t.lanes
+    row[kernel.BLOCK_SIZE] = t.block_size
+    row[kernel.MAX_SEQS] = t.max_num_seqs
+    row[kernel.MAX_TOKENS] = t.max_num_batched_tokens
+    row[kernel.CHUNKED] = t.chunked_prefill
+    row[kernel.STAGES] = t.lanes
+    row[kernel.WATERMARK] = rules.watermark_blocks
+    row[kernel.BATCH_SEQS] = rules.batch_seqs or t.max_num_seqs
+    row[kernel.PADDED] = rules.padded_prompts
+    row[kernel.CHUNKS_IN_STEP] = rules.chunks_in_step
+    row[kernel.STARTS_BETWEEN] = rules.starts_between
+    row[kernel.STEP_BY_STEP] = t.lanes > 1 or rules != VLLM_V1
+
+
 def sites_of(replicas: Sequence[Replica]) -> Sites:
-    """Where each replica's lanes are in `fleet_of` the same replicas."""
-    first_lane = np.cumsum([0, *(r.timing.lanes for r in replicas)], dtype=np.int64)
-    n = len(replicas)
-    weights = np.array([r.weight for r in replicas], np.float64)
-    return Sites(first_lane, weights, credit=np.zeros(n), turn=np.zeros(n, np.int64))
+    return Sites(np.array([r.weight for r in replicas], np.float64), credit=np.zeros(len(replicas)))

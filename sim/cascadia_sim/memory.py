@@ -30,7 +30,7 @@ class DoesNotFit(InputError):
 
 
 class StageMemory(NamedTuple):
-    """Bytes on each GPU of one pipeline stage."""
+    """Bytes on each GPU of one pipeline stage; of KV, for each token of that GPU's attention rank."""
 
     weight_bytes: float
     kv_bytes_per_token: float
@@ -44,11 +44,11 @@ def stage_memory(
     Dense layers of a mixture are taken to come first, as in DeepSeek. A layer with a sliding window keeps its
     share of a context of `REFERENCE_CONTEXT_TOKENS`.
     """
-    a = architecture
-    table_bytes = a.embedding_parameters / tp * BF16_BYTES
-    kv_layer_bytes = kv_elements_per_gpu(a, tp) * kv_element_bytes(config.kv_cache_dtype)
+    a, rank_gpus = architecture, tp // config.attention_dp
+    table_bytes = a.embedding_parameters / rank_gpus * BF16_BYTES
+    kv_layer_bytes = kv_elements_per_gpu(a, rank_gpus) * kv_element_bytes(config.kv_cache_dtype)
     kv_layer_bytes *= a.attending_layers() / a.layers
-    dense_bytes, mixture_bytes = _layer_weight_bytes(a, tp, config.quantization)
+    dense_bytes, mixture_bytes = _layer_weight_bytes(a, tp, rank_gpus, config.quantization)
     stages = []
     first = 0
     for index, layers in enumerate(stage_layers(a.layers, pp)):
@@ -60,11 +60,13 @@ def stage_memory(
     return tuple(stages)
 
 
-def _layer_weight_bytes(a: Architecture, tp: int, quantization: str | None) -> tuple[float, float]:
-    """Bytes of a dense layer and of a mixture layer on one GPU."""
+def _layer_weight_bytes(
+    a: Architecture, tp: int, rank_gpus: int, quantization: str | None
+) -> tuple[float, float]:
+    """Bytes of a dense layer and of a mixture layer on one GPU. EP holds as much as slices of all experts do."""
     own = weight_format(quantization or a.quantization)
     plain = BF16_BYTES if own.experts_only else own.bytes_per_weight
-    attention = sum(g.weights for g in attention_gemms(a, tp)) * plain + 2 * a.hidden * BF16_BYTES
+    attention = sum(g.weights for g in attention_gemms(a, rank_gpus)) * plain + 2 * a.hidden * BF16_BYTES
     dense = attention + sum(g.weights for g in mlp_gemms(a, a.intermediate, tp)) * plain
     if a.moe is None:
         return dense, dense
@@ -83,8 +85,9 @@ def reserve_bytes(architecture: Architecture, *, tp: int, pp: int, config: Engin
     width = a.intermediate
     if a.moe is not None:
         width = max(width, a.moe.shared_intermediate, a.moe.per_token * a.moe.intermediate)
-    token_bytes = (3 * a.hidden + a.mlp_matrices * width / tp) * BF16_BYTES
-    logits_bytes = 2 * 4 * config.max_num_seqs * a.vocab / tp
+    ranks = config.attention_dp  # whose tokens all meet in the MLP
+    token_bytes = (3 * a.hidden + a.mlp_matrices * width * ranks / tp) * BF16_BYTES
+    logits_bytes = 2 * 4 * config.max_num_seqs * a.vocab * ranks / tp
     shared = NCCL_BYTES if tp * pp > 1 else 0
     return FIXED_RESERVE_BYTES + shared + config.max_num_batched_tokens * token_bytes + logits_bytes
 
@@ -97,10 +100,14 @@ def available_bytes(gpu: Gpu, config: EngineConfig) -> float:
 def kv_capacity_tokens(
     architecture: Architecture, gpu: Gpu, *, tp: int, pp: int, config: EngineConfig
 ) -> int:
-    """Tokens whose KV entries fit beside the weights on the fullest stage; negative where weights don't."""
+    """Tokens whose KV entries fit beside the weights on the fullest stage; negative where weights don't.
+
+    Ranks of attention-DP hold different requests, so that their tokens add up.
+    """
     free = available_bytes(gpu, config) - reserve_bytes(architecture, tp=tp, pp=pp, config=config)
     stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
-    return min(int((free - stage.weight_bytes) // stage.kv_bytes_per_token) for stage in stages)
+    fits = min(int((free - stage.weight_bytes) // stage.kv_bytes_per_token) for stage in stages)
+    return fits * config.attention_dp
 
 
 def needed_bytes(
@@ -108,5 +115,6 @@ def needed_bytes(
 ) -> float:
     """On a GPU of the fullest stage, with a KV cache of `kv_tokens`."""
     stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
-    largest = max(stage.weight_bytes + kv_tokens * stage.kv_bytes_per_token for stage in stages)
+    of_a_rank = kv_tokens / config.attention_dp
+    largest = max(stage.weight_bytes + of_a_rank * stage.kv_bytes_per_token for stage in stages)
     return largest + reserve_bytes(architecture, tp=tp, pp=pp, config=config)

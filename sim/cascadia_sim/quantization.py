@@ -1,8 +1,10 @@
 """How weights and KV entries are stored, and at which precision they are multiplied.
 
 Scales and zero points are counted with the weights: INT4 in groups of 128 with an FP16 scale and a 4-bit zero
-point (AWQ, GPTQ), MXFP4 in blocks of 32 with an 8-bit scale (OCP Microscaling 1.0, section 5). Embeddings,
-the LM head, norms and routers stay in BF16, as in the published checkpoints of each of these formats.
+point (AWQ, GPTQ), MXFP4 in blocks of 32 with an 8-bit scale (OCP Microscaling 1.0, section 5), NVFP4 in blocks
+of 16 with an FP8 scale. Embeddings, the LM head, norms and routers stay in BF16, as in the published checkpoints of
+each of these formats. `-experts` formats leave all but the routed experts in BF16: NVIDIA's NVFP4 copies of
+DeepSeek and Kimi, and Kimi-K2.5's own INT4 in groups of 32.
 """
 
 from dataclasses import dataclass
@@ -38,7 +40,10 @@ FORMATS = {
         WeightFormat("int8", 1.0, "int8"),
         WeightFormat("awq-int4", 0.5 + 2.5 / 128, "bf16", dequantised=True),
         WeightFormat("gptq-int4", 0.5 + 2.5 / 128, "bf16", dequantised=True),
+        WeightFormat("int4-experts", 0.5 + 2 / 32, "bf16", dequantised=True, experts_only=True),
         WeightFormat("mxfp4", 0.5 + 1 / 32, "bf16", dequantised=True, experts_only=True),
+        WeightFormat("nvfp4", 0.5 + 1 / 16, "fp4"),
+        WeightFormat("nvfp4-experts", 0.5 + 1 / 16, "fp4", experts_only=True),
     )
 }
 

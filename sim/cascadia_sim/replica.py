@@ -13,9 +13,9 @@ from cascadia_sim.timing import Ints, ReplicaTiming
 class ReplicaRun:
     """Times [n] in the order of the requests; -1 where the run was stopped before.
 
-    `busy_ps` is the time with an iteration under way, averaged over the lanes. `preemptions` counts sequences
-    thrown out and recomputed. `peak_kv_tokens` is the most KV that a lane held, in whole blocks. `complete`
-    is False where the run was given up because too many requests were late.
+    `busy_ps` is the time with an iteration under way, averaged over a pipeline's stages. `preemptions` counts
+    sequences thrown out and recomputed. `peak_kv_tokens` is the most KV held, in whole blocks. `complete` is
+    False where the run was given up because too many requests were late.
     """
 
     first_token_ps: Ints
@@ -36,7 +36,7 @@ def simulate_replica(
     late_ps: int = 0,
     max_late: int = 0,
 ) -> ReplicaRun:
-    """Serves requests [n] that arrive in order; a replica's lanes take them in turn.
+    """Serves requests [n] that arrive in order.
 
     `cached_tokens` of each prompt are found in the prefix cache. With `late_ps` above 0 the run stops once
     more than `max_late` requests took, or are already taking, longer than that from arrival to finish. Raises
@@ -54,22 +54,18 @@ def simulate_replica(
     check_fit(given, (timing,))
     fleet = fleet_of((timing,))
     requests = requests_of(*given)
-    kernel.assign(fleet, requests, np.arange(given.arrival_ps.size, dtype=np.int64) % timing.lanes)
-    late = 0
-    for lane in range(timing.lanes):
-        fleet.limits[lane, kernel.LATE_PS] = late_ps
-        fleet.limits[lane, kernel.MAX_LATE] = max_late - late
-        kernel.advance(fleet, requests, lane, kernel.NEVER)
-        late += int(fleet.state[lane, kernel.LATE])
-        if late > max_late:
-            break
-    if late <= max_late:
+    kernel.assign(fleet, requests, np.zeros(given.arrival_ps.size, np.int64))
+    fleet.limits[0, kernel.LATE_PS], fleet.limits[0, kernel.MAX_LATE] = late_ps, max_late
+    kernel.advance(fleet, requests, 0, kernel.NEVER)
+    state = fleet.state[0]
+    complete = bool(state[kernel.LATE] <= max_late)
+    if complete:
         check_ran(given.arrival_ps, requests.finish_ps)
     return ReplicaRun(
         first_token_ps=requests.first_token_ps,
         finish_ps=requests.finish_ps,
-        busy_ps=int(fleet.state[:, kernel.BUSY].sum()) // timing.lanes,
-        preemptions=int(fleet.state[:, kernel.PREEMPTIONS].sum()),
-        peak_kv_tokens=int(fleet.state[:, kernel.PEAK].max()) * timing.block_size,
-        complete=late <= max_late,
+        busy_ps=int(state[kernel.BUSY]) // timing.lanes,
+        preemptions=int(state[kernel.PREEMPTIONS]),
+        peak_kv_tokens=int(state[kernel.PEAK]) * timing.block_size,
+        complete=complete,
     )

@@ -61,7 +61,7 @@ def check_fit(requests: RequestArrays, timings: Sequence[ReplicaTiming]) -> None
     """Raises `BadRequests` where a request's prompt and answer together exceed some replica's KV cache."""
     if not requests.arrival_ps.size:
         return
-    smallest = min(t.kv_tokens // t.block_size * t.block_size for t in timings)
+    smallest = min(t.kv_tokens // t.block_size * t.block_size * t.lanes for t in timings)
     tokens = requests.input_tokens + requests.output_tokens
     _refuse(
         "input_tokens + output_tokens",
@@ -96,6 +96,8 @@ def check_timing(timing: ReplicaTiming) -> None:
         "block_size": (t.block_size < 1, "is below 1"),
         "kv_tokens": (t.kv_tokens < 1, "is below 1"),
         "lanes": (t.lanes < 1, "is below 1"),
+        "scheduling.watermark_blocks": (t.scheduling.watermark_blocks < 0, "is below 0"),
+        "scheduling.batch_seqs": ((t.scheduling.batch_seqs or 1) < 1, "is below 1"),
         "max_num_seqs": (t.max_num_seqs < 1, "is below 1"),
         "max_num_batched_tokens": (
             t.max_num_batched_tokens < (t.max_num_seqs if t.chunked_prefill else 1),

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from cascadia_sim.architecture import REFERENCE_CONTEXT_TOKENS, Architecture
 from cascadia_sim.gpu import Gpu
+from cascadia_sim.latent import latent_context_seconds
 from cascadia_sim.quantization import WeightFormat, kv_element_bytes, weight_format
 from cascadia_sim.sharding import Gemm, attention_gemms, kv_elements_per_gpu, mlp_gemms
 
 Floats = NDArray[np.float64]
 
 ACTIVATION_BYTES = 2.0
+TILE_ROWS = 128
 ALLREDUCES_PER_LAYER = 2
 # Two norms, projections in and out, rotary embedding, KV write, attention, up, activation, down.
 DENSE_KERNELS = 10
@@ -38,72 +40,99 @@ def gemm_seconds(tokens: Floats, gemms: tuple[Gemm, ...], gpu: Gpu, form: Weight
     flops = _flops(gpu, form)
     bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
     total = np.zeros_like(tokens)
+    tiled = tiled_rows(tokens)
+    last_wave = gpu.efficiency.wave_outputs * np.minimum(1.0, tokens / TILE_ROWS)
     for gemm in gemms:
         memory = (gemm.weights * form.bytes_per_weight) / bandwidth + tokens * (
             (gemm.inputs + gemm.outputs) * ACTIVATION_BYTES / bandwidth
         )
-        total += smooth_max(tokens * (2.0 * gemm.weights / flops), memory)
+        compute = (tiled * gemm.outputs + last_wave) * (2.0 * gemm.inputs / flops)
+        total += smooth_max(compute, memory, gpu.efficiency.ridge)
     return total
 
 
-def expert_seconds(
-    tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
-) -> Floats:
-    """One layer's routed experts: only those that some token chose are read.
-
-    With uniform choice, E (1 - (1 - k/E)^t) of E experts are distinct among t tokens that take k each.
-    """
-    moe = architecture.moe
-    if moe is None:
-        return np.zeros_like(tokens)
-    weights = sum(g.weights for g in mlp_gemms(architecture, moe.intermediate, tp))
-    distinct = np.full_like(tokens, moe.count)
-    if moe.per_token < moe.count:
-        distinct *= -np.expm1(tokens * math.log1p(-moe.per_token / moe.count))
-    share = gpu.efficiency.expert_compute / gpu.efficiency.gemm_compute
-    rows_bytes = moe.per_token * 2 * (architecture.hidden + moe.intermediate / tp) * ACTIVATION_BYTES
-    bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
-    memory = distinct * (weights * form.bytes_per_weight / bandwidth) + tokens * (rows_bytes / bandwidth)
-    return smooth_max(tokens * (2.0 * moe.per_token * weights / (_flops(gpu, form) * share)), memory)
+def tiled_rows(tokens: Floats) -> Floats:
+    """Rows that a matrix product computes for so many tokens: up to whole tiles, once a tile is half full."""
+    return np.where(tokens > TILE_ROWS / 2, np.ceil(tokens / TILE_ROWS) * TILE_ROWS, tokens)
 
 
-def layers_seconds(
-    tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
-) -> Floats:
-    """All layers without the part of attention that depends on the context, and without communication."""
+def qkv_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
+    """All that attention multiplies by before it attends: queries, keys, values, latent projections."""
     a = architecture
-    plain = form if not form.experts_only else _BF16
-    total = a.layers * (gemm_seconds(tokens, attention_gemms(a, tp), gpu, plain) + _fixed_layer_s(a, gpu))
-    if a.dense_layers:
-        total += a.dense_layers * gemm_seconds(tokens, mlp_gemms(a, a.intermediate, tp), gpu, plain)
-    if a.moe is not None:
-        shared = gemm_seconds(tokens, mlp_gemms(a, a.moe.shared_intermediate, tp), gpu, plain)
-        routed = expert_seconds(tokens, a, gpu, form, tp)
-        total += a.moe_layers * (shared + routed + EXPERT_KERNELS * gpu.efficiency.kernel_s)
-    element_wise = _element_wise_bytes(a, tp) / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm)
-    return np.asarray(total + tokens * element_wise)
+    return a.layers * gemm_seconds(tokens, attention_gemms(a, tp)[:-1], gpu, _plain(form))
 
 
-def head_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
-    """The LM head and the sampler, for those rows that yield a token; nothing for none."""
+def out_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
+    """Attention's output projection."""
+    a = architecture
+    return a.layers * gemm_seconds(tokens, attention_gemms(a, tp)[-1:], gpu, _plain(form))
+
+
+def up_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
+    """Up projection, gate included, of dense layers and of experts that every token shares."""
+    return _mlp_seconds(tokens, architecture, gpu, form, tp, 0)
+
+
+def down_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
+    """Down projection of dense layers and of experts that every token shares."""
+    return _mlp_seconds(tokens, architecture, gpu, form, tp, 1)
+
+
+def _mlp_seconds(
+    tokens: Floats, a: Architecture, gpu: Gpu, form: WeightFormat, tp: int, which: int
+) -> Floats:
+    total = np.zeros_like(tokens)
+    widths = [(a.dense_layers, a.intermediate)]
+    widths += [(a.moe_layers, a.moe.shared_intermediate)] if a.moe is not None else []
+    for layers, width in widths:
+        if layers:
+            gemm = mlp_gemms(a, width, tp)[which : which + 1]
+            total += layers * gemm_seconds(tokens, gemm, gpu, _plain(form))
+    return total
+
+
+def element_wise_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
+    """Norms, residuals, rotary embedding, KV write and activation of all layers: their traffic."""
+    bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
+    return np.asarray(tokens * (_element_wise_bytes(architecture, tp) / bandwidth))
+
+
+def fixed_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
+    """What all layers cost whatever the number of tokens: starts of kernels, and of attention."""
+    a = architecture
+    e = gpu.efficiency
+    experts = EXPERT_KERNELS * e.kernel_s + e.expert_layer_s if a.moe is not None else 0.0
+    return np.full_like(tokens, a.layers * _fixed_layer_s(a, gpu) + a.moe_layers * experts)
+
+
+def lm_head_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
+    """The LM head, for those rows that yield a token; nothing for none."""
     a = architecture
     head = gemm_seconds(sequences, (Gemm(a.hidden, -(-a.vocab // tp)),), gpu, _BF16)
-    # Logits as FP32: gathered, scaled, turned into probabilities, drawn from.
-    sampler = sequences * (4 * 4 * a.vocab / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm))
-    return np.where(sequences > 0, head + sampler + 4 * gpu.efficiency.kernel_s, 0.0)
+    return np.where(sequences > 0, head, 0.0)
+
+
+def sampler_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
+    """Logits as FP32: gathered, scaled, turned into probabilities, drawn from; nothing for none."""
+    vocab_bytes = 4 * 4 * architecture.vocab
+    traffic = sequences * (vocab_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm))
+    return np.where(sequences > 0, traffic + 4 * gpu.efficiency.kernel_s, 0.0)
+
+
+def sequence_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
+    """What attention spends on a sequence whatever its context: a block of work to plan, start and join."""
+    return sequences * (architecture.layers * gpu.efficiency.attention_sequence_s)
 
 
 def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtype: str) -> float:
-    """Decode attention over one token of context: reads its KV entries; latent attention may compute longer.
-
-    Latent attention multiplies in the compressed space, (2 kv_rank + rope) wide, for each head on the GPU.
-    """
+    """Decode attention over one token of context: reads its KV entries; latent attention is in `latent.py`."""
     a = architecture
     entry_bytes = kv_elements_per_gpu(a, tp) * kv_element_bytes(kv_cache_dtype)
-    seconds = entry_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.kv_hbm)
     if a.mla is not None:
-        flops = 2.0 * (a.heads / tp) * (2 * a.mla.kv_rank + a.mla.rope_dim)
-        seconds = max(seconds, flops / (gpu.bf16_flops * gpu.efficiency.attention_compute))
+        return latent_context_seconds(a, gpu, tp, entry_bytes) * a.attending_layers()
+    seconds = entry_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.kv_hbm)
+    flops = 2.0 * (a.heads / tp) * (a.head_dim + a.v_head_dim)
+    seconds += gpu.efficiency.decode_compute * flops / gpu.bf16_flops
     return seconds * a.attending_layers()
 
 
@@ -121,15 +150,22 @@ def pair_seconds(architecture: Architecture, gpu: Gpu, tp: int) -> float:
 
 
 def allreduce_seconds(
-    tokens: Floats, architecture: Architecture, gpu: Gpu, tp: int, gpus_per_node: int
+    tokens: Floats,
+    architecture: Architecture,
+    gpu: Gpu,
+    tp: int,
+    gpus_per_node: int,
+    count: float | None = None,
 ) -> Floats:
-    """Two all-reduces a layer, one after the embedding; each moves 2 (tp - 1) / tp messages per GPU."""
+    """`count` all-reduces (two a layer, one after the embedding); each moves 2 (tp - 1) / tp messages per GPU."""
     if tp == 1:
         return np.zeros_like(tokens)
-    latency, bandwidth = _link(gpu, tp > gpus_per_node)
+    latency, bandwidth = link_of(gpu, tp > gpus_per_node)
     message_bytes = architecture.hidden * ACTIVATION_BYTES
-    count = ALLREDUCES_PER_LAYER * architecture.layers + 1
-    latency *= 1.0 + LATENCY_PER_DOUBLING * math.log2(tp / 2)
+    if count is None:
+        count = float(ALLREDUCES_PER_LAYER * architecture.layers + 1)
+    latency *= gpu.efficiency.link_latency * (1.0 + LATENCY_PER_DOUBLING * math.log2(tp / 2))
+    count *= gpu.efficiency.link_factor(tp)
     return np.asarray(count * (latency + tokens * (2 * (tp - 1) / tp * message_bytes / bandwidth)))
 
 
@@ -144,18 +180,20 @@ def boundary_seconds(
     message_bytes = 2 * architecture.hidden * ACTIVATION_BYTES / tp  # hidden state and residual
     total = np.zeros_like(tokens)
     for count, across in ((pp - 1 - between_nodes, False), (between_nodes, True)):
-        latency, bandwidth = _link(gpu, across)
+        latency, bandwidth = link_of(gpu, across)
         total += count * (latency + tokens * (message_bytes / bandwidth))
     return total
 
 
-def smooth_max(a: Floats, b: Floats) -> Floats:
-    """(a^4 + b^4)^(1/4): at most 19 % above the larger, which is what kernels near the ridge lose."""
-    a, b = a * a, b * b
-    a *= a
-    b *= b
-    a += b
-    return np.sqrt(np.sqrt(a, out=a), out=a)
+def smooth_max(a: Floats, b: Floats, exponent: float = 4.0) -> Floats:
+    """(a^n + b^n)^(1/n): for n = 4 at most 19 % above the larger, which is what kernels near the ridge lose."""
+    larger, smaller = np.maximum(a, b), np.minimum(a, b)
+    return np.asarray(larger * (1.0 + (smaller / larger) ** exponent) ** (1.0 / exponent))
+
+
+def _plain(form: WeightFormat) -> WeightFormat:
+    """The format of matrices outside the routed experts."""
+    return _BF16 if form.experts_only else form
 
 
 def _flops(gpu: Gpu, form: WeightFormat) -> float:
@@ -164,7 +202,8 @@ def _flops(gpu: Gpu, form: WeightFormat) -> float:
 
 def _fixed_layer_s(a: Architecture, gpu: Gpu) -> float:
     kernels = DENSE_KERNELS + (LATENT_KERNELS if a.mla is not None else 0)
-    return kernels * gpu.efficiency.kernel_s + gpu.efficiency.attention_s
+    latent = gpu.efficiency.latent_layer_s if a.mla is not None else 0.0
+    return kernels * gpu.efficiency.kernel_s + gpu.efficiency.attention_s + latent
 
 
 def _element_wise_bytes(a: Architecture, tp: int) -> float:
@@ -181,7 +220,7 @@ def _element_wise_bytes(a: Architecture, tp: int) -> float:
     return ACTIVATION_BYTES * (a.layers * (norms + rotary) + activation)
 
 
-def _link(gpu: Gpu, between_nodes: bool) -> tuple[float, float]:
+def link_of(gpu: Gpu, between_nodes: bool) -> tuple[float, float]:
     """Latency of a message and the bandwidth it reaches."""
     if between_nodes:
         return gpu.inter_node_latency_s, gpu.inter_node_bytes_per_s * INTER_NODE_EFFICIENCY

@@ -22,13 +22,13 @@ from cascadia_sim.timing import Ints
 
 __all__ = ["Dispatch", "Replica", "StageRun", "check_replicas", "simulate_stage"]
 
-# Below this many requests a lane's run is shorter than what a thread costs.
+# Below this many requests a replica's run is shorter than what a thread costs.
 REQUESTS_WORTH_A_THREAD = 5_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageRun:
-    """`replica`, `first_token_ps`, `finish_ps` [n] in the caller's order; `busy_ps` [R], averaged over lanes.
+    """`replica`, `first_token_ps`, `finish_ps` [n] in the caller's order; `busy_ps` [R], averaged over stages.
 
     `span_ps` is the time from the first arrival to the last finish.
     """
@@ -88,7 +88,6 @@ def _run(replicas: Sequence[Replica], dispatch: Dispatch, given: RequestArrays) 
 
     n = given.arrival_ps.size
     fleet, requests, sites = fleet_of([r.timing for r in replicas]), requests_of(*given), sites_of(replicas)
-    lanes = np.diff(sites.first_lane)
     replica = np.zeros(n, np.int64)
     if dispatch == "least-loaded":
         kernel.least_loaded(fleet, requests, sites, replica)
@@ -97,46 +96,35 @@ def _run(replicas: Sequence[Replica], dispatch: Dispatch, given: RequestArrays) 
             replica = np.arange(n, dtype=np.int64) % len(replicas)
         else:
             kernel.weighted(sites, replica)
-        _run_apart(
-            fleet, requests, sites.first_lane[replica] + _turns(replica, len(replicas)) % lanes[replica]
-        )
+        _run_apart(fleet, requests, replica)
     check_ran(given.arrival_ps, requests.finish_ps)
     return StageRun(
         replica=replica,
         first_token_ps=requests.first_token_ps,
         finish_ps=requests.finish_ps,
-        busy_ps=np.add.reduceat(fleet.state[:, kernel.BUSY], sites.first_lane[:-1]) // lanes,
+        busy_ps=fleet.state[:, kernel.BUSY] // fleet.limits[:, kernel.STAGES],
         preemptions=int(fleet.state[:, kernel.PREEMPTIONS].sum()),
         span_ps=int(requests.finish_ps.max() - given.arrival_ps[0]) if n else 0,
     )
 
 
-def _turns(replica: Ints, replicas: int) -> Ints:
-    """The how-manieth of its replica's requests each request [n] is, from 0."""
-    turn = np.empty(replica.size, np.int64)
-    for r in range(replicas):
-        mine = replica == r
-        turn[mine] = np.arange(np.count_nonzero(mine))
-    return turn
-
-
-def _run_apart(fleet: Fleet, requests: Requests, lane: Ints) -> None:
-    """Runs every lane to its end, on threads where that pays: no lane writes what another one reads."""
+def _run_apart(fleet: Fleet, requests: Requests, replica: Ints) -> None:
+    """Runs every replica to its end, on threads where that pays: none writes what another one reads."""
     from cascadia_sim import kernel
 
-    kernel.assign(fleet, requests, lane)
-    lanes = fleet.state.shape[0]
-    threads = min(os.cpu_count() or 1, lanes, lane.size // REQUESTS_WORTH_A_THREAD)
+    kernel.assign(fleet, requests, replica)
+    replicas = fleet.state.shape[0]
+    threads = min(os.cpu_count() or 1, replicas, replica.size // REQUESTS_WORTH_A_THREAD)
 
     def run(which: int) -> None:
         kernel.advance(fleet, requests, which, kernel.NEVER)
 
     if threads < 2:
-        for which in range(lanes):
+        for which in range(replicas):
             run(which)
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, range(lanes)))
+        list(pool.map(run, range(replicas)))
 
 
 def _in_callers_order(run: StageRun, order: Ints | None) -> StageRun:

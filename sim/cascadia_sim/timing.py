@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia_sim.scheduling import VLLM_V1, Scheduling
+
 Ints = NDArray[np.int64]
 
 PS_PER_S = 1_000_000_000_000
@@ -16,7 +18,7 @@ PS_PER_S = 1_000_000_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplicaTiming:
-    """Cost tables and limits of one lane of a replica.
+    """Cost tables and limits of one replica.
 
     An iteration that processes `t` tokens in all (each decoding sequence counts 1, prefill chunks their length),
     yields a next token for `s` sequences, decodes over `c` context tokens in total (KV entries read) and
@@ -26,10 +28,11 @@ class ReplicaTiming:
         token_ps[t] + sequence_ps[s] + context_ps * c + int(pair_ps * p)         (picoseconds)
 
     Beyond the end of `token_ps` (T entries) it goes on linearly with the last difference. `sequence_ps` has
-    max_num_seqs + 1 entries. `kv_tokens` is the KV capacity of a lane in tokens, a multiple of `block_size`.
+    max_num_seqs + 1 entries.
 
-    A replica with pipeline degree pp is `lanes` = pp equal lanes that share the requests round robin; the tables
-    hold the latency through all pp stages, so that a lone request pays it in full while pp lanes overlap.
+    A replica with pipeline degree pp has `lanes` = pp stages and up to pp batches in flight. The tables hold the
+    latency of a batch through all of them, of which each stage takes the same share. All batches draw on one
+    queue, on max_num_seqs slots and on one KV cache of lanes x `kv_tokens`, a multiple of `block_size`.
     """
 
     token_ps: Ints
@@ -42,3 +45,4 @@ class ReplicaTiming:
     max_num_batched_tokens: int
     chunked_prefill: bool
     lanes: int
+    scheduling: Scheduling = VLLM_V1

@@ -1,9 +1,11 @@
 """Cases small enough to reckon by hand. An iteration of t tokens takes 1000 + t ps unless one says more."""
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
 from cascadia_sim.replica import simulate_replica
+from cascadia_sim.scheduling import Scheduling
 from tests.unit.sim_engine.machines import ints, machine
 
 BOTH = pytest.mark.parametrize("chunked", [True, False])
@@ -88,14 +90,55 @@ def test_a_blocked_head_of_the_queue_blocks_those_behind_it(chunked: bool) -> No
     assert run.finish_ps.tolist() == [3012, 3012 + 1011, 3012 + 1011]
 
 
-def test_lanes_take_requests_in_turn_and_do_not_meet() -> None:
-    n = 6
-    alone = simulate_replica(machine(), ints(0, 0, 0), ints(5, 5, 5), ints(4, 4, 4), ints(0, 0, 0))
-    paired = simulate_replica(
-        machine(lanes=2), np.zeros(n, int), np.full(n, 5), np.full(n, 4), np.zeros(n, int)
-    )
-    assert paired.finish_ps.reshape(3, 2).T.tolist() == [alone.finish_ps.tolist()] * 2
-    assert paired.busy_ps == alone.busy_ps
+@BOTH
+def test_batches_follow_each_other_through_the_stages(chunked: bool) -> None:
+    """Two stages of 505 ps. The third finds two batches in flight and waits until the first has ended."""
+    timing = replace(machine(chunked=chunked, lanes=2), scheduling=Scheduling(starts_between=True))
+    run = simulate_replica(timing, ints(0, 1, 2), ints(10, 10, 10), ints(1, 1, 1), ints(0, 0, 0))
+    assert run.finish_ps.tolist() == [1010, 1515, 2020]
+    assert run.busy_ps == 3 * 1010 // 2
+
+
+@BOTH
+def test_what_arrives_while_a_batch_is_in_flight_waits_for_its_end(chunked: bool) -> None:
+    """Although the first stage is free at 505: vLLM V1 waits for a result unless it has something to send."""
+    timing = machine(chunked=chunked, lanes=2)
+    run = simulate_replica(timing, ints(0, 600), ints(10, 10), ints(1, 1), ints(0, 0))
+    assert run.finish_ps.tolist() == [1010, 2020]
+
+
+@pytest.mark.parametrize(("in_step", "finish_ps"), [(True, 1515), (False, 2020)])
+def test_chunks_of_a_prompt_follow_each_other_in_a_pipeline(in_step: bool, finish_ps: int) -> None:
+    timing = replace(machine(lanes=2, budget=10), scheduling=Scheduling(chunks_in_step=in_step))
+    run = simulate_replica(timing, ints(0), ints(20), ints(1), ints(0))
+    assert run.finish_ps.tolist() == [finish_ps]
+
+
+def test_a_pipelines_batches_draw_on_one_cache_and_one_set_of_slots() -> None:
+    big = simulate_replica(machine(lanes=2, kv=10), ints(0), ints(15), ints(5), ints(0))
+    assert big.peak_kv_tokens == 19
+    run = simulate_replica(machine(lanes=2, seqs=1), ints(0, 1), ints(10, 10), ints(2, 1), ints(0, 0))
+    assert run.finish_ps.tolist() == [1010 + 1001, 1010 + 1001 + 1010]
+
+
+def test_a_watermark_is_kept_free_beside_others_only() -> None:
+    timing = replace(machine(kv=20), scheduling=Scheduling(watermark_blocks=5))
+    run = simulate_replica(timing, ints(0, 1), ints(10, 5), ints(1, 1), ints(0, 0))
+    assert run.finish_ps.tolist() == [1010, 1010 + 1005]
+    run = simulate_replica(timing, ints(0, 1), ints(18, 5), ints(1, 1), ints(0, 0))
+    assert run.finish_ps.tolist() == [1018, 1018 + 1005]
+
+
+def test_padded_prompts_count_as_long_as_the_longest() -> None:
+    timing = replace(machine(chunked=False, budget=30), scheduling=Scheduling(padded_prompts=True))
+    run = simulate_replica(timing, ints(0, 0, 0), ints(10, 20, 1), ints(1, 1, 1), ints(0, 0, 0))
+    assert run.finish_ps.tolist() == [1010, 1010 + 1020, 1010 + 1020 + 1001]
+
+
+def test_a_batch_takes_no_more_sequences_than_it_may() -> None:
+    timing = replace(machine(seqs=4, lanes=2), scheduling=Scheduling(batch_seqs=1))
+    run = simulate_replica(timing, ints(0, 0, 0), ints(10, 10, 10), ints(1, 1, 1), ints(0, 0, 0))
+    assert run.finish_ps.tolist() == [1010, 1515, 2020]
 
 
 def test_tables_go_on_linearly_beyond_their_end() -> None:

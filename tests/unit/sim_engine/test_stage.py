@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cascadia_sim import kernel
 from cascadia_sim.dispatch import Dispatch
+from cascadia_sim.kernel_fleet import fleet_of, requests_of
 from cascadia_sim.replica import simulate_replica
 from cascadia_sim.stage import REQUESTS_WORTH_A_THREAD, Replica, simulate_stage
 from cascadia_sim.timing import Ints, ReplicaTiming
@@ -151,3 +153,21 @@ def test_utilisation_is_the_busy_share_of_the_span() -> None:
     )
     assert run.span_ps == 2011
     assert run.utilisation.tolist() == [1010 / 2011, 1.0]
+
+
+@settings(max_examples=200, deadline=None)
+@given(timings(), workloads(), st.lists(st.integers(0, 60_000), max_size=12))
+def test_stopping_and_resuming_changes_nothing(
+    timing: ReplicaTiming, requests: list[Request], stops: list[int]
+) -> None:
+    """What arrives at a stop is queued only then, as a dispatcher does."""
+    columns = columns_of(requests)
+    fleet, rows = fleet_of((timing,)), requests_of(*(c.copy() for c in columns))
+    queued = 0
+    for stop in [*sorted({*stops, *columns[0].tolist()}), kernel.NEVER]:
+        kernel.advance(fleet, rows, 0, stop)
+        while queued < len(requests) and columns[0][queued] <= stop:
+            kernel.append(fleet, rows, 0, queued)
+            queued += 1
+    kernel.advance(fleet, rows, 0, kernel.NEVER)
+    assert rows.finish_ps.tolist() == simulate_replica(timing, *columns).finish_ps.tolist()

@@ -1,7 +1,8 @@
 """The engine told token by token in plain Python: no closed form, no heap, no histogram.
 
-Follows the rules in docs/models/simulator.md, not the kernel, and is deliberately slow: every iteration looks
-at every sequence and recounts every block. It checks as it goes that KV stays within its limit.
+Follows the rules in docs/models/simulator.md, not the kernel, and is deliberately slow: every batch looks at
+every sequence and recounts every block. It checks as it goes that KV stays within its limit, that no stage
+serves two batches at once, and that no sequence decodes in two batches at once.
 """
 
 from collections import deque
@@ -12,7 +13,7 @@ from cascadia_sim.timing import ReplicaTiming
 
 @dataclass
 class Sequence:
-    """A request and how far it is: `computed` of this admission's `prompt`, `written` of its answer."""
+    """A request and how far it is: `sent` into batches of this admission's `prompt`, `written` of its answer."""
 
     number: int
     arrival_ps: int
@@ -20,29 +21,41 @@ class Sequence:
     output_tokens: int
     cached_tokens: int
     written: int = 0
-    computed: int = 0
+    sent: int = 0
     prompt: int = 0
+    prefilling: bool = False
     first_token_ps: int = -1
     finish_ps: int = -1
     steps: list[int] = field(default_factory=list)
-
-    @property
-    def prefilling(self) -> bool:
-        return self.computed < self.prompt
 
     def kv_tokens(self) -> int:
         """Tokens that need KV room: the context, or the whole prompt and one more while it is prefilled."""
         return self.prompt + 1 if self.prefilling else self.input_tokens + self.written
 
 
+@dataclass
+class Batch:
+    """`chunks`: prompts and how much of them. It ends at `end_ps`."""
+
+    decoding: list[Sequence]
+    chunks: list[tuple[Sequence, int]]
+    completing: list[Sequence] = field(default_factory=list)
+    end_ps: int = 0
+
+    def holds(self, s: Sequence) -> bool:
+        return any(s is d for d in self.decoding) or any(s is c for c, _ in self.chunks)
+
+
 class Twin:
-    """One lane. `sequences` in order of arrival."""
+    """One replica. `sequences` in order of arrival."""
 
     def __init__(self, timing: ReplicaTiming, sequences: list[Sequence]) -> None:
         self.timing = timing
         self.coming = deque(sequences)
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []  # in order of admission
+        self.flights: deque[Batch] = deque()
+        self.stage_free_ps = [0] * timing.lanes
         self.now = 0
         self.busy_ps = 0
         self.preemptions = 0
@@ -50,11 +63,21 @@ class Twin:
 
     def run(self) -> None:
         while self.coming or self.waiting or self.running:
-            if not self.waiting and not self.running:
-                self.now = max(self.now, self.coming[0].arrival_ps)
             while self.coming and self.coming[0].arrival_ps <= self.now:
                 self.waiting.append(self.coming.popleft())
-            self.iterate()
+            while len(self.flights) < self.timing.lanes and self.send():
+                pass
+            self.wait()
+
+    def wait(self) -> None:
+        """Until a batch ends, or a request arrives that need not wait for that."""
+        ends = [self.flights[0].end_ps] if self.flights else []
+        room = self.timing.lanes if self.timing.scheduling.starts_between else 1
+        if self.coming and len(self.flights) < room:
+            ends.append(self.coming[0].arrival_ps)
+        self.now = min(ends)
+        if self.flights and self.flights[0].end_ps == self.now:
+            self.end(self.flights.popleft())
 
     def blocks(self, tokens: int) -> int:
         return -(-tokens // self.timing.block_size)
@@ -62,93 +85,125 @@ class Twin:
     def held(self) -> int:
         return sum(self.blocks(s.kv_tokens()) for s in self.running)
 
-    def iterate(self) -> None:
+    def in_flight(self, s: Sequence) -> bool:
+        return any(b.holds(s) for b in self.flights)
+
+    def send(self) -> bool:
+        """Forms a batch of what is ready and sends it off; False where nothing is."""
         t = self.timing
         if t.chunked_prefill:
             preempted = self.preempt()
-            decoding = [s for s in self.running if not s.prefilling]
-            chunks = self.chunks(t.max_num_batched_tokens - len(decoding), admit=not preempted)
+            batch = Batch(self.ready(), [])
+            self.add_chunks(batch, admit=not preempted)
         else:
-            chunks = self.whole_prompts()
-            if chunks:
-                decoding = []
-            else:
+            batch = Batch([], [])
+            self.add_whole_prompts(batch)
+            if not batch.chunks:
                 self.preempt()
-                decoding = list(self.running)
-        self.execute(decoding, chunks)
+                batch.decoding = self.ready()
+        if not batch.decoding and not batch.chunks:
+            return False
+        self.execute(batch)
+        return True
+
+    def ready(self) -> list[Sequence]:
+        found = [s for s in self.running if not s.prefilling and not self.in_flight(s)]
+        return found[: self.most()]
+
+    def most(self) -> int:
+        return self.timing.scheduling.batch_seqs or self.timing.max_num_seqs
 
     def preempt(self) -> bool:
         any_preempted = False
         while self.held() > t_blocks(self.timing):
-            victim = self.running.pop()
-            victim.computed = victim.prompt = 0
+            victim = [s for s in self.running if not self.in_flight(s)][-1]
+            self.running.remove(victim)
             self.waiting.appendleft(victim)
             self.preemptions += 1
             any_preempted = True
         return any_preempted
 
     def fits(self, s: Sequence) -> bool:
+        spare = self.timing.scheduling.watermark_blocks if self.running else 0
         return len(self.running) < self.timing.max_num_seqs and self.held() + self.blocks(
             s.input_tokens + s.written + 1
-        ) <= t_blocks(self.timing)
+        ) + spare <= t_blocks(self.timing)
 
     def admit(self) -> Sequence:
         s = self.waiting.popleft()
         s.prompt = s.input_tokens + s.written
-        s.computed = s.cached_tokens
+        s.sent = s.cached_tokens
+        s.prefilling = True
         self.running.append(s)
         return s
 
-    def chunks(self, budget: int, *, admit: bool) -> list[tuple[Sequence, int]]:
-        """vLLM v1: running prompts first, then waiting ones, until the token budget is used up."""
-        out = []
-        for s in [s for s in self.running if s.prefilling]:
-            size = min(budget, s.prompt - s.computed)
-            budget -= size
-            out.append((s, size))
-        while admit and budget > 0 and self.waiting and self.fits(self.waiting[0]):
-            s = self.admit()
-            size = min(budget, s.prompt - s.computed)
-            budget -= size
-            out.append((s, size))
-        return out
+    def add_chunks(self, batch: Batch, *, admit: bool) -> None:
+        """vLLM V1: running prompts first, then waiting ones, until the token budget is used up."""
+        budget = self.timing.max_num_batched_tokens - len(batch.decoding)
 
-    def whole_prompts(self) -> list[tuple[Sequence, int]]:
-        """vLLM v0: as many whole prompts as fit the token budget, the first whatever its size."""
-        out: list[tuple[Sequence, int]] = []
-        total = 0
-        while self.waiting and self.fits(self.waiting[0]):
+        def room() -> bool:
+            return budget > 0 and len(batch.decoding) + len(batch.chunks) < self.most()
+
+        for s in [s for s in self.running if s.prefilling and s.sent < s.prompt]:
+            if not room() or (self.in_flight(s) and not self.timing.scheduling.chunks_in_step):
+                continue
+            budget -= self.add_chunk(batch, s, budget)
+        while admit and room() and self.waiting and self.fits(self.waiting[0]):
+            budget -= self.add_chunk(batch, self.admit(), budget)
+
+    def add_chunk(self, batch: Batch, s: Sequence, budget: int) -> int:
+        size = min(budget, s.prompt - s.sent)
+        batch.chunks.append((s, size))
+        return size
+
+    def add_whole_prompts(self, batch: Batch) -> None:
+        """vLLM V0: as many whole prompts as fit the token budget, the first whatever its size."""
+        sizes: list[int] = []
+        while self.waiting and self.fits(self.waiting[0]) and len(sizes) < self.most():
             head = self.waiting[0]
-            size = head.input_tokens + head.written - head.cached_tokens
-            if out and total + size > self.timing.max_num_batched_tokens:
+            sizes.append(head.input_tokens + head.written - head.cached_tokens)
+            padded = self.timing.scheduling.padded_prompts
+            total = len(sizes) * max(sizes) if padded else sum(sizes)
+            if len(sizes) > 1 and total > self.timing.max_num_batched_tokens:
                 break
-            total += size
-            out.append((self.admit(), size))
-        return out
+            batch.chunks.append((self.admit(), sizes[-1]))
 
-    def execute(self, decoding: list[Sequence], chunks: list[tuple[Sequence, int]]) -> None:
+    def execute(self, batch: Batch) -> None:
         t = self.timing
         held = self.held()
         assert held <= t_blocks(t), "KV above its limit"
         assert len(self.running) <= t.max_num_seqs
+        assert not any(self.in_flight(s) for s in batch.decoding), "a sequence in two batches"
         self.peak_blocks = max(self.peak_blocks, held)
-        tokens = len(decoding) + sum(size for _, size in chunks)
-        assert tokens > 0, "an iteration without work"
-        context = sum(s.input_tokens + s.written for s in decoding)
+        tokens = len(batch.decoding) + sum(size for _, size in batch.chunks)
+        context = sum(s.input_tokens + s.written for s in batch.decoding)
         pairs = 0
-        completing = []
-        for s, size in chunks:
-            end = s.computed + size
-            pairs += size * end - size * (size - 1) // 2
-            s.computed = end
-            if end == s.prompt:
-                completing.append(s)
-        yielding = decoding + completing
-        duration = token_ps(t, tokens) + int(t.sequence_ps[len(yielding)])
+        for s, size in batch.chunks:
+            s.sent += size
+            pairs += size * s.sent - size * (size - 1) // 2
+            if s.sent == s.prompt:
+                batch.completing.append(s)
+        duration = token_ps(t, tokens) + int(t.sequence_ps[len(batch.decoding) + len(batch.completing)])
         duration += t.context_ps * context + int(t.pair_ps * pairs)
-        self.now += duration
         self.busy_ps += duration
-        for s in yielding:
+        batch.end_ps = self.pass_stages(duration)
+        self.flights.append(batch)
+
+    def pass_stages(self, duration: int) -> int:
+        """Equal shares, what does not divide in the last; a stage takes a batch when both are free."""
+        stages = self.timing.lanes
+        share = duration // stages
+        now = self.now
+        for stage in range(stages):
+            start = max(now, self.stage_free_ps[stage])
+            assert start >= self.stage_free_ps[stage], "two batches in a stage"
+            now = start + (share if stage < stages - 1 else duration - share * (stages - 1))
+            self.stage_free_ps[stage] = now
+        return now
+
+    def end(self, batch: Batch) -> None:
+        for s in batch.decoding + batch.completing:
+            s.prefilling = False
             s.written += 1
             s.steps.append(self.now)
             if s.first_token_ps < 0:
@@ -159,7 +214,7 @@ class Twin:
 
 
 def t_blocks(t: ReplicaTiming) -> int:
-    return t.kv_tokens // t.block_size
+    return t.kv_tokens // t.block_size * t.lanes
 
 
 def token_ps(t: ReplicaTiming, tokens: int) -> int:
@@ -169,12 +224,9 @@ def token_ps(t: ReplicaTiming, tokens: int) -> int:
     return int(t.token_ps[last]) + (tokens - last) * int(t.token_ps[last] - t.token_ps[last - 1])
 
 
-def run_twin(
-    timing: ReplicaTiming, requests: list[tuple[int, int, int, int]]
-) -> tuple[list[Sequence], list[Twin]]:
-    """`requests`: (arrival_ps, input, output, cached) in order of arrival; lanes take them in turn."""
+def run_twin(timing: ReplicaTiming, requests: list[tuple[int, int, int, int]]) -> tuple[list[Sequence], Twin]:
+    """`requests`: (arrival_ps, input, output, cached) in order of arrival."""
     sequences = [Sequence(i, *r) for i, r in enumerate(requests)]
-    lanes = [Twin(timing, sequences[lane :: timing.lanes]) for lane in range(timing.lanes)]
-    for lane in lanes:
-        lane.run()
-    return sequences, lanes
+    twin = Twin(timing, sequences)
+    twin.run()
+    return sequences, twin

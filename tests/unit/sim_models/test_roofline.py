@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from cascadia_sim import roofline
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.calibrations_catalogue import generic_calibration
 from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.experts import layer_seconds
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.gpus_catalogue import gpu, known_gpus
 from cascadia_sim.quantization import weight_format
+from cascadia_sim.terms import BY_TOKENS, Setting, charged
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 
 LLAMA = "meta-llama/Llama-3.1-"
@@ -31,6 +34,12 @@ def roomy(name: str) -> Gpu:
 def timing(model: str, card: str = "h100", tp: int = 1, pp: int = 1, **config: object) -> ReplicaTiming:
     settings = EngineConfig(**config)  # type: ignore[arg-type]
     return replica_timing(architecture(model), roomy(card), tp=tp, pp=pp, config=settings)
+
+
+def generic(model: str, card: str = "h100", tp: int = 1, pp: int = 1, **config: object) -> ReplicaTiming:
+    """With constants that no measurement has moved, so that what is claimed follows from the equations."""
+    known = generic_calibration(gpu(card), "vllm", "bf16")
+    return timing(model, card, tp, pp, calibration=known, **config)
 
 
 @pytest.mark.parametrize("card", known_gpus())
@@ -80,7 +89,8 @@ def test_a_decode_step_reads_all_weights_at_best_at_the_peak(
     bound_s = read_bytes / gpu(card).hbm_bytes_per_s
     assert step_s >= bound_s
     if tp == 1 and quantization is None:
-        assert step_s < 1.75 * bound_s
+        # The slowest measured: vLLM of 2024 on the MI300X.
+        assert step_s < 2.0 * bound_s
 
 
 @pytest.mark.parametrize("card", known_gpus())
@@ -93,10 +103,10 @@ def test_prefill_is_no_faster_than_the_tensor_cores(card: str) -> None:
 
 def test_doubling_the_gpus_halves_the_weights_read_but_not_the_fixed_costs() -> None:
     a, card = architecture(LLAMA + "70B"), replace(gpu("h100"), link_bytes_per_s=1e18, link_latency_s=0.0)
-    still = replace(card.efficiency, kernel_s=0.0, attention_s=0.0)
+    still = replace(card.efficiency, kernel_s=0.0, attention_s=0.0, iteration_s=0.0)
     one_token = np.ones(1)
     seconds = [
-        roofline.layers_seconds(one_token, a, replace(card, efficiency=still), BF16, tp)[0]
+        charged(BY_TOKENS, one_token, Setting(a, replace(card, efficiency=still), BF16, tp, 1, 8, "auto"))[0]
         for tp in (1, 2, 4, 8)
     ]
     for wide, narrow in itertools.pairwise(seconds):
@@ -106,23 +116,23 @@ def test_doubling_the_gpus_halves_the_weights_read_but_not_the_fixed_costs() -> 
 
 
 def test_context_is_read_in_shares_until_each_gpu_has_one_kv_head() -> None:
-    costs = [timing(LLAMA + "70B", tp=tp).context_ps for tp in (1, 8, 16)]
+    costs = [generic(LLAMA + "70B", tp=tp).context_ps for tp in (1, 8, 16)]
     assert costs[0] == pytest.approx(8 * costs[1], rel=1e-3)
     assert costs[2] == costs[1]
 
 
 def test_context_costs_its_bytes() -> None:
-    t, a, card = timing(LLAMA + "8B"), architecture(LLAMA + "8B"), gpu("h100")
+    t, a, card = generic(LLAMA + "8B"), architecture(LLAMA + "8B"), gpu("h100")
     per_token_s = a.kv_bytes_per_token() / (card.hbm_bytes_per_s * card.efficiency.kv_hbm)
     assert t.context_ps == pytest.approx(per_token_s * PS_PER_S, rel=1e-4)
-    halved = timing(LLAMA + "8B", kv_cache_dtype="fp8")
+    halved = generic(LLAMA + "8B", kv_cache_dtype="fp8")
     assert halved.context_ps == pytest.approx(t.context_ps / 2, rel=1e-4)
 
 
 def test_few_tokens_read_few_experts_and_many_read_all() -> None:
     a, card = architecture("mistralai/Mixtral-8x7B-v0.1"), gpu("h100")
     quiet = replace(card, efficiency=replace(card.efficiency, expert_compute=1e9))
-    seconds = roofline.expert_seconds(np.array([1.0, 2.0, 4.0, 512.0]), a, quiet, BF16, 1)
+    seconds = layer_seconds(np.array([1.0, 2.0, 4.0, 512.0]), a, quiet, BF16, 1, False)
     # 2 of 8 experts for one token; 8 (1 - 0.75^t) for t.
     assert seconds[1] / seconds[0] == pytest.approx(3.5 / 2, rel=0.01)
     assert seconds[2] / seconds[0] == pytest.approx(8 * (1 - 0.75**4) / 2, rel=0.01)
@@ -130,7 +140,7 @@ def test_few_tokens_read_few_experts_and_many_read_all() -> None:
 
 
 def test_a_mixture_steps_faster_than_a_dense_model_of_its_size_but_not_at_large_batches() -> None:
-    mixture, dense = timing("mistralai/Mixtral-8x7B-v0.1"), timing("Qwen/Qwen1.5-32B")
+    mixture, dense = generic("mistralai/Mixtral-8x7B-v0.1"), generic("Qwen/Qwen1.5-32B")
     assert mixture.token_ps[1] < 0.6 * dense.token_ps[1]
     assert mixture.token_ps[64] > dense.token_ps[64]
 
@@ -196,7 +206,7 @@ def test_pipelining_keeps_the_latency_and_pays_for_each_boundary() -> None:
 
 
 def test_an_uneven_split_waits_for_the_longest_stage() -> None:
-    even, uneven = timing(LLAMA + "70B", pp=8), timing(LLAMA + "70B", pp=9)
+    even, uneven = generic(LLAMA + "70B", pp=8), generic(LLAMA + "70B", pp=9)
     # 80 layers in 9 stages: 9 of 9 layers at most, 81 charged.
     assert uneven.token_ps[1] / even.token_ps[1] == pytest.approx(81 / 80, rel=0.002)
     assert uneven.context_ps / even.context_ps == pytest.approx(81 / 80, rel=1e-3)

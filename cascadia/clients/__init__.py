@@ -1,0 +1,1 @@
+"""Everything outbound: serving engines, judges elsewhere, clusters."""

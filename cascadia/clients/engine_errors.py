@@ -1,0 +1,59 @@
+"""What to tell a user whose engine does not answer as it should: one line that says what to check."""
+
+import json
+
+import httpx
+
+from cascadia.domain.errors import BadInput
+
+# Of an engine's own words, as much as fits on a line.
+QUOTED = 200
+
+
+def cannot_reach(url: str, error: httpx.HTTPError | httpx.InvalidURL) -> BadInput:
+    """`url` was asked for and there was no answer, or none in HTTP."""
+    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+        return BadInput("--base-url", f"{url} is no address", "write e.g. http://127.0.0.1:8000/v1")
+    if isinstance(error, httpx.TimeoutException):
+        what, instead = "does not answer in time", "check that the engine has started and is not overloaded"
+    elif isinstance(error, httpx.ConnectError):
+        what = f"cannot be reached ({error})"
+        instead = "check that the engine runs, has finished loading, and listens on this host and port"
+    else:
+        what = f"broke off ({type(error).__name__}: {error})"
+        instead = "check the engine's log, and that this port speaks HTTP"
+    return BadInput("--base-url", f"{url} {what}", instead)
+
+
+def refusal(url: str, status: int, body: bytes, model: str) -> BadInput:
+    """The engine answered `url` with an error status."""
+    said = engine_words(body)
+    told = f"{url} answers {status}" + (f": {said}" if said else "")
+    if status in (401, 403):
+        return BadInput(
+            "--api-key-env", told, "put the engine's key into a variable and give the variable's name"
+        )
+    if status == 404 and model in said:
+        return BadInput("--model", told, "write the name that the engine serves the model under")
+    if status in (404, 405):
+        return BadInput("--base-url", told, "write the address that the OpenAI API is under, such as .../v1")
+    if status in (429, 503):
+        return BadInput("--base-url", told, "wait until the engine is idle, or raise its limits")
+    return BadInput("--base-url", told, "check the engine's log")
+
+
+def engine_words(body: bytes) -> str:
+    """The message in an error's body, whichever of the usual shapes it has."""
+    text = body.decode(errors="replace")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text[:QUOTED]
+    if isinstance(found, dict):
+        for key in ("error", "detail", "message"):
+            inner = found.get(key, found)
+            if isinstance(inner, dict):
+                found = inner
+            elif inner:
+                return str(inner)[:QUOTED]
+    return text[:QUOTED]

@@ -1,0 +1,56 @@
+"""What a profile measures: single prompts of many lengths, and decoding at rising concurrency."""
+
+from dataclasses import dataclass
+
+SHORT = 24
+# Tokens that each sequence writes in a measurement of decoding: enough to see several iterations apart from the
+# start and the end of the batch.
+DECODED = 32
+LONGEST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`sequences` prompts of `prompt_tokens` sent together, `output_tokens` each. One of 1 token measures prefill."""
+
+    sequences: int
+    prompt_tokens: int
+    output_tokens: int
+
+    @property
+    def decodes(self) -> bool:
+        return self.output_tokens > 1
+
+    @property
+    def kv_tokens(self) -> int:
+        return self.sequences * (self.prompt_tokens + self.output_tokens)
+
+
+def ladder(max_model_len: int, max_sequences: int, kv_tokens: int | None) -> tuple[Point, ...]:
+    """Points in the order of what they teach, so that a short time budget still covers the range thinly.
+
+    Lengths and concurrencies are powers of two, and what fits the engine: its longest request, its sequences,
+    its KV cache (where known; a preempted batch measures something else).
+    """
+    longest = min(LONGEST, max_model_len - DECODED)
+    lengths = [n for n in _powers(16, longest) if n + DECODED <= longest] or [longest // 2]
+    widths = _powers(1, max_sequences)
+    long = lengths[-1]
+    prefill = [Point(1, n, 1) for n in (1, *lengths)]
+    # Rising, so that the engine's own limit shows itself before anything wider is tried.
+    decode = [Point(b, min(SHORT, long), DECODED) for b in widths]
+    contexts = [Point(b, n, DECODED) for n in lengths[-4:] for b in (1, 4, 16) if b <= max_sequences]
+    points = [*_spread(prefill), *decode, *contexts]
+    fits = [p for p in points if kv_tokens is None or p.kv_tokens <= 0.9 * kv_tokens]
+    return tuple(dict.fromkeys(fits))
+
+
+def _powers(least: int, most: int) -> list[int]:
+    """Powers of two from `least` on, and `most` itself."""
+    found = [least << k for k in range(24) if least << k < most]
+    return [*found, most] if most >= least else found
+
+
+def _spread(points: list[Point]) -> list[Point]:
+    """The ends first, then what lies between them."""
+    return [*points[:1], *points[-1:], *points[1:-1]]

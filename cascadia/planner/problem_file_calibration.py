@@ -1,0 +1,52 @@
+"""The calibrations that a spec names: read, and refused where they were measured on something else."""
+
+from pathlib import Path
+
+from cascadia.domain.cluster import Cluster
+from cascadia.domain.errors import BadInput
+from cascadia_sim.architecture import Architecture
+from cascadia_sim.calibration import Calibration
+from cascadia_sim.calibration_json import read_calibration
+from cascadia_sim.calibrations_catalogue import SERVING_ENGINES
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.errors import InputError
+from cascadia_sim.gpus_catalogue import gpu
+
+AGAIN = "measure this one with `cascadia profile latency`, or remove the line"
+
+
+def calibration_path(name: str | None, folder: Path) -> Path | None:
+    return None if name is None else folder / Path(name).expanduser()
+
+
+def stage_calibration(
+    path: Path | None, engine: str, quantization: str | None, found: Architecture, where: str
+) -> Calibration | None:
+    """The calibration at `path` for a stage of this engine, precision and model; `where` it stands in the spec."""
+    if path is None:
+        return None
+    try:
+        measured = read_calibration(path)
+    except InputError as error:
+        raise BadInput(f"{where}: {error.where}", error.what, error.instead) from None
+    if measured.engine in SERVING_ENGINES[:2] and measured.engine != engine:
+        raise BadInput(where, f"{path.name} was measured on {measured.engine}, this runs {engine}", AGAIN)
+    precision = quantization or found.quantization or "bf16"
+    if measured.precision != precision:
+        raise BadInput(
+            where, f"{path.name} was measured at {measured.precision}, this runs at {precision}", AGAIN
+        )
+    return measured
+
+
+def check_on_cluster(config: EngineConfig | None, cluster: Cluster, where: str) -> None:
+    """A calibration that holds on no GPU of the cluster would change nothing."""
+    if config is None or config.calibration is None:
+        return
+    here = {pool.gpu for pool in cluster.pools}
+    if config.calibration.gpu not in here | {gpu(name).generation for name in here}:
+        raise BadInput(
+            f"{where}.calibration",
+            f"was measured on {config.calibration.gpu}, and no pool has that",
+            f"the pools have {', '.join(sorted(here))}: {AGAIN}",
+        )

@@ -1,0 +1,32 @@
+"""Vidur's iteration times (`perf/vidur_simulations`), each as a cell. They leave out LM head, sampler and CPU."""
+
+from cascadia_sim.architectures_catalogue import architecture
+from cascadia_sim.calibration_cells import Cell
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
+from tests.benchmarks.fidelity.rows import rows
+
+SOURCE = "perf/vidur_simulations/iteration_times.csv"
+
+
+def cells() -> list[Cell]:
+    config = EngineConfig(engine="vidur")
+    found = []
+    for row in rows(SOURCE):
+        batch, new, context = (int(row[k]) for k in ("batch", "new_tokens", "context"))
+        decode = row["phase"] == "decode"
+        found.append(
+            Cell(
+                architecture(row["model"]),
+                int(row["tp"]),
+                1,
+                tokens=batch * new,
+                sequences=batch,
+                context=batch * context if decode else 0,
+                pairs=0 if decode else batch * (new * (new + 1) / 2 + new * context),
+                seconds=float(row["iter_ms"]) / 1e3,
+                config=config,
+                gpu=gpu(row["gpu"]),
+            )
+        )
+    return found

@@ -1,0 +1,157 @@
+"""vLLM and llama.cpp on this machine's CPU: profiled at some points, then predicted elsewhere.
+
+The figures are printed (`make test-e2e` shows them with -rP); what is asserted leaves room for a busy machine.
+`CASCADIA_E2E_STRICT=1` asks for what a quiet one should reach.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from cascadia.clients.latency_measure import Asker
+from cascadia.clients.latency_mixed import Request, replay
+from cascadia.clients.latency_profile import timing_of
+from cascadia.clients.made_up_prompts import MadeUp
+from cascadia.clients.openai_engine import OpenAIEngine
+from cascadia_sim.architectures_catalogue import architecture
+from cascadia_sim.calibration_json import read_calibration
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.profile_check import Check, Served, capacity_rps, check
+from cascadia_sim.profile_fit import Setup
+from tests.e2e.commands import Cascadia
+from tests.e2e.engine_servers import NAME, beside_the_engine, llama_cpp, vllm
+
+MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+PROFILE_S = 120
+STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
+WITHIN_E2E, WITHIN_THROUGHPUT = (0.15, 0.10) if STRICT else (0.6, 0.4)
+
+
+class Engine(NamedTuple):
+    """`start(sequences, log)` runs it; the flags are what `profile` cannot ask it for."""
+
+    start: Callable[[int, Path], AbstractContextManager[str]]
+    sequences: int
+    fewer: int
+    max_num_batched_tokens: int
+    quantization: str | None
+
+
+class Traffic(NamedTuple):
+    """Poisson at `load` of what the engine can do; lengths are drawn around these, by half and double."""
+
+    load: float
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+
+
+ENGINES = {
+    "llama.cpp": Engine(llama_cpp, 4, 2, 2048, "awq-int4"),
+    "vllm": Engine(vllm, 8, 3, 2048, None),
+}
+TRAFFIC = {
+    "light": Traffic(0.3, 40, 24, 40.0),
+    "busy": Traffic(0.7, 40, 24, 40.0),
+    "long prompts": Traffic(0.5, 160, 12, 40.0),
+    "long answers": Traffic(0.5, 24, 48, 40.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_core() -> Iterator[None]:
+    with beside_the_engine():
+        yield
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_profiled_engine_serves_as_predicted(name: str, cascadia: Cascadia, tmp_path: Path) -> None:
+    engine = ENGINES[name]
+    rows: list[tuple[str, Check]] = []
+    with engine.start(engine.sequences, tmp_path / "engine.log") as url:
+        flags = ["--max-num-batched-tokens", str(engine.max_num_batched_tokens)]
+        flags += ["--quantization", engine.quantization] if engine.quantization else []
+        profiled = cascadia(
+            *("profile", "latency", "--json", "--base-url", url, "--model", NAME, "--gpu", "cpu"),
+            *("--architecture", MODEL, "--max-seconds", str(PROFILE_S), "--out", "own.json", *flags),
+        ).document
+        fit = profiled["calibration"]["fit"]
+        print(
+            f"\n{name} {profiled['engine']['version']}: {fit}, {profiled['request_s'] * 1e3:.1f} ms a request"
+        )
+        setup = setup_of(engine, profiled["engine"])
+        calibration = read_calibration(tmp_path / "own.json")
+        kv_tokens, request_s = profiled["engine"]["kv_tokens"], profiled["request_s"]
+        timing = timing_of(setup, calibration, kv_tokens)
+        for what, traffic in TRAFFIC.items():
+            served = serve(url, traffic, capacity_rps(lengths(traffic, 200, 9), timing))
+            rows.append((what, check(served, timing, request_s)))
+    with engine.start(engine.fewer, tmp_path / "engine-fewer.log") as url:
+        setup = replace(setup, config=replace(setup.config, max_num_seqs=engine.fewer))
+        timing = timing_of(setup, calibration, kv_tokens * engine.fewer // engine.sequences)
+        traffic = TRAFFIC["busy"]
+        served = serve(url, traffic, capacity_rps(lengths(traffic, 200, 9), timing))
+        rows.append((f"at most {engine.fewer} at once", check(served, timing, request_s)))
+    for what, found in rows:
+        print(told(what, found))
+    for what, found in rows:
+        measured, predicted = found.measured, found.predicted
+        for figure in ("e2e_p50_s", "e2e_p95_s"):
+            assert getattr(predicted, figure) == pytest.approx(getattr(measured, figure), rel=WITHIN_E2E), (
+                what
+            )
+        assert predicted.throughput_rps == pytest.approx(measured.throughput_rps, rel=WITHIN_THROUGHPUT), what
+
+
+def setup_of(engine: Engine, facts: dict[str, int | None]) -> Setup:
+    config = EngineConfig(
+        max_num_seqs=engine.sequences,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+        block_size=facts["block_size"] or 1,
+        quantization=engine.quantization,
+    )
+    return Setup(architecture(MODEL), gpu("cpu"), 1, 1, config)
+
+
+def lengths(traffic: Traffic, count: int, seed: int) -> list[tuple[int, int]]:
+    draw = np.random.default_rng(seed)
+    factors = np.exp(draw.uniform(-np.log(2), np.log(2), (count, 2)))
+    pairs = np.rint(factors * (traffic.input_tokens, traffic.output_tokens)).astype(int)
+    return [(int(i), int(o)) for i, o in pairs]
+
+
+def serve(url: str, traffic: Traffic, capacity: float) -> list[Served]:
+    """What the engine makes of the traffic, after a warm-up."""
+    draw = np.random.default_rng(2)
+    rate_rps = traffic.load * capacity
+    count = max(12, round(rate_rps * traffic.seconds))
+    at_s = np.cumsum(draw.exponential(1 / rate_rps, count))
+    requests = [Request(float(t), i, o) for t, (i, o) in zip(at_s, lengths(traffic, count, 3), strict=True)]
+
+    async def main() -> list[Served]:
+        async with OpenAIEngine(url, NAME) as client:
+            asker = Asker(client, MadeUp(draw))
+            await asker.settle()
+            answers = await replay(requests, asker.ask, asyncio.sleep, client.clock)
+        return [
+            Served(a.sent_s, a.chunks_s[0], a.chunks_s[-1], a.prompt_tokens or 1, a.output_tokens or 1)
+            for a in answers
+        ]
+
+    return asyncio.run(main())
+
+
+def told(what: str, found: Check) -> str:
+    parts = [f"{what:20} {found.requests:4} requests"]
+    for name, measured in found.measured._asdict().items():
+        predicted = getattr(found.predicted, name)
+        parts.append(f"{name} {measured:.3g} predicted {predicted:.3g} ({predicted / measured - 1:+.1%})")
+    return "; ".join(parts)
