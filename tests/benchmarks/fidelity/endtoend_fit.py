@@ -269,7 +269,7 @@ def calibration(form: str, points: Sequence[Point], e: Efficiency, unseen: Float
     rounded = {n: float(f"{v:.4g}") for n, v in asdict(e).items()}
     versions = sorted({p.version for p in points if p.version}) or ["not told"]
     return Calibration(
-        name="-".join(part for part in (system, engine, version, form) if part),
+        name="-".join(part for part in (system, engine, form, version) if part),
         gpu=system,
         engine=engine,
         engine_version=", ".join(versions),
