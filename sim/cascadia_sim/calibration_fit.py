@@ -30,14 +30,14 @@ SPREADS = {
     "attention_sequence_s": 1.5,
     "decode_compute": 1.5,
     "wave_outputs": 1.0,
-    "head": 0.3,
+    "head": 0.1,
+    "sampler": 1.0,
 }
 SMALLEST = {
     "sequence_s": 3e-6,
     "attention_sequence_s": 2e-7,
     "decode_compute": 3.0,
     "wave_outputs": 5e4,
-    "head": 1e-9,
 }
 """Where a constant with a prior of 0 starts; it can come arbitrarily near to 0 again."""
 SHARES = frozenset(
@@ -45,7 +45,7 @@ SHARES = frozenset(
     | {"attention_compute", "kv_hbm", "link"}
 )
 HUBER = 2.0
-STEPS = 40
+STEPS = 60
 STEP = 1e-4
 
 
@@ -145,7 +145,7 @@ def _active(measured: Predictable, start: Efficiency, names: list[str]) -> list[
 
 
 def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Levenberg-Marquardt: damps where a step fails, until a step gains less than a ten-thousandth."""
+    """Levenberg-Marquardt: damps where a step fails, until a step gains less than a millionth."""
     damping, r = 1e-2, residuals(x)
     for _ in range(STEPS):
         jacobian = np.stack([(residuals(x + h) - r) / STEP for h in STEP * np.eye(len(x))], axis=1)
@@ -160,7 +160,7 @@ def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
             return x
         gain = r @ r - tried @ tried
         x, r, damping = x + np.clip(step, -1.0, 1.0), tried, damping / 3
-        if gain < 1e-4 * (r @ r):
+        if gain < 1e-6 * (r @ r):
             return x
     return x
 

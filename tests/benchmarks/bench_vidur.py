@@ -1,9 +1,9 @@
 """How close the engine comes to an independent simulator's 208 runs, on the identical requests.
 
 `given`: with that simulator's iteration times and scheduling rules, so that only the engine is compared;
-`roofline`: with our iteration times, constants fitted to its own; `unseen`: the same without the run's model in
-the fit (without its degree of TP on the H100, which has one model); `V1`: with its iteration times and vLLM V1's
-rules, which shows what the rules themselves change.
+`roofline`: with our iteration times, from the catalogue's calibration on its own (`engine="vidur"`);
+`unseen`: with constants fitted without the run's model (on the H100, which has one model, its degree of TP);
+`V1`: with its iteration times and vLLM V1's rules, which shows what the rules themselves change.
 
     python -m tests.benchmarks.bench_vidur [--timing given|roofline|unseen|V1]
 

@@ -1,7 +1,8 @@
 """vLLM and llama.cpp on this machine's CPU: profiled at some points, then predicted elsewhere.
 
-The figures are printed (`make test-e2e` shows them with -rP); what is asserted leaves room for a busy machine.
-`CASCADIA_E2E_STRICT=1` asks for what a quiet one should reach.
+The figures are printed. What is asserted leaves room for a busy machine, and a run during which the engine was far
+slower or faster than while it was profiled is not judged at all. `CASCADIA_E2E_STRICT=1` asks for what a quiet
+machine should reach.
 """
 
 import asyncio
@@ -15,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from cascadia.clients.latency_measure import Asker
+from cascadia.clients.latency_measure import Asker, Seen, measure
 from cascadia.clients.latency_mixed import Request, replay
+from cascadia.clients.latency_points import Point
 from cascadia.clients.latency_profile import timing_of
 from cascadia.clients.made_up_prompts import MadeUp
 from cascadia.clients.openai_engine import OpenAIEngine
@@ -26,13 +28,29 @@ from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.profile_check import Check, Served, capacity_rps, check
 from cascadia_sim.profile_fit import Setup
+from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 from tests.e2e.commands import Cascadia
 from tests.e2e.engine_servers import NAME, beside_the_engine, llama_cpp, vllm
 
 MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PROFILE_S = 120
 STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
-WITHIN_E2E, WITHIN_THROUGHPUT = (0.15, 0.10) if STRICT else (0.6, 0.4)
+WITHIN_E2E, WITHIN_THROUGHPUT = (0.15, 0.10) if STRICT else (0.5, 0.3)
+# Of a lone sequence's decoding, before and after a run, over what the profile says.
+SAME_PACE = 1.1 if STRICT else 1.3
+PACE = Point(1, 24, 32)
+
+
+class Run(NamedTuple):
+    """`paces` are a lone sequence's seconds a token over those of the profile, before and after."""
+
+    what: str
+    check: Check
+    paces: tuple[float, float]
+
+    @property
+    def comparable(self) -> bool:
+        return all(1 / SAME_PACE < pace < SAME_PACE for pace in self.paces)
 
 
 class Engine(NamedTuple):
@@ -73,9 +91,10 @@ def own_core() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_a_profiled_engine_serves_as_predicted(name: str, cascadia: Cascadia, tmp_path: Path) -> None:
+def test_a_profiled_engine_serves_as_predicted(
+    name: str, cascadia: Cascadia, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     engine = ENGINES[name]
-    rows: list[tuple[str, Check]] = []
     with engine.start(engine.sequences, tmp_path / "engine.log") as url:
         flags = ["--max-num-batched-tokens", str(engine.max_num_batched_tokens)]
         flags += ["--quantization", engine.quantization] if engine.quantization else []
@@ -83,27 +102,24 @@ def test_a_profiled_engine_serves_as_predicted(name: str, cascadia: Cascadia, tm
             *("profile", "latency", "--json", "--base-url", url, "--model", NAME, "--gpu", "cpu"),
             *("--architecture", MODEL, "--max-seconds", str(PROFILE_S), "--out", "own.json", *flags),
         ).document
-        fit = profiled["calibration"]["fit"]
-        print(
-            f"\n{name} {profiled['engine']['version']}: {fit}, {profiled['request_s'] * 1e3:.1f} ms a request"
-        )
-        setup = setup_of(engine, profiled["engine"])
-        calibration = read_calibration(tmp_path / "own.json")
-        kv_tokens, request_s = profiled["engine"]["kv_tokens"], profiled["request_s"]
+        setup, request_s = setup_of(engine, profiled["engine"]), profiled["request_s"]
+        calibration, kv_tokens = read_calibration(tmp_path / "own.json"), profiled["engine"]["kv_tokens"]
         timing = timing_of(setup, calibration, kv_tokens)
-        for what, traffic in TRAFFIC.items():
-            served = serve(url, traffic, capacity_rps(lengths(traffic, 200, 9), timing))
-            rows.append((what, check(served, timing, request_s)))
+        runs = [serve(url, what, traffic, timing, request_s) for what, traffic in TRAFFIC.items()]
     with engine.start(engine.fewer, tmp_path / "engine-fewer.log") as url:
         setup = replace(setup, config=replace(setup.config, max_num_seqs=engine.fewer))
         timing = timing_of(setup, calibration, kv_tokens * engine.fewer // engine.sequences)
-        traffic = TRAFFIC["busy"]
-        served = serve(url, traffic, capacity_rps(lengths(traffic, 200, 9), timing))
-        rows.append((f"at most {engine.fewer} at once", check(served, timing, request_s)))
-    for what, found in rows:
-        print(told(what, found))
-    for what, found in rows:
-        measured, predicted = found.measured, found.predicted
+        runs.append(serve(url, f"at most {engine.fewer} at once", TRAFFIC["busy"], timing, request_s))
+    with capsys.disabled():
+        fit = calibration.fit
+        print(f"\n{name} {calibration.engine_version}: fit {fit.mean_error:.1%}, held out", end=" ")
+        print(f"{fit.held_out_mean_error:.1%}, {request_s * 1e3:.1f} ms a request outside of iterations")
+        for run in runs:
+            print(told(run))
+    judged = [run for run in runs if run.comparable]
+    if not judged:
+        pytest.skip("the machine was too busy: the engine's own pace changed in every run")
+    for what, (_, measured, predicted), _ in judged:
         for figure in ("e2e_p50_s", "e2e_p95_s"):
             assert getattr(predicted, figure) == pytest.approx(getattr(measured, figure), rel=WITHIN_E2E), (
                 what
@@ -128,30 +144,43 @@ def lengths(traffic: Traffic, count: int, seed: int) -> list[tuple[int, int]]:
     return [(int(i), int(o)) for i, o in pairs]
 
 
-def serve(url: str, traffic: Traffic, capacity: float) -> list[Served]:
-    """What the engine makes of the traffic, after a warm-up."""
+def serve(url: str, what: str, traffic: Traffic, timing: ReplicaTiming, request_s: float) -> Run:
+    """What the engine makes of the traffic, beside what it should."""
     draw = np.random.default_rng(2)
-    rate_rps = traffic.load * capacity
+    rate_rps = traffic.load * capacity_rps(lengths(traffic, 200, 9), timing)
     count = max(12, round(rate_rps * traffic.seconds))
     at_s = np.cumsum(draw.exponential(1 / rate_rps, count))
     requests = [Request(float(t), i, o) for t, (i, o) in zip(at_s, lengths(traffic, count, 3), strict=True)]
 
-    async def main() -> list[Served]:
+    async def main() -> tuple[float, list[Served], float]:
         async with OpenAIEngine(url, NAME) as client:
             asker = Asker(client, MadeUp(draw))
             await asker.settle()
+            before = await pace(asker, timing)
             answers = await replay(requests, asker.ask, asyncio.sleep, client.clock)
-        return [
+            after = await pace(asker, timing)
+        served = [
             Served(a.sent_s, a.chunks_s[0], a.chunks_s[-1], a.prompt_tokens or 1, a.output_tokens or 1)
             for a in answers
         ]
+        return before, served, after
 
-    return asyncio.run(main())
+    before, served, after = asyncio.run(main())
+    return Run(what, check(served, timing, request_s), (before, after))
 
 
-def told(what: str, found: Check) -> str:
-    parts = [f"{what:20} {found.requests:4} requests"]
-    for name, measured in found.measured._asdict().items():
-        predicted = getattr(found.predicted, name)
+async def pace(asker: Asker, timing: ReplicaTiming) -> float:
+    """The median of three."""
+    found = [await measure(asker, PACE) for _ in range(3)]
+    seen = sorted((one for one in found if isinstance(one, Seen)), key=lambda one: one.seconds)
+    one = seen[len(seen) // 2]
+    expected_ps = timing.token_ps[1] + timing.sequence_ps[1] + timing.context_ps * one.context_tokens
+    return float(one.seconds * PS_PER_S / expected_ps)
+
+
+def told(run: Run) -> str:
+    parts = [f"{run.what:20} {run.check.requests:4} requests, pace {run.paces[0]:.2f} and {run.paces[1]:.2f}"]
+    for name, measured in run.check.measured._asdict().items():
+        predicted = getattr(run.check.predicted, name)
         parts.append(f"{name} {measured:.3g} predicted {predicted:.3g} ({predicted / measured - 1:+.1%})")
-    return "; ".join(parts)
+    return "; ".join(parts) + ("" if run.comparable else "; not judged: the machine's pace changed")

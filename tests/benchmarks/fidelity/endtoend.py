@@ -23,6 +23,8 @@ import numpy as np
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.architectures_catalogue import UnknownModel, architecture
 from cascadia_sim.build import calibration_of, replica_timing
+from cascadia_sim.calibration import Calibration
+from cascadia_sim.calibrations_catalogue import known_calibrations
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.replica import simulate_replica
@@ -83,11 +85,25 @@ def weights_of(loop: Loop) -> Weights:
     return run(loop).weights
 
 
+def kv_in_fp8(point: Point) -> bool:
+    """The file does not say; contexts on these are read at more than the HBM's bandwidth if they are BF16."""
+    return point.engine == "trtllm" or point.system.startswith("b200") or "gpt-oss" in point.model
+
+
+@cache
+def _of_stack(stack: tuple[str, str, str], precision: str) -> Calibration | None:
+    """The catalogue's entry of an old version, which it would not choose by itself."""
+    own = [c for c in known_calibrations() if (c.gpu, c.engine, c.engine_version) == stack]
+    return next((c for c in own if c.precision == precision), None)
+
+
 def engine_of(point: Point, model: Architecture) -> EngineConfig:
     own = "mxfp4" if model.quantization == "mxfp4" else None
     quantization = own or FOUR_BIT.get((point.precision, model.moe is not None), point.precision)
     return EngineConfig(
         engine=point.engine,
+        calibration=_of_stack(point.stack, quantization),
+        kv_cache_dtype="fp8" if kv_in_fp8(point) else "auto",
         quantization=quantization,
         max_num_seqs=MOST_SEQUENCES,
         attention_dp=point.attention_dp,
@@ -115,7 +131,8 @@ def predict(points: Iterable[Point]) -> list[Prediction]:
         timing = timing_of(model, point.system, point.gpus, config)
         ttft_ms, tpot_ms = mean_ms(weights_of(loop_of(point)), timing)
         e = calibration_of(model, gpu(point.system), config).efficiency
-        ttft_ms += e.first_token_s * 1e3 + e.first_token_steps * tpot_ms
+        steps = e.first_token_steps + point.tokens_a_message - 1
+        ttft_ms += e.first_token_s * 1e3 + steps * tpot_ms
         predictions.append(Prediction(point, model.moe is None, ttft_ms, tpot_ms))
     return predictions
 

@@ -69,11 +69,20 @@ STARTS = {
     "first_token_s": 1e-2,
     "first_token_steps": 3.0,
 }
-SPREADS = {"iteration_s": 0.7, "sequence_s": 1.0, "kernel_s": 0.5, "head": 0.3, "latent_attention": 0.5}
+SPREADS = {
+    "gemm_compute": 0.05,
+    "link_tp2": 0.15,
+    "link_tp8": 0.15,
+    "iteration_s": 0.7,
+    "sequence_s": 1.0,
+    "kernel_s": 0.5,
+    "head": 0.3,
+    "latent_attention": 0.5,
+}
 SPREADS |= {"expert_rows": 0.5, "expert_layer_s": 1.0, "latent_layer_s": 1.0, "eager_layer_s": 1.0}
 SPREADS |= {"eager_s": 1.0, "first_token_s": 1.0, "first_token_steps": 1.0}
 SPREAD = 0.35
-TIGHTER = 0.6  # an entry's spread about its engine's
+TIGHTER = 0.45  # an entry's spread about its engine's
 FEW = 3
 FOLD = 12  # counts within a twelfth of each other count as their mean
 STEPS = 14
@@ -85,6 +94,7 @@ class Fitted:
 
     def __init__(self, points: Sequence[Point]) -> None:
         self.measured: Floats = np.array([(p.ttft_ms, p.tpot_ms) for p in points])
+        self._held_back = np.array([p.tokens_a_message - 1 for p in points])
         alike: dict[Setting, list[int]] = {}
         for i, p in enumerate(points):
             alike.setdefault(_setting(p), []).append(i)
@@ -94,7 +104,7 @@ class Fitted:
         out = np.empty_like(self.measured)
         for setting, rows, counts in self._parts:
             out[rows] = counts.seconds(replace(setting, gpu=replace(setting.gpu, efficiency=e))) * 1e3
-        out[:, 0] += e.first_token_s * 1e3 + e.first_token_steps * out[:, 1]
+        out[:, 0] += e.first_token_s * 1e3 + (e.first_token_steps + self._held_back) * out[:, 1]
         return out
 
 
@@ -253,15 +263,13 @@ def summary(name: str, sets: Sequence[dict[Point, Floats]], points: Iterable[Poi
     return tuple(cells)
 
 
-def calibration(
-    key: tuple[str, str, str], points: Sequence[Point], e: Efficiency, unseen: Floats
-) -> Calibration:
-    system, engine, form = key
+def calibration(form: str, points: Sequence[Point], e: Efficiency, unseen: Floats) -> Calibration:
+    system, engine, version = points[0].stack
     seen = np.abs(errors(points, e)[:, 1])
     rounded = {n: float(f"{v:.4g}") for n, v in asdict(e).items()}
     versions = sorted({p.version for p in points if p.version}) or ["not told"]
     return Calibration(
-        name=f"{system}-{engine}-{form}",
+        name="-".join(part for part in (system, engine, form, version) if part),
         gpu=system,
         engine=engine,
         engine_version=", ".join(versions),
@@ -310,8 +318,8 @@ def main() -> int:
     by_model: dict[Point, Floats] = {}
     by_half: dict[Point, Floats] = {}
     entries = []
-    for pair in sorted({(p.system, p.engine) for p in usable}):
-        group = [p for p in usable if (p.system, p.engine) == pair]
+    for stack in sorted({p.stack for p in usable}):
+        group = [p for p in usable if p.stack == stack]
         found = entries_of(group)
         models = left_out(group, lambda p: p.model, found)
         halves = left_out(group, lambda p: half((p.model, p.gpus, format_of(p))), found)
@@ -321,16 +329,18 @@ def main() -> int:
             own = [p for p in group if format_of(p) == form]
             seen |= dict(zip(own, errors(own, found[form]), strict=True))
             unseen = np.array([abs(halves[p][1]) for p in own if p in halves])
-            entries.append(calibration((*pair, form), own, found[form], unseen))
+            entries.append(calibration(form, own, found[form], unseen))
     head = (
         "",
         "points",
         *(f"{what} {which}" for what in ("fit", "model unseen", "half unseen") for which in ("TPOT", "TTFT")),
     )
     sets = (seen, by_model, by_half)
-    keys = sorted({(p.system, p.engine, format_of(p)) for p in usable})
+    keys = sorted({(*p.stack, format_of(p)) for p in usable})
     body = [
-        summary(" ".join(k), sets, (p for p in usable if (p.system, p.engine, format_of(p)) == k))
+        summary(
+            " ".join(part for part in k if part), sets, (p for p in usable if (*p.stack, format_of(p)) == k)
+        )
         for k in keys
     ]
     body.append(summary("dense", sets, (p for p in usable if _model(p).moe is None)))

@@ -21,6 +21,8 @@ STALLED = 5.0
 SPARSE = frozenset({"zhipuai/GLM-5"})
 # Ranks and batches of these rows can be read in more than one way.
 UNCLEAR = "shape told in two ways"
+# Where waiting grows with the answers' length: the engine runs fewer requests than it is sent (SGLang, Llama-3.1-8B).
+FULL = 448
 # Of the FP8 peak, that no server reaches over prefill and decoding together.
 REACHABLE = 0.65
 
@@ -43,6 +45,8 @@ def reasons(points: Sequence[Point]) -> dict[Point, str]:
             found[p] = "sparse attention"
         elif _series(p)[:3] in cached:
             found[p] = "some faster than the GPU's peak: prompts from a cache"
+        elif not p.varied and p.concurrency >= FULL:
+            found[p] = "more requests than the engine ran at once"
         elif not p.varied and p.attention_dp > 1:
             found[p] = UNCLEAR
         elif _guesses(p) and (share < SPECULATIVE or median(series[_series(p)]) < SPECULATIVE):

@@ -100,8 +100,13 @@ def kernel_entries() -> list[Calibration]:
         errors = np.abs(relative_errors(ready, fitted))
         for card in map(gpu, cards):
             start = _of_today(card)
-            names = KERNEL_CONSTANTS + (LINK_CONSTANTS if card.link == gpu(measured).link else ())
-            moved = {name: float(f"{getattr(fitted, name):.4g}") for name in names}
+            # Nothing was measured over PCIe: neither these kernels nor those of the start say anything about it.
+            same = card.link == gpu(measured).link
+            linked = fitted if same else card.efficiency
+            moved = {name: float(f"{getattr(fitted, name):.4g}") for name in KERNEL_CONSTANTS}
+            moved |= {name: float(f"{getattr(linked, name):.4g}") for name in LINK_CONSTANTS}
+            if not same:
+                moved["link_latency"] = card.efficiency.link_latency
             found.append(
                 Calibration(
                     f"{card.name}-vllm-{version}-bf16",

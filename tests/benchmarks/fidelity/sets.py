@@ -16,6 +16,8 @@ BENCH = "LLM-Inference-Bench (argonne-lcf, BSD-3): whole batches of 128-2048 tok
 VIDUR = (
     "iterations of Vidur (microsoft/vidur, MIT): no LM head, no CPU, 20 us added a collective; held out: {}"
 )
+SHARED = frozenset({"a100-40gb", "h100-sxm", "gh200"})
+"""GPUs whose vLLM is fitted as one first. TRT-LLM has its own attention kernels for each generation."""
 # Under vLLM of 2024 on the H100 it takes up to twice the time of models of its very size, at long contexts only.
 ODD = frozenset({("h100-sxm", "vllm", "mistralai/Mistral-7B-v0.1")})
 
@@ -49,7 +51,7 @@ def _bench_sets() -> Iterable[MeasuredSet]:
         cells = [c for r in usual for c in r.cells()]
         yield MeasuredSet(
             name=f"{card}-{engine}-2024-bf16",
-            family=f"{engine}-2024" if gpu(card).link != "xgmi" else card,
+            family=f"{engine}-2024" if card in SHARED and engine == "vllm" else f"{card}-{engine}",
             gpu=card,
             engine=engine,
             engine_version="2024 (not told)",
