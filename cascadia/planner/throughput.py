@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 PRECISION = 0.002
 """Relative width at which bisections stop."""
 
-CLOSER = 3
+CLOSER = 6
 """Routings whose factor is worked out with tables of their own."""
 
 
