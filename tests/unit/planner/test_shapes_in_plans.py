@@ -29,6 +29,7 @@ from tests.unit.planner.problems import (
     hosted_judge,
     problem,
     quality_table,
+    rising_table,
     traffic,
 )
 
@@ -157,7 +158,8 @@ def test_a_stage_at_the_end_is_left_out_where_the_bar_is_low() -> None:
 
 @pytest.mark.parametrize("stages", [4, 5])
 def test_cascades_of_four_and_five_stages_are_planned(stages: int) -> None:
-    found = plan(problem(FIVE[-stages:], judge=hosted_judge())).plan
+    table = rising_table(stages, levels=3)
+    found = plan(problem(FIVE[-stages:], table=table, judge=hosted_judge())).plan
     assert len(found.stages) == stages
     assert sum(deployed(found)) >= 3
     assert found.proof.status == "optimal"
@@ -168,7 +170,7 @@ LITTLE = Pool("little", "l4", 1, 4, 0.5)
 
 def test_pools_of_different_gpus_serve_one_cascade() -> None:
     big = Pool("big", "h100-sxm", 1, 2, 2.5)
-    given = problem((SMALL, LARGE), pools=(big, LITTLE), judge=ON_ROUTER, trace=traffic(200, 60.0))
+    given = problem((SMALL, LARGE), pools=(big, LITTLE), judge=ON_ROUTER, trace=traffic(200, 57.0))
     found = plan(given).plan
     assert [{g.pool for g in s.replicas} for s in found.stages] == [{"little"}, {"big"}]
     for pool in (big, LITTLE):
