@@ -36,17 +36,17 @@ MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PROFILE_S = 120
 STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
 WITHIN_E2E, WITHIN_THROUGHPUT = (0.15, 0.10) if STRICT else (0.5, 0.3)
-# Of a lone sequence's decoding, before and after a run, over what the profile says.
-SAME_PACE = 1.1 if STRICT else 1.3
-PACE = Point(1, 24, 32)
+# Of a lone sequence's decoding and of a lone prompt, before and after a run, over what the profile says.
+SAME_PACE = 1.15 if STRICT else 1.3
+PACES = (Point(1, 24, 32), Point(1, 128, 1))
 
 
 class Run(NamedTuple):
-    """`paces` are a lone sequence's seconds a token over those of the profile, before and after."""
+    """`paces` are seconds over those of the profile: decoding and prefill before the run, and both after it."""
 
     what: str
     check: Check
-    paces: tuple[float, float]
+    paces: tuple[float, ...]
 
     @property
     def comparable(self) -> bool:
@@ -79,6 +79,7 @@ ENGINES = {
 TRAFFIC = {
     "light": Traffic(0.3, 40, 24, 40.0),
     "busy": Traffic(0.7, 40, 24, 40.0),
+    "saturated": Traffic(1.5, 40, 24, 25.0),
     "long prompts": Traffic(0.5, 160, 12, 40.0),
     "long answers": Traffic(0.5, 24, 48, 40.0),
 }
@@ -152,34 +153,39 @@ def serve(url: str, what: str, traffic: Traffic, timing: ReplicaTiming, request_
     at_s = np.cumsum(draw.exponential(1 / rate_rps, count))
     requests = [Request(float(t), i, o) for t, (i, o) in zip(at_s, lengths(traffic, count, 3), strict=True)]
 
-    async def main() -> tuple[float, list[Served], float]:
+    async def main() -> tuple[list[Served], list[float]]:
         async with OpenAIEngine(url, NAME) as client:
             asker = Asker(client, MadeUp(draw))
             await asker.settle()
-            before = await pace(asker, timing)
+            paces = [await pace(asker, point, timing, request_s) for point in PACES]
             answers = await replay(requests, asker.ask, asyncio.sleep, client.clock)
-            after = await pace(asker, timing)
+            paces += [await pace(asker, point, timing, request_s) for point in PACES]
         served = [
             Served(a.sent_s, a.chunks_s[0], a.chunks_s[-1], a.prompt_tokens or 1, a.output_tokens or 1)
             for a in answers
         ]
-        return before, served, after
+        return served, paces
 
-    before, served, after = asyncio.run(main())
-    return Run(what, check(served, timing, request_s), (before, after))
+    served, paces = asyncio.run(main())
+    return Run(what, check(served, timing, request_s), tuple(paces))
 
 
-async def pace(asker: Asker, timing: ReplicaTiming) -> float:
+async def pace(asker: Asker, point: Point, timing: ReplicaTiming, request_s: float) -> float:
     """The median of three."""
-    found = [await measure(asker, PACE) for _ in range(3)]
+    found = [await measure(asker, point) for _ in range(3)]
     seen = sorted((one for one in found if isinstance(one, Seen)), key=lambda one: one.seconds)
     one = seen[len(seen) // 2]
-    expected_ps = timing.token_ps[1] + timing.sequence_ps[1] + timing.context_ps * one.context_tokens
-    return float(one.seconds * PS_PER_S / expected_ps)
+    prompt = round(one.prompt_tokens)
+    expected_ps = int(timing.token_ps[1 if point.decodes else prompt] + timing.sequence_ps[1])
+    if point.decodes:
+        return one.seconds * PS_PER_S / (expected_ps + timing.context_ps * one.context_tokens)
+    expected_ps += round(timing.pair_ps * prompt * (prompt + 1) / 2)
+    return one.seconds / (expected_ps / PS_PER_S + request_s)
 
 
 def told(run: Run) -> str:
-    parts = [f"{run.what:20} {run.check.requests:4} requests, pace {run.paces[0]:.2f} and {run.paces[1]:.2f}"]
+    paces = " ".join(f"{pace:.2f}" for pace in run.paces)
+    parts = [f"{run.what:20} {run.check.requests:4} requests, pace {paces}"]
     for name, measured in run.check.measured._asdict().items():
         predicted = getattr(run.check.predicted, name)
         parts.append(f"{name} {measured:.3g} predicted {predicted:.3g} ({predicted / measured - 1:+.1%})")

@@ -44,7 +44,8 @@ def all_sets() -> list[MeasuredSet]:
 
 
 def _bench_sets() -> Iterable[MeasuredSet]:
-    dense = [r for r in inference_bench.runs() if r.architecture.moe is None]
+    # On the MI300X the fit errs by 10 % with constants that mean nothing (prefill at 6 % of the peak): no entry.
+    dense = [r for r in inference_bench.runs() if r.architecture.moe is None and r.gpu.link == "nvlink"]
     for card, engine in dict.fromkeys((r.gpu.name, r.engine) for r in dense):
         runs = [r for r in dense if (r.gpu.name, r.engine) == (card, engine)]
         usual = [r for r in runs if (card, engine, r.model) not in ODD]
