@@ -25,6 +25,9 @@ Ints = NDArray[np.int64]
 PRECISION = 0.002
 """Relative width at which bisections stop."""
 
+LEAST_FACTOR = 1e-4
+"""Less than this of today's rate is none: it lies near the solver's own tolerance."""
+
 CLOSER = 6
 """Routings whose factor is worked out with tables of their own."""
 
@@ -36,13 +39,13 @@ def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -
     """
     if not len(routings):
         return 0.0
-    estimates = _estimates(search, routings)
+    estimates = _estimates(search, routings, equal_parts)
     closest = routings[np.argsort(-estimates, kind="stable")[:CLOSER]]
     factors = [largest_factor(partial(_covers, search, search.demands(int(k)), equal_parts)) for k in closest]
     return max(factors) * search.problem.workload.rate_rps
 
 
-def _estimates(search: Search, routings: Ints) -> Floats:
+def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
     """The factor of each routing if all pools were one, from the tables made for all requests."""
     references = References.of(search).by_stage
     total = search.problem.cluster.gpus
@@ -54,27 +57,26 @@ def _estimates(search: Search, routings: Ints) -> Floats:
         ).share
         tokens = judge_tokens(search, routings) if stage == JUDGE else stage_tokens(search, stage, routings)
         work[stage] = tokens / known[0].work
+    deployed = sum(((w > 0).astype(np.int64) for w in work.values()), np.zeros(len(routings), np.int64))
+    part = total // deployed if equal_parts else np.full(len(routings), total)
     low, high = np.zeros(len(routings)), np.full(len(routings), 1e6)
     for _ in range(60):
         middle = np.sqrt(np.maximum(low, 1e-3) * high)
-        need = sum(
-            (np.where(w > 0, np.searchsorted(covers[s], w * middle - EPS), 0) for s, w in work.items()),
-            np.zeros(len(routings)),
-        )
-        fits = need <= total
+        needs = [np.where(w > 0, np.searchsorted(covers[s], w * middle - EPS), 0) for s, w in work.items()]
+        fits = (np.sum(needs, axis=0) <= total) & (np.max(needs, axis=0) <= part)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return low
 
 
 def largest_factor(fits: Callable[[float], bool]) -> float:
-    """The largest factor that `fits`, of which every smaller one does; 0 if none."""
+    """The largest factor that `fits`, of which every smaller one does; 0 if none above `LEAST_FACTOR`."""
     low, high = 0.0, 1.0
     while fits(high) and high < 1e6:
         low, high = high, high * 2
-    while high - low > PRECISION * high and high > 1e-6:
+    while high - low > PRECISION * high and high > LEAST_FACTOR:
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return low if low > LEAST_FACTOR else 0.0
 
 
 def _covers(search: Search, demands: Sequence[Demand], equal_parts: bool, factor: float) -> bool:

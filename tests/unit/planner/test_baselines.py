@@ -56,3 +56,12 @@ def test_the_largest_factor_is_found_from_above_and_below() -> None:
     for limit in (0.03, 0.999, 1.0, 700.0):
         assert largest_factor(lambda f, at=limit: f <= at) == pytest.approx(limit, rel=2 * PRECISION)  # type: ignore[misc]
     assert largest_factor(lambda _: False) == 0.0
+    assert largest_factor(lambda f: f <= 1e-6) == 0.0
+
+
+def test_what_equal_parts_deploy_they_also_sustain(threads: ThreadPoolExecutor) -> None:
+    """Also where the routings that do best with all GPUs fit into no equal parts of them."""
+    given = problem((MEDIUM, LARGE), pools=(NODES,), judge=hosted_judge(), trace=traffic(200, 20.0))
+    found = uniform_allocation(search_of(given, threads), EFFORT)
+    assert found.best is not None
+    assert found.max_rate_rps >= given.workload.rate_rps
