@@ -28,17 +28,17 @@ MOST_STREAMS = 64
 FEWEST_REQUESTS = 4
 """No more replicas than this are simulated for an entry, and none that gets fewer requests than this."""
 
-PIPELINE_SAMPLE_REQUESTS = 400
+PIPELINE_SAMPLE_REQUESTS = 300
 """As `SAMPLE_REQUESTS`, for pipelines, which take ten times as long to simulate."""
 
 PIPELINE_WINDOWS = 2
-PIPELINE_WINDOW_REQUESTS = 500
+PIPELINE_WINDOW_REQUESTS = 300
 """Of a pipeline's long stream only so many windows are simulated, spread evenly; their first tenth warms up."""
 
 ALIKE = 1.03
 """Quantiles whose ratio is below this need no level between them simulated."""
 
-PIPELINE_ALIKE = 1.08
+PIPELINE_ALIKE = 1.12
 """As `ALIKE`, for pipelines."""
 
 STABLE_SHARE = 0.95
