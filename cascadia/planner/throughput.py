@@ -28,8 +28,11 @@ PRECISION = 0.002
 LEAST_FACTOR = 1e-4
 """Less than this of today's rate is none: it lies near the solver's own tolerance."""
 
-CLOSER = 6
+CLOSER = 8
 """Routings whose factor is worked out with tables of their own."""
+
+APART = 0.005
+"""Of routings that differ by less than this part of the requests at every stage only one is worked out."""
 
 
 def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -> float:
@@ -40,9 +43,21 @@ def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -
     if not len(routings):
         return 0.0
     estimates = _estimates(search, routings, equal_parts)
-    closest = routings[np.argsort(-estimates, kind="stable")[:CLOSER]]
-    factors = [largest_factor(partial(_covers, search, search.demands(int(k)), equal_parts)) for k in closest]
+    closest = _closest(search, routings, estimates)
+    factors = [largest_factor(partial(_covers, search, search.demands(k), equal_parts)) for k in closest]
     return max(factors) * search.problem.workload.rate_rps
+
+
+def _closest(search: Search, routings: Ints, estimates: Floats) -> list[int]:
+    """The `CLOSER` with the highest estimates, of equal ones the lightest, none of them nearly another's twin."""
+    reached = search.routings.reached[routings]
+    chosen: list[int] = []
+    for i in np.lexsort((reached.sum(axis=1), -np.round(estimates, 3))).tolist():
+        if all(np.abs(reached[i] - reached[j]).max() > APART for j in chosen):
+            chosen.append(i)
+            if len(chosen) == CLOSER:
+                break
+    return [int(routings[i]) for i in chosen]
 
 
 def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
