@@ -81,7 +81,7 @@ def only(given: Problem, pool: Pool) -> Problem:
     return replace(given, cluster=Cluster((pool,)))
 
 
-@pytest.mark.parametrize(("gpus", "rate_rps"), [(3, 40.0), (5, 40.0)])
+@pytest.mark.parametrize(("gpus", "rate_rps"), [(3, 30.0), (5, 40.0)])
 def test_unequal_replicas_of_a_stage_win_where_equal_ones_leave_gpus_idle(gpus: int, rate_rps: float) -> None:
     node = Pool("l40s", "l40s", 1, gpus, 2.0)
     given = problem((MEDIUM,), pools=(node,), quality_min=40.0, trace=traffic(200, rate_rps))

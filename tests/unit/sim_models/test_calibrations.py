@@ -83,9 +83,9 @@ def test_the_nearest_entry_is_taken() -> None:
     relative = closest_calibration(gpu("h20"), "trtllm", "bf16")
     assert relative.calibration.engine == "trtllm"
     assert relative.match.startswith("generation hopper, this engine")
-    generic = closest_calibration(gpu("l40s"), "vllm", "bf16")
-    assert generic.match == "generic for ada"
-    assert generic.calibration.efficiency == gpu("l40s").efficiency
+    generic = closest_calibration(gpu("mi300x"), "vllm", "bf16")
+    assert generic.match == "generic for cdna3"
+    assert generic.calibration.efficiency == gpu("mi300x").efficiency
 
 
 def test_todays_vllm_stands_before_that_of_2024() -> None:
