@@ -24,6 +24,7 @@ from cascadia.planner.pricing import Prices
 from cascadia.planner.references import References
 from cascadia.planner.routings import Routings
 from cascadia.planner.search import Search
+from cascadia.planner.throughput import most_sustaining
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -34,6 +35,9 @@ STABLE = 0.01
 MAX_ROUNDS = 12
 MU = 1000.0
 """Penalty weight, in multiples of the largest latency on the grid: any shortfall outweighs any latency."""
+CLOSER = 4
+HOPELESS = 0.8
+"""Routings that are worked out although none has a price, if they seem to sustain this much of today's rate."""
 MAX_PRICED = 600
 MAX_RELAXED = 120
 """Routings priced in one round: by covering on one pool, by linear relaxation on several."""
@@ -70,7 +74,8 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
     objective, routings = search.problem.objective, search.routings
     references = References.of(search)
     exact: dict[int, Round] = {}
-    prices = np.full(len(routings.mean), np.nan)
+    every = np.arange(len(routings))
+    prices = np.full(len(every), np.nan)
     routing, stable, best = proportional(routings), 0, np.inf
     while stable < STABLE_ROUNDS and len(exact) < MAX_ROUNDS:
         demands = search.demands(routing)
@@ -88,9 +93,27 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
         routing = next((k for k in np.argsort(scores, kind="stable").tolist() if k not in exact), -1)
         if routing < 0 or not np.isfinite(scores[routing]):
             break
+    good = routings.lower >= (objective.quality_min or 0.0)
+    if not np.isfinite(prices[good]).any():
+        for routing in _near_saturation(search, np.flatnonzero(good & ~np.isin(every, list(exact)))):
+            progress("no routing seems to be sustained; looking closely")
+            demands = search.demands(routing)
+            allocation = solve(demands)
+            exact[routing] = Round(routing, tuple(demands), allocation, 0.0)
+            prices[routing] = allocation.latency_s if allocation else np.inf
     scores = chebyshev(objective, routings, prices)
     rounds = tuple(Round(r.routing, r.demands, r.allocation, float(scores[k])) for k, r in exact.items())
     return BilevelResult(rounds, prices, references)
+
+
+def _near_saturation(search: Search, routings: NDArray[np.int64]) -> list[int]:
+    """Those of `routings` that tables of their own may show to be sustained, though the references' do not.
+
+    References know whole levels of load only, and the tokens of all requests instead of a routing's own.
+    """
+    if not len(routings):
+        return []
+    return [k for k, factor in most_sustaining(search, routings, most=CLOSER) if factor >= HOPELESS]
 
 
 def improves(score: float, best: float) -> bool:

@@ -42,22 +42,27 @@ def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -
     """
     if not len(routings):
         return 0.0
-    estimates = _estimates(search, routings, equal_parts)
-    closest = _closest(search, routings, estimates)
-    factors = [largest_factor(partial(_covers, search, search.demands(k), equal_parts)) for k in closest]
+    closest = most_sustaining(search, routings, equal_parts=equal_parts)
+    factors = [largest_factor(partial(_covers, search, search.demands(k), equal_parts)) for k, _ in closest]
     return max(factors) * search.problem.workload.rate_rps
 
 
-def _closest(search: Search, routings: Ints, estimates: Floats) -> list[int]:
-    """The `CLOSER` with the highest estimates, of equal ones the lightest, none of them nearly another's twin."""
+def most_sustaining(
+    search: Search, routings: Ints, *, equal_parts: bool = False, most: int = CLOSER
+) -> list[tuple[int, float]]:
+    """Those of `routings` that seem to sustain the most, with the factor of today's rate that they seem to.
+
+    Of equal ones the lightest come first, and none is nearly another's twin.
+    """
+    estimates = _estimates(search, routings, equal_parts)
     reached = search.routings.reached[routings]
     chosen: list[int] = []
     for i in np.lexsort((reached.sum(axis=1), -np.round(estimates, 3))).tolist():
         if all(np.abs(reached[i] - reached[j]).max() > APART for j in chosen):
             chosen.append(i)
-            if len(chosen) == CLOSER:
+            if len(chosen) == most:
                 break
-    return [int(routings[i]) for i in chosen]
+    return [(int(routings[i]), float(estimates[i])) for i in chosen]
 
 
 def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:

@@ -42,6 +42,8 @@ KERNEL_CONSTANTS = (
     "ridge",
     "wave_outputs",
 )
+PCIE_LINK = 0.736
+"""`pcie_fit`: all-reduce between NVLinked pairs of A100 and of H100, over PCIe."""
 LINK_CONSTANTS = ("link", "link_tp2", "link_tp4", "link_tp8")
 TIGHTER = 1.5
 """By how much nearer a GPU stays to its engine's constants on all GPUs than those to generic ones."""
@@ -106,7 +108,7 @@ def kernel_entries() -> list[Calibration]:
             moved = {name: float(f"{getattr(fitted, name):.4g}") for name in KERNEL_CONSTANTS}
             moved |= {name: float(f"{getattr(linked, name):.4g}") for name in LINK_CONSTANTS}
             if not same:
-                moved["link_latency"] = card.efficiency.link_latency
+                moved |= {"link_latency": card.efficiency.link_latency, "link": PCIE_LINK}
             found.append(
                 Calibration(
                     f"{card.name}-vllm-{version}-bf16",
@@ -115,7 +117,8 @@ def kernel_entries() -> list[Calibration]:
                     version,
                     "bf16",
                     f"kernels of vLLM {version} alone on {measured} (aiconfigurator, Apache-2.0); what stands "
-                    f"between them as in {start.name}; errors are of kernels",
+                    f"between them as in {start.name}; errors are of kernels"
+                    + ("" if same else "; link as between pairs of A100 and H100 over PCIe"),
                     FitError(len(errors), *(_share(x) for x in _mean_p90(errors))),
                     Validity((1, 16384), (1, 8), (64, 16384)),
                     replace(start.efficiency, **moved),

@@ -10,7 +10,7 @@ from cascadia.domain.cluster import Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.baselines import searched, uniform_allocation, uniform_parallelism
 from cascadia.planner.cascadeserve import cascadeserve
-from cascadia.planner.plan import routings_of
+from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.refine import EFFORT
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.throughput import PRECISION, largest_factor, max_rate_rps
@@ -65,3 +65,15 @@ def test_what_equal_parts_deploy_they_also_sustain(threads: ThreadPoolExecutor) 
     found = uniform_allocation(search_of(given, threads), EFFORT)
     assert found.best is not None
     assert found.max_rate_rps >= given.workload.rate_rps
+
+
+@pytest.mark.parametrize("models", [(SMALL, MEDIUM), (MEDIUM, LARGE), (SMALL, MEDIUM, LARGE)])
+def test_just_below_the_largest_rate_there_is_a_plan(
+    models: tuple[str, ...], threads: ThreadPoolExecutor
+) -> None:
+    """Also where no routing seems to be sustained by the tables for all requests, which know whole levels only."""
+    given = problem(models, pools=(NODES,), trace=traffic(300, 100.0))
+    search = search_of(given, threads)
+    most = max_rate_rps(search, np.flatnonzero(search.routings.lower >= 52.0))
+    near = problem(models, pools=(NODES,), trace=traffic(300, 0.93 * most))
+    assert plan(near, effort=EFFORT).plan.predicted.quality.lower >= 52.0

@@ -28,7 +28,7 @@ def test_no_value_is_asked_for_twice_and_a_good_guess_needs_few_questions(first:
     found = first_that_holds(-1, 100, guess, holds)
     assert found == (first if first < 100 else None)
     assert len(set(asked)) == len(asked)
-    assert len(asked) <= (3 if abs(guess - first) <= 1 else 14)
+    assert len(asked) <= (3 if abs(guess - first) <= 1 else 16)
 
 
 def test_a_single_node_is_filled_before_nodes_are_added() -> None:
