@@ -15,6 +15,8 @@ from cascadia.clients.upstream_errors import Kind, UpstreamError
 
 HIGH_WATER = 64 * 1024
 MAX_HEAD_BYTES = 64 * 1024
+TICK_S = 0.002
+"""uvloop's clock counts milliseconds: a timer may ring while its time is not quite reached."""
 
 _Want = Literal["nothing", "head", "some", "all"]
 
@@ -175,7 +177,7 @@ class Connection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def _expired(self) -> None:
-        now_s = self.loop.time()
+        now_s = self.loop.time() + TICK_S
         kind: Kind = "total"
         if not self.headed:
             kind = "first-byte" if now_s < self._deadline_s else "total"

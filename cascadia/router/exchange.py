@@ -9,7 +9,10 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
 from cascadia.router.failures import ApiError
+from cascadia.router.protocol import ANSWER
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -31,6 +34,7 @@ class Exchange:
     """`given` are the client's headers of the cascade, less `x-cascadia-`. `status` is 0 until something is sent."""
 
     __slots__ = (
+        "_answer",
         "_beat",
         "_beat_timer",
         "_loop",
@@ -53,6 +57,7 @@ class Exchange:
         self.started_s = self._loop.time()
         self._receive = receive
         self._send = send
+        self._answer = scope["extensions"].get(ANSWER) if "extensions" in scope else None
         self._main: asyncio.Task[Any] | None = None
         self._watcher: asyncio.Task[Message] | None = None
         self._watch_timer: asyncio.TimerHandle | None = None
@@ -108,8 +113,11 @@ class Exchange:
         """An answer in one piece."""
         await self._end_beat()
         self.status = status
-        all_headers = [*headers, (b"x-request-id", self.request_id)]
-        all_headers.append((b"content-length", str(len(body)).encode("ascii")))
+        all_headers = [*headers, (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body))]
+        if self._answer is not None:
+            lines = b"".join([name + b": " + value + b"\r\n" for name, value in all_headers])
+            if self._answer(STATUS_LINE[status] + lines, body):
+                return
         await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
         await self._send({"type": "http.response.body", "body": body})
 

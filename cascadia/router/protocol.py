@@ -1,9 +1,14 @@
-"""uvicorn's HTTP protocol, less patient: limits on the head of a request, and on how slowly it may come."""
+"""uvicorn's HTTP protocol, less patient and with a short cut.
+
+Less patient: limits on the head of a request, and on how slowly it may come. The short cut: a whole answer is one
+write, where ASGI makes it two messages and uvicorn two system calls, which cost more than all of our own code.
+"""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from cascadia.router.failures import ApiError
 
@@ -16,6 +21,10 @@ _REASONS = {
     431: b"Request Header Fields Too Large",
     503: b"Unavailable",
 }
+
+
+ANSWER = "cascadia.answer"
+"""ASGI extension: a function of (the head less its last line, the body); False where ASGI's way must be taken."""
 
 
 def limited(limits: "Limits") -> type[HttpToolsProtocol]:
@@ -65,6 +74,7 @@ def limited(limits: "Limits") -> type[HttpToolsProtocol]:
             self._in_head = False
             self._head_bytes = 0
             super().on_headers_complete()
+            self.scope["extensions"] = {ANSWER: partial(self._answer, self.cycle)}  # type: ignore[dict-item]
             if self._slow is not None:
                 # The head came in parts: its body has a time of its own.
                 self._slow.cancel()
@@ -74,6 +84,21 @@ def limited(limits: "Limits") -> type[HttpToolsProtocol]:
             self._pending = False
             self._in_head = True
             super().on_message_complete()
+
+        def _answer(self, cycle: RequestResponseCycle, head: bytes, body: bytes) -> bool:
+            if cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
+                return False
+            for name, value in cycle.default_headers:
+                head += name + b": " + value + b"\r\n"
+            end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+            cycle.waiting_for_100_continue = False
+            cycle.response_started = cycle.response_complete = True
+            self.transport.write(head + end + body)
+            cycle.message_event.set()
+            if not cycle.keep_alive:
+                self.transport.close()
+            cycle.on_response()
+            return True
 
         def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's text)
             self._refuse(ApiError(400, "invalid_http", "This is not an HTTP request that can be read."))

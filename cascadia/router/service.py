@@ -106,7 +106,7 @@ class Service:
             deadline_s = exchange.started_s + min(self.limits.total_s, fields.deadline_ms / 1000.0)
         call = self._call(exchange, path, body, fields, deadline_s)
         stage.metrics.requests.inc()
-        headers: Headers = [(b"x-cascadia-stage", stage.name.encode("ascii", "replace"))]
+        headers: Headers = [stage.header]
         entry["stage"] = stage.name
         if fields.stream:
             live = await stage.opened(call)
@@ -278,7 +278,7 @@ def _note(decision: Decision, stage: Stage, score: float | None) -> dict[str, An
 
 def _headers(decision: Decision, stage: Stage, score: float | None) -> Headers:
     headers: Headers = [
-        (b"x-cascadia-stage", stage.name.encode("ascii", "replace")),
+        stage.header,
         (b"x-cascadia-attempts", str(decision.attempts).encode("ascii")),
     ]
     if score is not None:

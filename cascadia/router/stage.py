@@ -5,8 +5,9 @@ import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
-from cascadia.clients.upstream_connection import Connection
+from cascadia.clients.upstream_connection import TICK_S, Connection
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.dispatch.candidate import Balancer
 from cascadia.dispatch.least_outstanding import LeastOutstanding
@@ -69,6 +70,8 @@ class Stage:
 
     def __init__(self, settings: StageSettings, limits: Limits, metrics: StageMetrics) -> None:
         self.name = settings.name
+        # A plan's names are anyone's: what may not stand in a header is written as %XX.
+        self.header = (b"x-cascadia-stage", quote(settings.name, safe=" /:@!$&'()*+,;=~").encode("ascii"))
         self.settings = settings
         self.limits = limits
         self.metrics = metrics
@@ -149,7 +152,7 @@ class Stage:
                 return await attempt(replica, done)
             except UpstreamError as error:
                 # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
-                late = error.kind == "total" and loop.time() >= call.deadline_s
+                late = error.kind in ("total", "first-byte") and loop.time() + TICK_S >= call.deadline_s
                 done(None if late or error.kind == "busy" else False)
                 self.metrics.upstream_error(error.kind)
                 if late:
@@ -207,7 +210,7 @@ class Stage:
                 self.turns.wake()
                 return chosen
             if not woken:
-                late = loop.time() >= call.deadline_s
+                late = loop.time() + TICK_S >= call.deadline_s
                 raise (
                     StageFailed(self.name, "deadline") if late else Overloaded(self.name, self.retry_after_s)
                 )
