@@ -48,9 +48,9 @@ class Metrics:
     """A registry of its own, so that two routers in one process do not share figures."""
 
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    running: int = 0
     requests: Counter = field(init=False)
     request_seconds: Histogram = field(init=False)
-    in_flight: Gauge = field(init=False)
     stage_requests: Counter = field(init=False)
     accepted: Counter = field(init=False)
     escalated: Counter = field(init=False)
@@ -76,7 +76,8 @@ class Metrics:
 
         self.requests = counter("requests", "Requests by model asked for and status.", ("model", "status"))
         self.request_seconds = histogram("request_seconds", "End to end.", ("model",))
-        self.in_flight = Gauge("cascadia_in_flight", "Requests under way.", registry=self.registry)
+        in_flight = Gauge("cascadia_in_flight", "Requests under way.", registry=self.registry)
+        in_flight.set_function(lambda: self.running)
         self.stage_requests = counter("stage_requests", "Requests that reached a stage.", ("stage",))
         self.accepted = counter("stage_accepted", "Answers of a stage that a client got.", ("stage",))
         self.escalated = counter("stage_escalated", "Requests that went on.", ("stage", "reason"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from cascadia.router.protocol import limited
 
 BACKLOG = 4096
 KEEP_ALIVE_S = 75
+GC_THRESHOLDS = (20_000, 20, 20)
 
 
 class Server(uvicorn.Server):
@@ -69,6 +71,11 @@ def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> N
     """`told` is called once, before the first request can be served."""
 
     async def main() -> None:
+        # What start-up made is here to stay, and a request leaves no cycles behind: looking through all of it time and
+        # again took a tenth of the router's CPU.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         told()
         await serve(router, listening)
 

@@ -50,7 +50,7 @@ class Service:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send, self._next_id)
         entry: dict[str, Any] = {"api": APIS[scope["path"]], "model": "other"}
-        self.metrics.in_flight.inc()
+        self.metrics.running += 1
         try:
             await self._serve(exchange, scope["path"], entry)
         except ApiError as error:
@@ -74,7 +74,7 @@ class Service:
             entry["error"] = "internal"
             await exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:
-            self.metrics.in_flight.dec()
+            self.metrics.running -= 1
             await exchange.close()
             self._record(exchange, entry)
 
