@@ -160,6 +160,10 @@ def read_event(data: bytes) -> _Event:
         raise UpstreamError("unreadable", "an event that is not JSON") from None
 
 
+def usage_in(event: _Event) -> Usage:
+    return _usage(event.usage)
+
+
 def events(body: bytes) -> Iterator[bytes]:
     """The data of each server-sent event."""
     for line in body.splitlines():

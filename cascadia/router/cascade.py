@@ -153,7 +153,13 @@ class Cascade:
             return stages
         wanted = ask.fields.max_completion_tokens or ask.fields.max_tokens or 1
         fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted
-        return [s for s in stages[:-1] if fewest <= (s.settings.max_model_len or fewest)] + stages[-1:]
+        route = []
+        for stage in stages[:-1]:
+            if fewest <= (stage.settings.max_model_len or fewest):
+                route.append(stage)
+            else:
+                stage.metrics.escalated("context")
+        return route + stages[-1:]
 
     def _too_late(self, ask: Ask, stage: Stage) -> bool:
         """Whether the deadline leaves less than this stage's answers took of late."""

@@ -4,14 +4,14 @@
 client did not ask for (log-probabilities, the usage event) is taken out again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import orjson
 from msgspec import Raw
 
-from cascadia.router.answers import DONE, read_event
+from cascadia.router.answers import DONE, Usage, read_event, usage_in
 
 _members = msgspec.json.Decoder(dict[str, Raw])
 _choices = msgspec.json.Decoder(list[dict[str, Raw]])
@@ -58,11 +58,14 @@ def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -
 
 
 class Noting:
-    """Adds `note` to the usage event of a stream that is passed on as it comes, wherever its parts are cut."""
+    """Adds a note to the usage event of a stream that is passed on as it comes, wherever its parts are cut.
+
+    `note` is given the usage of the stream itself.
+    """
 
     __slots__ = ("_note", "_rest")
 
-    def __init__(self, note: dict[str, Any]) -> None:
+    def __init__(self, note: Callable[[Usage], dict[str, Any]]) -> None:
         self._note = note
         self._rest = b""
 
@@ -86,4 +89,4 @@ class Noting:
         event = read_event(content)
         if event.usage is None or event.choices:
             return line
-        return b"data: " + with_note(content, self._note) + line[len(line.rstrip()) :]
+        return b"data: " + with_note(content, self._note(usage_in(event))) + line[len(line.rstrip()) :]

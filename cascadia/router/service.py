@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cascadia.clients.upstream_errors import UpstreamError
-from cascadia.router.answers import DONE, usage_of_reply
+from cascadia.router.answers import DONE, Usage, usage_of_reply
 from cascadia.router.cascade import Ask, Cascade, Decision
 from cascadia.router.exchange import JSON, Exchange, Headers, Receive, Scope, Send
 from cascadia.router.failures import ApiError, StageFailed, failed
@@ -150,13 +150,20 @@ class Service:
             "attempts": decision.attempts,
             "stopped": decision.stopped,
         }
-        note = _note(decision, stage, score)
         headers = _headers(decision, stage, score)
         if decision.live is not None:
             asked_usage = b"include_usage" in fields.given("stream_options")
-            await self._relay(exchange, stage, decision.live, headers, Noting(note) if asked_usage else None)
+
+            def noted(usage: Usage) -> dict[str, Any]:
+                stage.metrics.input_tokens.inc(usage.input_tokens)
+                stage.metrics.output_tokens.inc(usage.output_tokens)
+                decision.total = decision.total.plus(usage)
+                return _note(decision, stage, score)
+
+            await self._relay(exchange, stage, decision.live, headers, Noting(noted) if asked_usage else None)
             return
         assert held is not None
+        note = _note(decision, stage, score)
         asked_logprobs = fields.given("logprobs") not in (b"", b"false")
         if fields.stream:
             asked_usage = b"include_usage" in fields.given("stream_options")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from cascadia.router.release import Noting
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from tests.unit.router.engines import (
     FakeEngine,
@@ -253,6 +254,36 @@ def test_a_held_stream_is_released_whole_and_the_last_stage_streams_live() -> No
         assert "[DONE]" in rest
 
     run(main)
+
+
+def test_the_usage_event_of_a_live_stream_carries_the_total_of_all_stages() -> None:
+    async def main() -> None:
+        small, large = FakeEngine("no"), FakeEngine("yes")
+        async with (
+            started(small, large),
+            running(stages(small, large, thresholds=(70,)), ScriptedGate({"no": 10.0})) as up,
+        ):
+            answer = await up.chat(stream=True, stream_options={"include_usage": True})
+        data = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+        assert data[-1]["usage"]["total_tokens"] == 13
+        assert data[-1]["cascadia"]["usage"]["total_tokens"] == 26
+        assert data[-1]["cascadia"]["stage"] == "large"
+        assert answer.text.endswith("data: [DONE]\n\n")
+
+    run(main)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_note_finds_the_usage_event_wherever_a_stream_is_cut(size: int) -> None:
+    parts = [b'data: {"choices": [{"delta": {"content": "say \\"usage\\""}}]}\n\n']
+    parts += [
+        b'data: {"choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 3}}\n\n',
+        b"data: [DONE]\n\n",
+    ]
+    stream = b"".join(parts)
+    noting = Noting(lambda usage: {"seen": usage.output_tokens})
+    out = b"".join(noting.part(stream[i : i + size]) for i in range(0, len(stream), size)) + noting.rest()
+    assert out == stream.replace(b"3}}", b'3},"cascadia":{"seen":3}}')
 
 
 def test_a_client_that_did_not_ask_for_usage_or_logprobs_does_not_get_them() -> None:
