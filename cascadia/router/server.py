@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import resource
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from cascadia.router.protocol import limited
 
 BACKLOG = 4096
 KEEP_ALIVE_S = 75
+MOST_DESCRIPTORS = 65_536
 GC_THRESHOLDS = (20_000, 20, 20)
 
 
@@ -76,10 +78,19 @@ def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> N
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
+        _allow_connections()
         told()
         await serve(router, listening)
 
     uvloop.run(main())
+
+
+def _allow_connections() -> None:
+    """As many descriptors as this process may have: each request holds two, and the usual 1,024 are soon gone."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(host: str, port: int) -> socket.socket:

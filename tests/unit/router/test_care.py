@@ -169,6 +169,40 @@ def test_a_stream_that_falls_silent_ends_with_an_error_event() -> None:
     run(main)
 
 
+def test_a_client_that_does_not_read_slows_its_engine_and_loses_nothing() -> None:
+    parts, size, sent = 600, 100_000, [0]
+
+    async def much(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        for _ in range(parts):
+            event(writer, "x" * size)
+            await writer.drain()
+            sent[0] += size
+        event(writer, "[DONE]")
+        writer.write(b"0\r\n\r\n")
+
+    async def main() -> None:
+        engine = FakeEngine(answer=much)
+        async with started(engine), running(stages(engine)) as up:
+            reader, writer = await asyncio.open_connection("127.0.0.1", up.port, limit=1024)
+            body = b'{"model": "small", "stream": true}'
+            head = b"POST /v1/chat/completions HTTP/1.1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            writer.write(head % len(body) + body)
+            await engine.arrived.wait()
+            (connection,) = (c for c in up.router.stages[0].replicas[0].pool.open if c.busy)
+            await until(lambda: connection._paused)
+            held = sum(map(len, connection._buffer))
+            assert sent[0] < parts * size
+            received = 0
+            while data := await reader.read(1 << 20):
+                received += len(data)
+            writer.close()
+        assert held < 1_000_000
+        assert received > parts * size
+
+    run(main)
+
+
 def test_a_connection_that_the_engine_dropped_while_idle_costs_nothing() -> None:
     async def once(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         send(writer, 200, completion("a"))
