@@ -251,9 +251,6 @@ class Connection(asyncio.Protocol):
             return
         self.keep_alive = self._parser.should_keep_alive()
         self.headed = True
-        if self._timer is not None and not self._idle_s:
-            self._timer.cancel()
-            self._timer = self.loop.call_at(self._deadline_s, self._expired)
         if self._want == "head":
             self._wake()
 

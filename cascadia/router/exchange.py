@@ -1,7 +1,7 @@
 """One request of a client: its body, whether the client is still there, and what it is sent.
 
-Tasks and timers cost more than the rest of a fast request. So the client's leaving is watched for only when a request
-has lasted `WATCHED_S`; then a task waits for it and cancels the work, and with it whatever an engine does for it.
+Tasks and timers cost more than the rest of a fast request. So a task that waits for the client to leave, and then
+cancels the work and with it whatever an engine does for it, is begun only where the request lasts (`departures.py`).
 """
 
 import asyncio
@@ -20,7 +20,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
-WATCHED_S = 0.02
 HEARTBEAT = b": waiting\n\n"
 JSON = (b"content-type", b"application/json")
 EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
@@ -41,8 +40,8 @@ class Exchange:
         "_main",
         "_receive",
         "_send",
-        "_watch_timer",
         "_watcher",
+        "closed",
         "forwarded",
         "given",
         "left",
@@ -60,10 +59,10 @@ class Exchange:
         self._answer = scope["extensions"].get(ANSWER) if "extensions" in scope else None
         self._main: asyncio.Task[Any] | None = None
         self._watcher: asyncio.Task[Message] | None = None
-        self._watch_timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
         self._beat_timer: asyncio.TimerHandle | None = None
         self.left = False
+        self.closed = False
         self.status = 0
         self.length: int | None = None
         self.given: dict[bytes, bytes] = {}
@@ -100,10 +99,13 @@ class Exchange:
             raise asyncio.CancelledError
         return body
 
-    def watch(self) -> None:
-        """From here on the current task is cancelled when the client leaves."""
-        self._main = asyncio.current_task()
-        self._watch_timer = self._loop.call_later(WATCHED_S, self._watch)
+    def cancel_on_leaving(self, task: "asyncio.Task[Any] | None") -> None:
+        """From here on `watch_now` makes sense, and cancels `task` when the client leaves."""
+        self._main = task
+
+    def watch_now(self) -> None:
+        self._watcher = self._loop.create_task(self._receive())  # type: ignore[arg-type]
+        self._watcher.add_done_callback(self._gone)
 
     def beat_every(self, seconds: float) -> None:
         """Comments are sent while nothing else is, so that no proxy takes the stream for dead."""
@@ -155,10 +157,9 @@ class Exchange:
     async def part(self, data: bytes, *, more: bool = True) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Ends whatever still waits on behalf of this exchange."""
-        if self._watch_timer is not None:
-            self._watch_timer.cancel()
+        self.closed = True
         if self._watcher is not None:
             self._watcher.cancel()
         if self._beat_timer is not None:
@@ -170,10 +171,6 @@ class Exchange:
         self.status = 200
         all_headers = [EVENTS, UNCACHED, (b"x-request-id", self.request_id), *headers]
         await self._send({"type": "http.response.start", "status": 200, "headers": all_headers})
-
-    def _watch(self) -> None:
-        self._watcher = self._loop.create_task(self._receive())  # type: ignore[arg-type]
-        self._watcher.add_done_callback(self._gone)
 
     def _gone(self, watcher: "asyncio.Task[Message]") -> None:
         if watcher.cancelled() or watcher.exception() is not None:

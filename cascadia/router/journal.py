@@ -32,7 +32,7 @@ class Journal:
     def line(self, entry: dict[str, Any]) -> None:
         if self._write is None:
             return
-        entry["ts"] = round(self._clock(), 3)
+        entry["ts"] = int(self._clock() * 1e3) / 1e3
         self._lines.append(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE))
         if len(self._lines) >= FLUSH_LINES:
             self.flush()

@@ -38,10 +38,15 @@ class Fields(Struct):
     logprobs: Raw | UnsetType = UNSET
     stream_options: Raw | UnsetType = UNSET
     top_logprobs: int | None = None
-    max_stage: str | None = None
-    min_stage: str | None = None
-    deadline_ms: float | None = None
-    quality_min: float | None = None
+    max_stage: str | UnsetType | None = UNSET
+    min_stage: str | UnsetType | None = UNSET
+    deadline_ms: float | UnsetType | None = UNSET
+    quality_min: float | UnsetType | None = UNSET
+
+    @property
+    def has_own(self) -> bool:
+        """Whether a field of the cascade's own is there, be it null."""
+        return not (self.max_stage is self.min_stage is self.deadline_ms is self.quality_min is UNSET)
 
     @property
     def output_tokens(self) -> int:

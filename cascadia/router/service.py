@@ -7,23 +7,25 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import DONE, Usage, usage_of_reply
 from cascadia.router.cascade import Ask, Cascade, Decision
+from cascadia.router.departures import Departures
 from cascadia.router.exchange import JSON, Exchange, Headers, Receive, Scope, Send
 from cascadia.router.failures import ApiError, StageFailed, failed
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
 from cascadia.router.release import Noting, released_events, with_note, without_logprobs
 from cascadia.router.replica import Call
-from cascadia.router.requests import OWN_FIELDS, Api, Fields, prefix_of, read_fields, rewritten
+from cascadia.router.requests import Api, Fields, prefix_of, read_fields, rewritten
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Live, Stage
 
 APIS: dict[str, Api] = {"/v1/chat/completions": "chat", "/v1/completions": "completions"}
 CLIENT_LEFT = 499
 """As nginx logs a request whose client did not wait."""
-_OWN_MARKS = tuple(f'"{name}"'.encode() for name in OWN_FIELDS)
 
 
 class Service:
@@ -46,6 +48,7 @@ class Service:
         self.journal = journal
         self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
         self._next_id = _ids()
+        self._departures = Departures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(scope, receive, send, self._next_id)
@@ -75,13 +78,14 @@ class Service:
             await exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:
             self.metrics.running -= 1
-            await exchange.close()
+            exchange.close()
             self._record(exchange, entry)
 
     async def _serve(self, exchange: Exchange, path: str, entry: dict[str, Any]) -> None:
         body = await exchange.body(self.limits.max_body_bytes)
         fields = read_fields(body)
-        exchange.watch()
+        exchange.cancel_on_leaving(asyncio.current_task())
+        self._departures.add(exchange)
         stage = self.stages.get(fields.model)
         if stage is not None:
             entry["model"] = stage.name
@@ -99,10 +103,10 @@ class Service:
     async def _straight(
         self, exchange: Exchange, path: str, body: bytes, fields: Fields, stage: Stage, entry: dict[str, Any]
     ) -> None:
-        if stage.settings.model != fields.model or any(mark in body for mark in _OWN_MARKS):
+        if stage.settings.model != fields.model or fields.has_own:
             body = rewritten(body, stage.settings.model, {})
         deadline_s = exchange.started_s + self.limits.total_s
-        if fields.deadline_ms is not None:
+        if fields.deadline_ms:
             deadline_s = exchange.started_s + min(self.limits.total_s, fields.deadline_ms / 1000.0)
         call = self._call(exchange, path, body, fields, deadline_s)
         stage.metrics.requests.inc()
@@ -256,7 +260,7 @@ class Service:
         seconds = asyncio.get_running_loop().time() - exchange.started_s
         self.metrics.done(entry["model"], exchange.status, seconds)
         entry["status"] = exchange.status
-        entry["seconds"] = round(seconds, 6)
+        entry["seconds"] = int(seconds * 1e6) / 1e6
         entry["request_id"] = exchange.request_id.decode("ascii")
         self.journal.line(entry)
 
@@ -295,10 +299,10 @@ def _headers(decision: Decision, stage: Stage, score: float | None) -> Headers:
     return headers
 
 
-def _limit(exchange: Exchange, header: bytes, field: float | None) -> float | None:
+def _limit(exchange: Exchange, header: bytes, field: float | UnsetType | None) -> float | None:
     value = exchange.given.get(header)
     if value is None:
-        return field
+        return None if field is UNSET else field
     try:
         return float(value)
     except ValueError:
@@ -308,9 +312,11 @@ def _limit(exchange: Exchange, header: bytes, field: float | None) -> float | No
         ) from None
 
 
-def _name(exchange: Exchange, header: bytes, field: str | None) -> str | None:
+def _name(exchange: Exchange, header: bytes, field: str | UnsetType | None) -> str | None:
     value = exchange.given.get(header)
-    return value.decode("ascii", "replace") if value is not None else field
+    if value is None:
+        return None if field is UNSET else field
+    return value.decode("ascii", "replace")
 
 
 def _ids() -> Callable[[], bytes]:
