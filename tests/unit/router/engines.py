@@ -23,7 +23,7 @@ from cascadia.router.settings import (
 
 Answer = Callable[["FakeEngine", dict[str, Any], asyncio.StreamWriter], Awaitable[None]]
 
-QUICK = Health(interval_s=0.05, again_s=0.02, timeout_s=0.5, failures=2, startup_s=5.0)
+QUICK = Health(interval_s=0.05, again_s=0.02, timeout_s=10.0, failures=2, startup_s=60.0)
 
 
 @dataclass

@@ -94,11 +94,16 @@ BAD = {
 } | {str(code): status(code) for code in (301, 401, 404, 429, 500, 503)}
 
 
+def patience_s(how: str) -> float:
+    """Long, but where it is what ends the wait."""
+    return 0.4 if how == "hang" else 10.0
+
+
 @pytest.mark.parametrize("how", BAD)
 def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str) -> None:
     async def main() -> None:
         bad, good = FakeEngine(answer=BAD[how]), FakeEngine("fine")
-        async with started(bad, good), running(stages([bad, good]), first_byte_s=0.2) as up:
+        async with started(bad, good), running(stages([bad, good]), first_byte_s=patience_s(how)) as up:
             answers = [await up.chat("small", stream=stream) for stream in (False, True) * 4]
         assert [answer.status_code for answer in answers] == [200] * 8
         assert bad.requests
@@ -111,7 +116,7 @@ def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str)
 def test_a_failure_without_another_replica_is_a_clean_error_of_openais(how: str) -> None:
     async def main() -> None:
         bad = FakeEngine(answer=BAD[how])
-        async with started(bad), running(stages(bad), first_byte_s=0.2) as up:
+        async with started(bad), running(stages(bad), first_byte_s=patience_s(how)) as up:
             answers = [await up.chat("small", stream=stream) for stream in (False, True)]
         for answer in answers:
             assert answer.status_code == {"hang": 504, "429": 429}.get(how, 502)
@@ -309,6 +314,42 @@ def test_a_hung_replica_is_found_by_its_health_and_its_requests_move_on() -> Non
     run(main)
 
 
+def test_replicas_get_their_planned_share() -> None:
+    async def main() -> None:
+        larger, smaller = FakeEngine(), FakeEngine()
+        async with started(larger, smaller):
+            (stage,) = stages([larger, smaller])
+            shares = tuple(replace(r, share=s) for r, s in zip(stage.replicas, (0.75, 0.25), strict=True))
+            async with running((replace(stage, replicas=shares, balancing="round-robin"),)) as up:
+                for _ in range(20):
+                    await up.chat("small")
+        assert (len(larger.requests), len(smaller.requests)) == (15, 5)
+
+    run(main)
+
+
+def test_all_turns_of_a_conversation_go_to_the_replica_that_has_its_beginning() -> None:
+    async def main() -> None:
+        engines = [FakeEngine() for _ in range(3)]
+        async with started(*engines):
+            (stage,) = stages(engines)
+            async with running((replace(stage, balancing="prefix"),)) as up:
+                for conversation in range(12):
+                    said = [{"role": "user", "content": f"conversation {conversation}"}]
+                    for turn in range(3):
+                        await up.chat("small", messages=said, user=str(conversation))
+                        said = [
+                            *said,
+                            {"role": "assistant", "content": "a"},
+                            {"role": "user", "content": str(turn)},
+                        ]
+        seen = [{request["user"] for request in engine.requests} for engine in engines]
+        assert sum(map(len, seen)) == 12
+        assert all(seen)
+
+    run(main)
+
+
 def test_the_breaker_opens_for_failures_and_closes_after_a_probe() -> None:
     async def main() -> None:
         engine = FakeEngine(answer=status(500))
@@ -401,7 +442,7 @@ def test_what_is_no_proper_request_is_refused_and_its_connection_closed(
 ) -> None:
     async def main() -> None:
         engine = FakeEngine()
-        async with started(engine), running(stages(engine), head_s=0.2) as up:
+        async with started(engine), running(stages(engine), head_s=1.0) as up:
             answer = await raw(up.port, content)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(f"HTTP/1.1 {expected} ".encode())
@@ -413,7 +454,7 @@ def test_what_is_no_proper_request_is_refused_and_its_connection_closed(
 def test_a_body_that_drips_is_cut_off_and_a_large_one_refused() -> None:
     async def main() -> None:
         engine = FakeEngine()
-        async with started(engine), running(stages(engine), body_s=0.2, max_body_bytes=1000) as up:
+        async with started(engine), running(stages(engine), body_s=0.5, max_body_bytes=1000) as up:
             head = b"POST /v1/completions HTTP/1.1\r\ncontent-length: 900\r\n\r\n{"
             assert await raw(up.port, head) == b""
             large = await up.chat("small", text="x" * 2000)
