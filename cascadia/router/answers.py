@@ -89,11 +89,22 @@ class _Event(Struct):
     error: Raw = Raw()
 
 
+class _LightUsage(Struct):
+    """In either vocabulary of OpenAI's."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
 class _Light(Struct):
     """Of an answer that is passed on unseen."""
 
-    choices: list[Raw]
-    usage: _Usage | None = None
+    choices: list[Raw] | None = None
+    data: list[Raw] | None = None
+    output: list[Raw] | None = None
+    usage: _LightUsage | None = None
 
 
 _document = msgspec.json.Decoder(_Document)
@@ -104,20 +115,20 @@ _EVENTS = b"text/event-stream"
 
 
 def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
-    """Of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion."""
+    """Of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding or response."""
     _refuse_other_than_json(content_type)
-    return usage_of(body)
-
-
-def usage_of(body: bytes) -> Usage:
-    """Of a whole JSON answer."""
     try:
         found = _light.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise UpstreamError("unreadable", "no completion in JSON") from None
-    if not found.choices:
-        raise UpstreamError("unreadable", "no choices")
-    return _usage(found.usage)
+        raise UpstreamError("unreadable", "no answer in JSON") from None
+    if not (found.choices or found.data or found.output):
+        raise UpstreamError("unreadable", "an answer without content")
+    usage = found.usage
+    if usage is None:
+        return Usage()
+    return Usage(
+        usage.prompt_tokens or usage.input_tokens or 0, usage.completion_tokens or usage.output_tokens or 0
+    )
 
 
 def read_document(content_type: bytes, body: bytes) -> Written:

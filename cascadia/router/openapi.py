@@ -1,4 +1,4 @@
-"""How the two paths that FastAPI does not serve are described in `/openapi.json`."""
+"""How the paths that FastAPI does not serve are described in `/openapi.json`."""
 
 from typing import Any
 
@@ -45,9 +45,12 @@ _FAILURES = {
 def completion_paths() -> dict[str, Any]:
     chat = {"messages": {"type": "array", "items": {"type": "object"}}}
     prompt = {"prompt": {"type": ["string", "array"]}}
+    given = {"input": {"type": ["string", "array"]}}
     return {
         "/v1/chat/completions": {"post": _post("Answer a conversation.", chat)},
         "/v1/completions": {"post": _post("Continue a text.", prompt)},
+        "/v1/embeddings": {"post": _post("Embed texts; of a stage only.", given)},
+        "/v1/responses": {"post": _post("Answer with OpenAI's responses; of a stage only.", given)},
     }
 
 

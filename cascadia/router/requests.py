@@ -13,7 +13,9 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cascadia.dispatch.prefix_affinity import point_of
 from cascadia.router.failures import ApiError
 
-Api = Literal["chat", "completions"]
+Api = Literal["chat", "completions", "embeddings", "responses"]
+CASCADED: tuple[Api, ...] = ("chat", "completions")
+"""The others go straight to a stage: an embedding is not better or worse, and a response may refer to earlier ones."""
 
 OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "quality_min")
 """Of the cascade, not of OpenAI's API: no engine sees them."""

@@ -19,11 +19,16 @@ from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
 from cascadia.router.release import Noting, released_events, with_note, without_logprobs
 from cascadia.router.replica import Call
-from cascadia.router.requests import Api, Fields, prefix_of, read_fields, rewritten
+from cascadia.router.requests import CASCADED, Api, Fields, prefix_of, read_fields, rewritten
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Live, Stage
 
-APIS: dict[str, Api] = {"/v1/chat/completions": "chat", "/v1/completions": "completions"}
+APIS: dict[str, Api] = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "completions",
+    "/v1/embeddings": "embeddings",
+    "/v1/responses": "responses",
+}
 CLIENT_LEFT = 499
 """As nginx logs a request whose client did not wait."""
 
@@ -90,6 +95,9 @@ class Service:
         if stage is not None:
             entry["model"] = stage.name
             await self._straight(exchange, path, body, fields, stage, entry)
+        elif fields.model == self.settings.cascade and APIS[path] not in CASCADED:
+            message = f"{path} goes straight to a stage; name one of {', '.join(self.order)}."
+            raise ApiError(400, "not_cascaded", message, param="model")
         elif fields.model == self.settings.cascade:
             entry["model"] = fields.model
             await self._cascaded(exchange, path, body, fields, entry)
@@ -119,7 +127,7 @@ class Service:
                 live.close(True)
                 await exchange.refusal(live.reply.status, live.reply.body, headers)
                 return
-            await self._relay(exchange, stage, live, headers, None)
+            await self._relay(exchange, APIS[path], stage, live, headers, None)
             return
         reply = await stage.buffered(call, usage_of_reply)
         if reply.found is not None:
@@ -164,7 +172,8 @@ class Service:
                 decision.total = decision.total.plus(usage)
                 return _note(decision, stage, score)
 
-            await self._relay(exchange, stage, decision.live, headers, Noting(noted) if asked_usage else None)
+            noting = Noting(noted) if asked_usage else None
+            await self._relay(exchange, APIS[path], stage, decision.live, headers, noting)
             return
         assert held is not None
         note = _note(decision, stage, score)
@@ -230,9 +239,10 @@ class Service:
         return Call(path.encode("ascii"), body, exchange.forwarded, tokens, prefix, deadline_s)
 
     async def _relay(
-        self, exchange: Exchange, stage: Stage, live: Live, headers: Headers, noting: Noting | None
+        self, exchange: Exchange, api: Api, stage: Stage, live: Live, headers: Headers, noting: Noting | None
     ) -> None:
         """An engine's stream, part by part. Breaks off with an error event where the engine does."""
+        ends_done = api in CASCADED
         ok: bool | None = None
         try:
             await exchange.begin_stream(headers)
@@ -243,7 +253,8 @@ class Service:
                     await exchange.part(out)
                 tail = (tail + data)[-32:]
                 data = await live.some()
-            if DONE not in tail:
+            # A response ends with an event of its own, which holds all of it.
+            if ends_done and DONE not in tail:
                 raise UpstreamError("unreadable", "a stream without its end")
             ok = True
             await exchange.part(noting.rest() if noting else b"", more=False)

@@ -314,6 +314,37 @@ def test_a_hung_replica_is_found_by_its_health_and_its_requests_move_on() -> Non
     run(main)
 
 
+def test_embeddings_and_responses_pass_to_a_stage_unchanged_and_not_to_the_cascade() -> None:
+    answers = {
+        "/v1/embeddings": b'{"data":[{"embedding":[0.1, 2e-3]}],"usage":{"prompt_tokens":4,"total_tokens":4}}',
+        "/v1/responses": b'{"output":[{"type":"message"}],"usage":{"input_tokens":4,"output_tokens":2}}',
+    }
+    events = b'event: response.completed\ndata: {"type":"response.completed"}\n\n'
+
+    async def either(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if body.get("stream"):
+            send(writer, 200, events, "text/event-stream")
+        else:
+            send(writer, 200, answers[body["path"]])
+
+    async def main() -> None:
+        engine = FakeEngine(answer=either)
+        async with started(engine), running(stages(engine)) as up:
+            for path, expected in answers.items():
+                request = {"model": "small", "input": "text", "path": path}
+                answer = await up.client.post(path, json=request)
+                assert answer.content == expected
+                assert f"POST {path} " in engine.heads[-1]
+                refused = await up.client.post(path, json=request | {"model": "cascadia"})
+                assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_cascaded")
+            request = {"model": "small", "input": "text", "stream": True}
+            assert (await up.client.post("/v1/responses", json=request)).content == events
+            metrics = (await up.client.get("/metrics")).text
+        assert 'cascadia_stage_tokens_total{direction="input",stage="small"} 8.0' in metrics
+
+    run(main)
+
+
 def test_replicas_get_their_planned_share() -> None:
     async def main() -> None:
         larger, smaller = FakeEngine(), FakeEngine()
