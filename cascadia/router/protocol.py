@@ -5,6 +5,7 @@ write, where ASGI makes it two messages and uvicorn two system calls, which cost
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,11 @@ ANSWER = "cascadia.answer"
 """ASGI extension: a function of (the head less its last line, the body); False where ASGI's way must be taken."""
 
 
-def limited(limits: "Limits") -> type[HttpToolsProtocol]:
-    """The protocol's class, to be given to uvicorn, which makes one for each connection."""
+def limited(limits: "Limits", draining: Callable[[], bool]) -> type[HttpToolsProtocol]:
+    """The protocol's class, to be given to uvicorn, which makes one for each connection.
+
+    While `draining`, each answer is the last of its connection, so that clients move on before the port is closed.
+    """
 
     class Limited(HttpToolsProtocol):
         """`_pending`: a request has begun to come and is not here whole. `_head_bytes`: of its head, about."""
@@ -74,6 +78,8 @@ def limited(limits: "Limits") -> type[HttpToolsProtocol]:
             self._in_head = False
             self._head_bytes = 0
             super().on_headers_complete()
+            if draining():
+                self.cycle.keep_alive = False
             self.scope["extensions"] = {ANSWER: partial(self._answer, self.cycle)}  # type: ignore[dict-item]
             if self._slow is not None:
                 # The head came in parts: its body has a time of its own.

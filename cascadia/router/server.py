@@ -28,7 +28,7 @@ class Server(uvicorn.Server):
         self.router = router
         config = uvicorn.Config(
             router,
-            http=limited(settings.limits),
+            http=limited(settings.limits, lambda: router.draining),
             ws="none",
             lifespan="off",
             log_config=None,

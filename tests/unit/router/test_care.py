@@ -431,6 +431,8 @@ def test_a_drain_finishes_what_runs_and_takes_nothing_new() -> None:
                     _, writer = await asyncio.open_connection("127.0.0.1", up.port)
                 except ConnectionRefusedError:
                     return True
+                except ConnectionResetError:
+                    return False
                 writer.close()
                 return False
 
@@ -439,6 +441,23 @@ def test_a_drain_finishes_what_runs_and_takes_nothing_new() -> None:
                     await asyncio.sleep(0.01)
             go.set()
             assert (await asking).status_code == 200
+
+    run(main)
+
+
+def test_while_its_end_is_announced_a_router_answers_and_sends_clients_elsewhere() -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), running(stages(engine), drain_notice_s=60.0) as up:
+            before = await up.chat("small")
+            up.server.stop()
+            ready = await up.client.get("/ready")
+            after = [await up.chat("small", stream=stream) for stream in (False, True)]
+        assert "connection" not in before.headers
+        assert ready.status_code == 503
+        assert ready.json()["draining"] is True
+        assert [answer.status_code for answer in after] == [200, 200]
+        assert [answer.headers["connection"] for answer in after] == ["close", "close"]
 
     run(main)
 
