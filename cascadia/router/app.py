@@ -16,6 +16,7 @@ from cascadia.router.metrics import Metrics
 from cascadia.router.service import APIS, Service
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
+from cascadia.router.verdict_cache import CachedGate
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -86,4 +87,5 @@ def _gate(judge: JudgeSettings | None, stage: Stage | None) -> Gate | None:
         return CertaintyGate()
     if stage is None:
         raise ValueError("an llm judge needs the replicas of its model")
-    return LlmGate(stage, judge.reads_tokens)
+    asked = LlmGate(stage, judge.reads_tokens)
+    return CachedGate(asked, judge.cache_size) if judge.cache_size else asked

@@ -40,6 +40,8 @@ class JudgeSettings:
     timeout_s: float = 10.0
     on_failure: Literal["escalate", "accept"] = "escalate"
     reads_tokens: int = 8192
+    cache_size: int = 4096
+    """Verdicts of an `llm` judge that are kept; 0 keeps none."""
 
 
 @dataclass(frozen=True, slots=True)

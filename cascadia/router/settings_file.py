@@ -61,6 +61,7 @@ class _Judge(_Section):
     timeout_s: Positive = 10.0
     on_failure: Literal["escalate", "accept"] = "escalate"
     reads_tokens: int = Field(8192, ge=16)
+    cache_size: int = Field(4096, ge=0, le=10_000_000)
 
 
 def _numbers(name: str, values: type[Limits] | type[Health]) -> type[_Section]:
@@ -158,7 +159,9 @@ def _judge(where: str, judge: _Judge, environment: Mapping[str, str]) -> JudgeSe
     if judge.replicas:
         replicas = _replicas(f"{where}: judge.replicas", judge.replicas, environment)
         stage = StageSettings(JUDGE, judge.model or JUDGE, replicas)
-    return JudgeSettings(judge.kind, stage, judge.timeout_s, judge.on_failure, judge.reads_tokens)
+    return JudgeSettings(
+        judge.kind, stage, judge.timeout_s, judge.on_failure, judge.reads_tokens, judge.cache_size
+    )
 
 
 def _replicas(

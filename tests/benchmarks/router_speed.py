@@ -60,7 +60,7 @@ def router_yaml(port: int) -> str:
         {"name": "small", "model": "small", "threshold": 50, "replicas": replica},
         {"name": "large", "model": "large", "replicas": replica},
     ]
-    return json.dumps({"stages": stages, "judge": {"kind": "llm", "replicas": replica}})
+    return json.dumps({"stages": stages, "judge": {"kind": "llm", "cache_size": 0, "replicas": replica}})
 
 
 class Measured:

@@ -12,6 +12,7 @@ import uvloop
 from cascadia.router.answers import Choice
 from cascadia.router.gates import CertaintyGate, JudgeFailed
 from cascadia.router.settings import JudgeSettings
+from cascadia.router.verdict_cache import CachedGate
 from tests.unit.router.engines import FakeEngine, completion, running, send, stages, started, until
 
 
@@ -70,7 +71,7 @@ def test_a_judge_that_talks_is_asked_in_another_manner() -> None:
                 await until(lambda: up.router.judge is not None and up.router.judge.ready)
                 first = await up.chat()
                 asked = len(judge.requests)
-                second = await up.chat()
+                second = await up.chat(messages=[{"role": "user", "content": "another question"}])
         assert first.headers["x-cascadia-score"] == second.headers["x-cascadia-score"] == "88.89"
         assert len(judge.requests) - asked == 2, "it has learned what this judge cannot do"
 
@@ -92,6 +93,39 @@ def test_without_a_verdict_the_request_escalates_and_the_reason_is_counted(how: 
         assert answer.headers["x-cascadia-stage"] == "large"
         assert 'cascadia_stage_escalated_total{reason="judge",stage="small"} 1.0' in metrics
         assert "cascadia_judge_failures_total{" in metrics
+
+    run(main)
+
+
+class Grader:
+    """Grades 60, or as told; counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.fails = False
+
+    def wants(self, api: str) -> dict[str, Any]:
+        return {}
+
+    async def score(self, question: str, choice: Choice, deadline_s: float) -> float:
+        self.asked.append((question, choice.text))
+        if self.fails:
+            raise JudgeFailed("nonsense")
+        return 60.0
+
+
+def test_a_verdict_is_asked_for_once_and_failures_and_the_longest_unused_are_forgotten() -> None:
+    async def main() -> None:
+        grader = Grader()
+        cached = CachedGate(grader, size=2)
+        for question, text in [("q", "a"), ("q", "a"), ("qa", ""), ("q", "a"), ("q", "c"), ("qa", "")]:
+            assert await cached.score(question, Choice(text), 0.0) == 60.0
+        assert grader.asked == [("q", "a"), ("qa", ""), ("q", "c"), ("qa", "")]
+        grader.fails = True
+        for _ in range(2):
+            with pytest.raises(JudgeFailed):
+                await cached.score("new", Choice("x"), 0.0)
+        assert len(grader.asked) == 6
 
     run(main)
 
