@@ -71,6 +71,9 @@ _encoder = msgspec.json.Encoder()
 def read_fields(body: bytes) -> Fields:
     """Raises `ApiError` for what is no JSON object with a model, or has a deciding field of the wrong type."""
     try:
+        if not body.isascii():
+            # The decoder looks at what it decodes only; an engine would look at all of it.
+            body.decode("utf-8")
         return _fields.decode(body)
     except msgspec.ValidationError as error:
         said = str(error)
@@ -85,8 +88,14 @@ def read_fields(body: bytes) -> Fields:
 
 
 def rewritten(body: bytes, model: str, changes: Mapping[str, Any]) -> bytes:
-    """`body` with its `model` replaced, the cascade's own fields left out, and `changes` made; the rest unchanged."""
-    members: dict[str, Any] = dict(_members.decode(body))
+    """`body` with its `model` replaced, the cascade's own fields left out, and `changes` made; the rest unchanged.
+
+    Raises `ApiError` for a body whose members' names cannot be read.
+    """
+    try:
+        members: dict[str, Any] = dict(_members.decode(body))
+    except msgspec.DecodeError as error:
+        raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
     members["model"] = model
     for name in OWN_FIELDS:
         members.pop(name, None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import socket
 from dataclasses import replace
 from typing import Any
@@ -561,6 +562,34 @@ def test_clients_mistakes_are_told_in_openais_form() -> None:
         assert "/v1/chat/completions" in described["paths"]
         assert set(version) == {"version"}
         assert engine.requests == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("model", ["small", "cascadia"])
+def test_no_damaged_body_is_a_failure_of_ours(model: str) -> None:
+    whole = {
+        "model": model,
+        "messages": [{"role": "user", "content": "x"}],
+        "stream": True,
+        "n": 1,
+        "tools": [],
+    }
+    seed = json.dumps(whole | {"max_stage": "small", "deadline_ms": 9000, "logprobs": True}).encode()
+    rng = random.Random(7)
+
+    def damaged() -> bytes:
+        body = bytearray(seed)
+        for _ in range(rng.randint(1, 4)):
+            body[rng.randrange(len(body))] = rng.randrange(256)
+        return bytes(body)
+
+    async def main() -> None:
+        small, large = FakeEngine(), FakeEngine()
+        async with started(small, large), running(stages(small, large, thresholds=(101,))) as up:
+            for _ in range(150):
+                answer = await up.client.post("/v1/chat/completions", content=damaged())
+                assert answer.status_code < 500, answer.text
 
     run(main)
 
