@@ -10,6 +10,7 @@ import click
 
 from cascadia.cli.common import number, positive, with_output
 from cascadia.cli.output import Output
+from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from cascadia.clients.profile_quality import Finished, Job
@@ -50,7 +51,11 @@ if TYPE_CHECKING:
     "prompt's reference. With one of each, the judge gives the score and the check the quality.",
 )
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The table: .parquet, .csv or .jsonl."
+    "--out",
+    default="quality.parquet",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="The table: .parquet, .csv or .jsonl.",
 )
 @click.option("--max-tokens", type=click.IntRange(1), default=1024, show_default=True, help="Of an answer.")
 @click.option("--temperature", type=number, default=0.0, show_default=True, help="Of the answers.")
@@ -116,6 +121,8 @@ def quality(
     from cascadia.planner.quality_format import kind_of
 
     kind_of(out)
+    if not 0 <= temperature <= 2:
+        raise BadInput("--temperature", f"is {temperature:g}", "write a number from 0 to 2")
     judge, check = judge_of(judges)
     given = stage_targets(stages, endpoints)
     targets = with_keys((*given, Target(judge, ())) if judge else given, key_variables)

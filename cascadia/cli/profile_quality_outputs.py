@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascadia.cli.output import Output
 from cascadia.clients.profile_quality import Finished, Job
-from cascadia.clients.profile_quality_journal import Done, journal_path
+from cascadia.clients.profile_quality_journal import Done, Failed, journal_path
 from cascadia.clients.profile_quality_summary import Mean, StageSummary, agreement_of, stage_summary
 from cascadia.domain.errors import CascadiaError
 from cascadia.report.numbers import percent, plural
@@ -41,37 +41,45 @@ def report(
             f"{percent(LEFT_OUT_MAX)}: no table was written. What is done is kept: once the cause is mended, "
             "the same command asks for the rest"
         )
-    summaries = [
+    rows = [done[name, stage.name] for stage in job.stages for name in whole]
+    write_quality(quality_table(job, whole, rows), out)
+    summaries = stage_summaries(job, rows, failures)
+    output.show(table(job, summaries))
+    for line in remarks(job, summaries, left_out, rows):
+        output.note(f"note: {line}")
+    output.show(f"{out}: {len(rows):,} rows; name it in your spec, under quality: {{table: {out.name}}}")
+    about = {"file": out, "journal": journal_path(out), "prompts": len(whole), "left_out": left_out}
+    output.document(about | document(job, rows, summaries))
+
+
+def stage_summaries(job: Job, rows: Sequence[Done], failures: Sequence[Finished]) -> list[StageSummary]:
+    failed = {stage.name: Counter[str]() for stage in job.stages}
+    for failure in failures:
+        if isinstance(failure.outcome, Failed):
+            failed[failure.outcome.stage][failure.outcome.kind] += 1
+    return [
         stage_summary(
             stage.name,
             stage.model,
-            [done[name, stage.name] for name in whole],
-            Counter(f.outcome.kind for f in failures if f.outcome.stage == stage.name),  # type: ignore[union-attr]
+            [row for row in rows if row.stage == stage.name],
+            failed[stage.name],
             judged=job.judge is not None,
         )
         for stage in job.stages
     ]
-    rows = [done[name, stage.name] for stage in job.stages for name in whole]
-    write_quality(quality_table(job, whole, rows), out)
-    output.show(table(job, summaries))
+
+
+def document(job: Job, rows: Sequence[Done], summaries: Sequence[StageSummary]) -> dict[str, Any]:
+    """`agreement` is over all stages' answers together."""
     checked = [row for row in rows if row.quality is not None]
     overall = agreement_of(checked) if job.judge and checked else None
-    for line in remarks(job, summaries, left_out, rows):
-        output.note(f"note: {line}")
-    output.show(f"{out}: {len(rows):,} rows; name it in your spec, under quality: {{table: {out.name}}}")
-    output.document(
-        {
-            "file": out,
-            "journal": journal_path(out),
-            "prompts": len(whole),
-            "left_out": left_out,
-            "rows": len(rows),
-            "judge": None if job.judge is None else job.judge.model,
-            "checks": sorted({p.check for p in job.prompts if p.check}),
-            "stages": [_document(summary) for summary in summaries],
-            "agreement": None if overall is None else overall._asdict(),
-        }
-    )
+    return {
+        "rows": len(rows),
+        "judge": None if job.judge is None else job.judge.model,
+        "checks": sorted({prompt.check for prompt in job.prompts if prompt.check}),
+        "stages": [_stage_document(summary) for summary in summaries],
+        "agreement": None if overall is None else overall._asdict(),
+    }
 
 
 def quality_table(job: Job, whole: Sequence[str], rows: Sequence[Done]) -> "QualityTable":
@@ -159,7 +167,7 @@ def _mean(value: Mean) -> str:
     return f"{value.mean:.1f} ({value.low:.1f}-{value.high:.1f})"
 
 
-def _document(summary: StageSummary) -> dict[str, Any]:
+def _stage_document(summary: StageSummary) -> dict[str, Any]:
     return {
         "name": summary.name,
         "model": summary.model,

@@ -9,15 +9,15 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from cascadia.clients.engine_errors import QUOTED, engine_words
 from cascadia_judge.llm import Token
 
 CONNECT_S = 10.0
-WORDS = 200
-"""Of an engine's own error message, as many characters are told."""
 
 _PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses that another attempt may not meet."""
 _JSON = {"content-type": "application/json"}
+_OTHER_LIMIT = "max_completion_tokens"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -67,10 +67,14 @@ class Refused(Unanswered):
 
 
 class Chat:
-    """Use as `async with`; `connections` bounds how many requests are under way."""
+    """Use as `async with`; `connections` bounds how many requests are under way.
+
+    Learns by which name the engine knows `max_tokens`: OpenAI's newer models know it only by another.
+    """
 
     def __init__(self, endpoint: Endpoint, connections: int) -> None:
         self.endpoint = endpoint
+        self.limit = "max_tokens"
         key = endpoint.api_key
         self.http = httpx.AsyncClient(
             headers={"authorization": f"Bearer {key}"} if key else {},
@@ -89,15 +93,25 @@ class Chat:
 
     async def ask(self, body: Mapping[str, Any]) -> Reply:
         """One attempt. Raises `Retryable` or `Refused`."""
+        try:
+            return await self._ask(body)
+        except Refused as error:
+            if self.limit == _OTHER_LIMIT or _OTHER_LIMIT not in str(error):
+                raise
+            self.limit = _OTHER_LIMIT
+            return await self._ask(body)
+
+    async def _ask(self, body: Mapping[str, Any]) -> Reply:
+        named = {self.limit if key == "max_tokens" else key: value for key, value in body.items()}
         url = f"{self.endpoint.url}/chat/completions"
         try:
             # Written in ASCII: half a surrogate pair in an answer must not end the run when it goes to the judge.
-            content = json.dumps({"model": self.endpoint.model, **body}).encode("ascii")
+            content = json.dumps({"model": self.endpoint.model, **named}).encode("ascii")
             answer = await self.http.post(url, content=content, headers=_JSON)
         except httpx.HTTPError as error:
             raise Retryable("no connection", f"{url} {reason(error)}") from None
         if answer.status_code != 200:
-            message = f"{url} answers {answer.status_code}: {words(answer.content)}"
+            message = f"{url} answers {answer.status_code}: {engine_words(answer.content)}"
             if answer.status_code in _PASSING:
                 raise Retryable(f"HTTP {answer.status_code}", message, _after_s(answer))
             raise Refused(answer.status_code, message)
@@ -111,19 +125,6 @@ def reason(error: httpx.HTTPError) -> str:
     if isinstance(error, httpx.ConnectError):
         return f"cannot be reached ({error})"
     return f"broke off ({type(error).__name__})"
-
-
-def words(content: bytes) -> str:
-    """The message in an error's body, whichever of the usual shapes it has."""
-    text = content.decode(errors="replace")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = text
-    for key in ("error", "message", "detail"):
-        if isinstance(found, dict) and found.get(key):
-            found = found[key]
-    return str(found)[:WORDS]
 
 
 def _after_s(answer: httpx.Response) -> float | None:
@@ -144,8 +145,8 @@ def _reply(url: str, content: bytes) -> Reply:
         tokens = tuple(_token(entry) for entry in listed)
         if not isinstance(text, str):
             raise TypeError("content")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        lacks = f"{type(error).__name__} {error}"[:WORDS]
+    except (LookupError, ValueError, ArithmeticError, TypeError, AttributeError, RecursionError) as error:
+        lacks = f"{type(error).__name__} {error}"[:QUOTED]
         raise Retryable(
             "unreadable reply", f"{url} answers without text and usage in OpenAI's form ({lacks})"
         ) from None

@@ -2,8 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,17 +14,6 @@ from cascadia.domain.errors import BadInput
 
 TIMEOUT_S = 600.0
 CONNECT_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A whole answer. `document` is all that the engine sent, with log-probabilities if asked for."""
-
-    text: str
-    finish_reason: str | None
-    prompt_tokens: int
-    output_tokens: int
-    document: Mapping[str, Any]
 
 
 class OpenAIEngine:
@@ -100,24 +88,6 @@ class OpenAIEngine:
                 "turn streaming on; the time to the first token cannot be measured without it",
             )
         raise BadInput("--base-url", f"{url} sends {found}", "check the engine's log")
-
-    async def chat(self, messages: Sequence[Mapping[str, Any]], **body: Any) -> Reply:
-        """One whole answer to a conversation; `body` adds fields such as max_tokens or logprobs."""
-        url = f"{self.root}/v1/chat/completions"
-        try:
-            answer = await self._http.post(
-                url, json={"model": self.model, "messages": list(messages), **body}
-            )
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise cannot_reach(url, error) from None
-        document = self._document(answer)
-        try:
-            choice, usage = document["choices"][0], document.get("usage") or {}
-            text = choice["message"].get("content") or ""
-        except (KeyError, IndexError, TypeError):
-            raise BadInput("--base-url", f"{url} answers without choices", "check the engine's log") from None
-        prompt, output = (int(usage.get(key) or 0) for key in ("prompt_tokens", "completion_tokens"))
-        return Reply(text, choice.get("finish_reason"), prompt, output, document)
 
     async def _collect(
         self, url: str, body: Mapping[str, Any], parts: list[tuple[float, bytes]]

@@ -90,14 +90,14 @@ def open_journal(path: Path, inputs: Mapping[str, Any], *, restart: bool) -> Ite
         unfinished = lines.pop()
         if lines or unfinished:
             _refuse_strangers(path, lines[0] if lines else unfinished, begun=not lines)
-        if restart or not lines:
+        done = {} if restart else dict(_finished(path, lines))
+        if not done:
+            # Nothing is lost: the run before, with a model's name misspelt perhaps, got no answer.
             stream.truncate(0)
             _append(stream, {_MARK: VERSION, "inputs": dict(inputs)})
-            yield Journal(stream, {})
-            return
-        _refuse_others(path, json.loads(lines[0])["inputs"], inputs)
-        done = dict(_finished(path, lines))
-        stream.truncate(sum(len(line) + 1 for line in lines))
+        else:
+            _refuse_others(path, json.loads(lines[0])["inputs"], inputs)
+            stream.truncate(sum(len(line) + 1 for line in lines))
         yield Journal(stream, done)
 
 

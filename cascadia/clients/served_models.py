@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import httpx
 
-from cascadia.clients.chat import CONNECT_S, Chat, Endpoint, reason, words
+from cascadia.clients.chat import CONNECT_S, Chat, Endpoint, reason
+from cascadia.clients.engine_errors import engine_words
 from cascadia.domain.errors import BadInput
 
 BELIEVED = 20
@@ -63,11 +64,11 @@ async def _served(endpoint: Endpoint) -> tuple[str, ...]:
     if answer.status_code in (401, 403):
         raise BadInput(
             endpoint.name,
-            f"{url} answers {answer.status_code}: {words(answer.content)}",
+            f"{url} answers {answer.status_code}: {engine_words(answer.content)}",
             f"name the variable with its key: --api-key-env {endpoint.name}=VARIABLE",
         )
     if answer.status_code >= 500 or answer.status_code == 429:
-        said = f"{url} answers {answer.status_code}: {words(answer.content)}"
+        said = f"{url} answers {answer.status_code}: {engine_words(answer.content)}"
         raise BadInput(endpoint.name, said, "wait until the engine is ready")
     try:
         listed = answer.json()["data"] if answer.status_code == 200 else []

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from cascadia.domain.objective import Objective
 from cascadia.planner.demand import Allocation, Demand
+from cascadia.planner.dominance import lightest
 from cascadia.planner.pricing import Prices
 from cascadia.planner.references import References
 from cascadia.planner.routings import Routings
 from cascadia.planner.search import Search
+from cascadia.planner.throughput import most_sustaining
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -33,6 +35,9 @@ STABLE = 0.01
 MAX_ROUNDS = 12
 MU = 1000.0
 """Penalty weight, in multiples of the largest latency on the grid: any shortfall outweighs any latency."""
+CLOSER = 4
+HOPELESS = 0.8
+"""Routings that are worked out although none has a price, if they seem to sustain this much of today's rate."""
 MAX_PRICED = 600
 MAX_RELAXED = 120
 """Routings priced in one round: by covering on one pool, by linear relaxation on several."""
@@ -69,7 +74,8 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
     objective, routings = search.problem.objective, search.routings
     references = References.of(search)
     exact: dict[int, Round] = {}
-    prices = np.full(len(routings.mean), np.nan)
+    every = np.arange(len(routings))
+    prices = np.full(len(every), np.nan)
     routing, stable, best = proportional(routings), 0, np.inf
     while stable < STABLE_ROUNDS and len(exact) < MAX_ROUNDS:
         demands = search.demands(routing)
@@ -87,9 +93,27 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
         routing = next((k for k in np.argsort(scores, kind="stable").tolist() if k not in exact), -1)
         if routing < 0 or not np.isfinite(scores[routing]):
             break
+    good = routings.lower >= (objective.quality_min or 0.0)
+    if not np.isfinite(prices[good]).any():
+        for routing in _near_saturation(search, np.flatnonzero(good & ~np.isin(every, list(exact)))):
+            progress("no routing seems to be sustained; looking closely")
+            demands = search.demands(routing)
+            allocation = solve(demands)
+            exact[routing] = Round(routing, tuple(demands), allocation, 0.0)
+            prices[routing] = allocation.latency_s if allocation else np.inf
     scores = chebyshev(objective, routings, prices)
     rounds = tuple(Round(r.routing, r.demands, r.allocation, float(scores[k])) for k, r in exact.items())
     return BilevelResult(rounds, prices, references)
+
+
+def _near_saturation(search: Search, routings: NDArray[np.int64]) -> list[int]:
+    """Those of `routings` that tables of their own may show to be sustained, though the references' do not.
+
+    References know whole levels of load only, and the tokens of all requests instead of a routing's own.
+    """
+    if not len(routings):
+        return []
+    return [k for k, factor in most_sustaining(search, routings, most=CLOSER) if factor >= HOPELESS]
 
 
 def improves(score: float, best: float) -> bool:
@@ -132,15 +156,24 @@ def priced(references: References) -> Floats:
 
 
 def _most_useful(objective: Objective, routings: Routings, at_most: int) -> NDArray[np.int64]:
-    """All routings, or those evenly spread by quality among the ones that reach the bar."""
+    """All routings, or the lightest that reach the bar and, evenly spread by quality, others that do."""
     if len(routings) <= at_most:
         return np.arange(len(routings))
     good = np.flatnonzero(routings.lower >= (objective.quality_min or 0.0))
     chosen = good if len(good) else np.arange(len(routings))
-    chosen = chosen[np.argsort(routings.lower[chosen], kind="stable")]
-    keep = np.unique(np.rint(np.linspace(0, len(chosen) - 1, at_most)).astype(int))
-    useful: NDArray[np.int64] = np.sort(chosen[keep])
+    light = _spread(
+        lightest(routings.reached, np.isin(np.arange(len(routings)), chosen)), routings, at_most // 2
+    )
+    useful: NDArray[np.int64] = np.union1d(light, _spread(chosen, routings, at_most - len(light)))
     return useful
+
+
+def _spread(chosen: NDArray[np.int64], routings: Routings, at_most: int) -> NDArray[np.int64]:
+    """At most so many of `chosen`, evenly by quality."""
+    ordered = chosen[np.argsort(routings.lower[chosen], kind="stable")]
+    keep = np.unique(np.rint(np.linspace(0, len(ordered) - 1, at_most)).astype(int))
+    spread: NDArray[np.int64] = ordered[keep]
+    return spread
 
 
 def iterate_by_score(result: BilevelResult, objective: Objective, routings: Routings) -> Iterator[int]:

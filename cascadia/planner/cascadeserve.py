@@ -4,7 +4,8 @@ It sees requests per second and each model's throughput, not the lengths and the
 stage's work is its request rate times the model's mean demand, thresholds are those that hold the bar with the least
 GPU time, replicas of a model are alike, and GPUs go to stages in proportion to work. As in Cascadia's evaluation
 (section 4.1) its parallelism and routing are tuned: several routings and shapes are tried, simulated end to end, and
-the best counts.
+the best counts. What such deployments sustain at most is reckoned from the requests that do reach each stage, as it is
+for every other system (`throughput.py`), whatever CascadeServe itself believes.
 """
 
 import numpy as np
@@ -21,6 +22,7 @@ from cascadia.planner.refine import Refinement, within_limits
 from cascadia.planner.routings import Routings
 from cascadia.planner.search import Search, allowed
 from cascadia.planner.simulation import Simulator
+from cascadia.planner.throughput import largest_factor
 
 Bools = NDArray[np.bool_]
 
@@ -28,6 +30,9 @@ NAME = "cascadeserve"
 ROUTINGS = 6
 PREFERENCES = 4
 """How many routings, by GPU time, and shapes (the most throughput per GPU, then ever larger ones) are tried."""
+
+FASTEST = 3
+"""Of so many routings, by GPU time, is the largest rate worked out."""
 
 
 def cascadeserve(search: Search, *, most_routings: int = ROUTINGS, with_rate: bool = True) -> Entry:
@@ -39,14 +44,15 @@ def cascadeserve(search: Search, *, most_routings: int = ROUTINGS, with_rate: bo
     whole = {d.stage: d for d, _ in search.whole_demands()}
     pool = max(search.problem.cluster.pools, key=lambda p: p.gpus)
     order = _by_gpu_time(search.routings, whole, pool, good)
+    apart = _apart(search.routings, order, most_routings)
     found = [
         d
-        for k in _apart(search.routings, order, most_routings)
+        for k in apart
         for preference in range(PREFERENCES)
-        if (d := _by_load(search, whole, pool, k, preference, 1.0)) is not None
+        if (d := _by_load(search, whole, _parts(search, whole, k), pool, k, preference)) is not None
     ]
-    factor = _largest_factor(search, whole, pool, order[:1]) if with_rate else 0.0
-    rate = search.problem.workload.rate_rps * factor
+    factors = [_largest_factor(search, pool, k) for k in apart[:FASTEST]] if with_rate else [0.0]
+    rate = search.problem.workload.rate_rps * max(factors)
     state = Refinement(search, Simulator.of(search.problem), References(search))
     candidates = [c for c in state.simulate(found) if within_limits(search.problem, c)]
     if not candidates:
@@ -81,25 +87,34 @@ def _apart(routings: Routings, order: list[int], most: int) -> list[int]:
     return chosen
 
 
-def _by_load(
-    search: Search, whole: dict[int, Demand], pool: Pool, routing: int, preference: int, factor: float
-) -> Deployment | None:
-    """GPUs in proportion to work at `factor` times the rate; None where replicas that keep up do not fit."""
+def _parts(search: Search, whole: dict[int, Demand], routing: int) -> dict[int, float]:
+    """What part of the requests (of all gates' verdicts: the judge) reaches each of a routing's demands."""
     stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
-    reached = {s: float(search.routings.reached[routing, s]) for s in stages}
+    parts = {s: float(search.routings.reached[routing, s]) for s in stages}
     if JUDGE in whole and len(stages) > 1:
-        judged = [s for s in range(len(search.problem.stages)) if s in stages[:-1]]
-        reached[JUDGE] = sum(reached[s] for s in judged) / max(len(search.problem.stages) - 1, 1)
-    chosen = {s: _shape(whole[s], pool, 0 if s == JUDGE else preference) for s in reached}
-    need = {s: factor * r * float(whole[s].table.saturated[chosen[s]]) for s, r in reached.items()}
-    gpus = {s: whole[s].shapes[chosen[s]].gpus for s in reached}
-    total = sum(need[s] * gpus[s] for s in reached)
+        parts[JUDGE] = sum(parts[s] for s in stages[:-1]) / max(len(search.problem.stages) - 1, 1)
+    return parts
+
+
+def _by_load(
+    search: Search,
+    demands: dict[int, Demand],
+    parts: dict[int, float],
+    pool: Pool,
+    routing: int,
+    preference: int,
+) -> Deployment | None:
+    """GPUs in proportion to work, `parts` of that of `demands`; None where replicas that keep up do not fit."""
+    chosen = {s: _shape(demands[s], pool, 0 if s == JUDGE else preference) for s in parts}
+    need = {s: part * float(demands[s].table.saturated[chosen[s]]) for s, part in parts.items()}
+    gpus = {s: demands[s].shapes[chosen[s]].gpus for s in parts}
+    total = sum(need[s] * gpus[s] for s in parts)
     mixes: dict[int, Mix] = {}
-    for s in reached:
+    for s in parts:
         in_proportion = int(pool.gpus * need[s] * gpus[s] / max(total, EPS) / gpus[s])
         least = max(1, int(np.ceil(need[s] - EPS)))
         count = least if s == JUDGE else max(least, in_proportion)
-        mixes[s] = (Replicas(whole[s].shapes[chosen[s]], count, count),)
+        mixes[s] = (Replicas(demands[s].shapes[chosen[s]], count, count),)
     return _trimmed(search, mixes, routing, need)
 
 
@@ -129,15 +144,12 @@ def _shape(demand: Demand, pool: Pool, preference: int) -> int:
     return larger[min(preference - 1, len(larger) - 1)]
 
 
-def _largest_factor(search: Search, whole: dict[int, Demand], pool: Pool, routings: list[int]) -> float:
-    """How far the rate can grow until no preference fits."""
-    low, high = 0.0, 64.0
-    while high - low > 0.002 * high and high > 1e-6:
-        middle = (low + high) / 2
-        fits = any(
-            _by_load(search, whole, pool, k, p, middle) is not None
-            for k in routings
-            for p in range(PREFERENCES)
-        )
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+def _largest_factor(search: Search, pool: Pool, routing: int) -> float:
+    """How far the rate can grow until the routing fits in none of the shapes."""
+    demands = {d.stage: d for d in search.demands(routing)}
+
+    def fits(factor: float) -> bool:
+        parts = dict.fromkeys(demands, factor)
+        return any(_by_load(search, demands, parts, pool, routing, p) is not None for p in range(PREFERENCES))
+
+    return largest_factor(fits)

@@ -32,6 +32,13 @@ def non_dominated(loads: Floats, total: Ints) -> Ints:
     return np.sort(kept)
 
 
+def lightest(loads: Floats, among: Bools) -> Ints:
+    """Ascending indices of those `among` the points than which no other of them has less load (n, d)."""
+    chosen = np.flatnonzero(among)
+    kept: Ints = chosen[non_dominated(loads[chosen], np.zeros(len(chosen), dtype=np.int64))]
+    return kept
+
+
 def _morton(point: Ints) -> NDArray[np.uint64]:
     """Position on the Z-order curve, which keeps points near each other in space near each other in order."""
     dimensions = point.shape[1]

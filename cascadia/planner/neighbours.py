@@ -1,4 +1,4 @@
-"""Steps from a deployment to those beside it: another option of a stage, a trade, spare GPUs, a routing near."""
+"""Steps from a deployment to those beside it: a lighter routing, another option of a stage, a trade, spare GPUs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,9 +10,17 @@ from cascadia.planner.exchange import exchanges
 from cascadia.planner.options import Mix, Option
 from cascadia.planner.refinement import Refinement
 
+NEAR = 2
+"""So many routings of each kind are stepped to."""
 
-def neighbours(state: Refinement, here: Deployment, routings: Sequence[int]) -> list[Deployment]:
-    """One stage one option up or down; one up and another down; the same mixes under nearby routings."""
+
+def neighbours(
+    state: Refinement, here: Deployment, routings: Sequence[int], light: Sequence[int]
+) -> list[Deployment]:
+    """One stage one option up or down; one up and another down; the same mixes under nearby routings.
+
+    First of all come `light` routings that send no stage more than this one does: they are hardly ever worse.
+    """
     menu = state.menu(here.routing)
     mixes = dict(here.mixes)
     if not menu or set(menu) != set(mixes):
@@ -25,20 +33,37 @@ def neighbours(state: Refinement, here: Deployment, routings: Sequence[int]) -> 
     changes += [
         {a: more, b: less} for a, more in up.items() for b, less in down.items() if a != b and more and less
     ]
-    if not state.equal_parts:
-        changes += [{s: mix} for s in menu for mix in _with_more(state, here, s)]
-        changes += [{s: mix} for s in menu for mix in _exchanged(state, here, s)]
-    steps = [deployment(here.routing, mixes | change) for change in changes]
-    reached = state.search.routings.reached
-    near = sorted(
-        (k for k in routings if k != here.routing and set(state.menu(k)) == set(mixes)),
-        key=lambda k: float(np.abs(reached[k] - reached[here.routing]).sum()),
-    )
-    for k in near[:2]:
-        steps += (
-            [deployment(k, mixes)] if all(_sustains(state, k, s, mix) for s, mix in mixes.items()) else []
-        )
+    changes += [{s: mix} for s in menu for mix in _with_more(state, here, s)]
+    changes += [{s: mix} for s in menu for mix in _exchanged(state, here, s)]
+    lighter, beside = _routings_near(state, here.routing, routings, light)
+    steps = [
+        *(deployment(k, mixes) for k in lighter),
+        *(deployment(here.routing, mixes | change) for change in changes),
+        *(
+            deployment(k, mixes)
+            for k in beside
+            if all(_sustains(state, k, s, mix) for s, mix in mixes.items())
+        ),
+    ]
     return [d for d in steps if d.fits(state.search.problem.cluster)]
+
+
+def _routings_near(
+    state: Refinement, here: int, routings: Sequence[int], light: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """On the same stages: those of `light` with no more load anywhere, and the nearest of `routings` and of `light`."""
+    deployed, reached = state.search.routings.deployed, state.search.routings.reached
+
+    def nearest(among: Sequence[int]) -> list[int]:
+        at = np.array([k for k in among if k != here], dtype=np.int64)
+        at = at[(deployed[at] == deployed[here]).all(axis=1)]
+        order = np.argsort(np.abs(reached[at] - reached[here]).sum(axis=1), kind="stable")
+        return list(at[order].tolist())
+
+    lights = nearest(light)
+    lighter = [k for k in lights if (reached[k] <= reached[here]).all()][:NEAR]
+    beside = dict.fromkeys([*nearest(routings)[:NEAR], *lights[:NEAR]])
+    return lighter, [k for k in beside if k not in lighter]
 
 
 def _step(choices: Sequence[Option], mix: Mix, by: int) -> Mix | None:
@@ -56,7 +81,7 @@ def _step(choices: Sequence[Option], mix: Mix, by: int) -> Mix | None:
 def _with_more(state: Refinement, here: Deployment, stage: int) -> list[Mix]:
     """A stage's mix and replicas of any shape from GPUs that are spare: one of them, or all that fit.
 
-    Their share is in proportion to what they sustain.
+    Their share is in proportion to what they sustain; replicas of one shape share alike.
     """
     demand, _ = state.references.one(stage, here.routing)
     shapes, saturated = demand.table.shapes, demand.table.saturated.tolist()
@@ -65,9 +90,9 @@ def _with_more(state: Refinement, here: Deployment, stage: int) -> list[Mix]:
     if id(mix[0].shape) not in known:
         return []
     per_work = mix[0].level / max(known[id(mix[0].shape)], 1e-9)
-    spare = {p.name: p.gpus - here.gpus_of(p.name) for p in state.search.problem.cluster.pools}
+    spare = _spare(state, here, stage)
     return [
-        (*mix, Replicas(shape, count, per_work * least))
+        _joined(mix, Replicas(shape, count, per_work * least))
         for shape, least in zip(shapes, saturated, strict=True)
         for count in sorted({1, spare[shape.pool] // shape.gpus})
         if least > 0 and 0 < count * shape.gpus <= spare[shape.pool]
@@ -77,8 +102,29 @@ def _with_more(state: Refinement, here: Deployment, stage: int) -> list[Mix]:
 def _exchanged(state: Refinement, here: Deployment, stage: int) -> Iterator[Mix]:
     """A stage's mix with other shapes on its GPUs and the spare ones."""
     demand, need = state.references.one(stage, here.routing)
-    spare = {p.name: p.gpus - here.gpus_of(p.name) for p in state.search.problem.cluster.pools}
+    spare = _spare(state, here, stage)
     return exchanges(here.mix(stage), demand.shapes, demand.table.saturated.tolist(), spare, need)
+
+
+def _spare(state: Refinement, here: Deployment, stage: int) -> dict[str, int]:
+    """GPUs of each pool that a stage could take beside its own; of equal parts, no more than its part has left."""
+    cluster = state.search.problem.cluster
+    left = cluster.gpus
+    if state.equal_parts:
+        left = cluster.gpus // len(here.mixes) - sum(r.shape.gpus * r.count for r in here.mix(stage))
+    return {p.name: max(min(p.gpus - here.gpus_of(p.name), left), 0) for p in cluster.pools}
+
+
+def _joined(mix: Mix, more: Replicas) -> Mix:
+    """`mix` and `more`; replicas that are alike become one group with the same share for each."""
+    alike = [r for r in mix if r.shape is more.shape]
+    if not alike:
+        return (*mix, more)
+    count = sum(r.count for r in alike) + more.count
+    total = sum(r.count / r.level for r in alike) + more.count / more.level
+    joined = Replicas(more.shape, count, count / total)
+    at = mix.index(alike[0])
+    return (*mix[:at], joined, *(r for r in mix[at + 1 :] if r.shape is not more.shape))
 
 
 def _sustains(state: Refinement, routing: int, stage: int, mix: Mix) -> bool:

@@ -118,8 +118,9 @@ def _finite(
 
 
 def _spaced(values: "np.ndarray[tuple[int], np.dtype[np.float64]]", ratio: float) -> list[float]:
+    """From below, and the largest: the cheapest mix may keep no other."""
     kept: list[float] = []
     for value in values.tolist():
-        if not kept or value >= kept[-1] * ratio:
+        if not kept or value >= kept[-1] * ratio or value == values[-1]:
             kept.append(value)
     return kept

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from cascadia.planner.dominance import non_dominated
 from cascadia.planner.evidence import stage_latencies_s
 from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
+from cascadia.planner.nearest import Planning
 from cascadia.planner.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.routings import Routings, thin
 from cascadia.planner.search import Search, start_search
@@ -32,6 +33,9 @@ Formulation = Literal["columns", "paper"]
 
 MAX_ROUTINGS = 2000
 """Routings kept of the frontier, spread over loads and independent of the bar."""
+
+NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
+"""Of a refinement's effort: enough to simulate one combination."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +70,15 @@ def plan(
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     routings, method = routings_of(problem)
     search = start_search(problem, routings, threads)
-    if (why := explain.quality_out_of_reach(search)) is not None:
+    planning = asking(formulation, time_limit_s, effort, progress)
+    if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
     loop = bilevel(search, solver(search, formulation, time_limit_s), progress)
     best, found = refine(search, loop, effort=effort or effort_for(problem.cluster), progress=progress)
     if best is None:
-        raise explain.too_slow(search, found) if found else explain.nothing_sustains(search, loop)
+        if found:
+            raise explain.too_slow(search, found, planning)
+        raise explain.nothing_sustains(search, loop, planning)
     return _finish(search, loop, best, found, formulation, time_limit_s, method, lambda: clock() - started)
 
 
@@ -80,7 +87,7 @@ def open_search(problem: Problem) -> Iterator[Search]:
     """A search of `problem` for callers that go their own way through it (`compare`)."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         search = start_search(problem, routings_of(problem)[0], threads)
-        if (why := explain.quality_out_of_reach(search)) is not None:
+        if (why := explain.quality_out_of_reach(search, asking())) is not None:
             raise why
         yield search
 
@@ -110,6 +117,30 @@ def solver(search: Search, formulation: Formulation, time_limit_s: float, *, pro
         return allocate(demands, cluster, verdict_s=verdict_s, time_limit_s=time_limit_s, prove=prove)
 
     return solve
+
+
+def asking(
+    formulation: Formulation = "columns",
+    time_limit_s: float = 10.0,
+    effort: Effort | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Planning:
+    """Whether there would be a plan, answered by the steps that planning takes."""
+
+    def sustains(search: Search) -> bool:
+        """Deployments come from the loop and from combinations; that there is one needs no more simulation."""
+        unbounded = replace(search.problem.objective, latency_max_s=None)
+        search = replace(search, problem=replace(search.problem, objective=unbounded))
+        return tried(search, replace(effort or effort_for(search.problem.cluster), **NO_CLIMB))
+
+    def keeps(search: Search) -> bool:
+        return tried(search, effort or effort_for(search.problem.cluster))
+
+    def tried(search: Search, effort: Effort) -> bool:
+        loop = bilevel(search, solver(search, formulation, time_limit_s), lambda _: None)
+        return refine(search, loop, effort=effort, progress=lambda _: None)[0] is not None
+
+    return Planning(sustains, keeps, progress)
 
 
 def _finish(

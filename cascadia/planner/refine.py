@@ -1,7 +1,8 @@
 """Refinement: the best plan by simulated end-to-end latency, not by the sum or maximum of stages.
 
 1. Routings: a short list (`shortlist.py`).
-2. For each, combinations of stage options are ranked by their composed latency (`compose.py`).
+2. For each, combinations of stage options are ranked by their composed latency (`compose.py`), and so are those of
+   whole nodes only (`whole_nodes.py`), which a thinned list of options may not hold.
 3. The best combinations, and the deployments of the integer program, are simulated end to end.
 4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
    another routing, as long as one helps.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from cascadia.planner.bilevel import BilevelResult
 from cascadia.planner.compose import Composer
 from cascadia.planner.deployment import Deployment, deployment
+from cascadia.planner.dominance import lightest
 from cascadia.planner.neighbours import neighbours
 from cascadia.planner.refinement import (
     EFFORT,
@@ -31,9 +33,14 @@ from cascadia.planner.refinement import (
 from cascadia.planner.search import Search, allowed
 from cascadia.planner.shortlist import shortlist
 from cascadia.planner.simulation import Simulator
+from cascadia.planner.whole_nodes import whole_nodes
 
 UNDER_A_BOUND = 4
 """So many times as many cascades are simulated where a latency bound decides which of them count."""
+
+WHOLE_NODES = 1
+FEWER = Effort(combinations=250)
+"""Deployments of whole nodes that are simulated, and the effort to find them."""
 
 FEW = 3
 PER_START, MOST_EACH = 200, 11
@@ -81,9 +88,12 @@ def refine(
     start = [d for d in solved if d.fits(problem.cluster)]
     simulations = max(effort.fewest_simulations, effort.simulated_requests // max(len(problem.workload), 1))
     simulations *= 1 if problem.objective.latency_max_s is None else UNDER_A_BOUND
-    state.simulate([*start, *_best_first(ranked, simulations // 2)])
+    whole = list(
+        search.threads.map(lambda k: combine(state, composer, k, FEWER, whole_nodes(state, k)), routings)
+    )
+    state.simulate([*start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)])
     progress(f"refine: {len(state.seen)} cascades simulated")
-    _climb(state, simulations, [k for k in routings if state.menu(k)])
+    _climb(state, simulations, [k for k in routings if state.menu(k)], _light(search))
     progress(f"refine: {len(state.seen)} cascades simulated")
     found = list(state.seen.values())
     within = [c for c in found if within_limits(problem, c)]
@@ -97,7 +107,14 @@ def _best_first(ranked: Sequence[Sequence[Ranked]], most: int) -> list[Deploymen
     return [x.deployment for x in [*first, *rest][:most]]
 
 
-def _climb(state: Refinement, simulations: int, routings: Sequence[int]) -> None:
+def _light(search: Search) -> list[int]:
+    """Routings worth stepping to for their load alone; none where quality is what is sought."""
+    if search.problem.objective.goal == "quality":
+        return []
+    return list(lightest(search.routings.reached, allowed(search)).tolist())
+
+
+def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: Sequence[int]) -> None:
     """Steps to better neighbours from the best candidates, until none helps or the budget is spent."""
     expanded: set[object] = set()
     while len(state.seen) < simulations:
@@ -107,7 +124,7 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int]) -> None
             return
         expanded.add(here.deployment.key)
         room = simulations - len(state.seen)
-        steps = [d for d in neighbours(state, here.deployment, routings) if d.key not in state.seen]
+        steps = [d for d in neighbours(state, here.deployment, routings, light) if d.key not in state.seen]
         state.simulate(steps[:room])
 
 

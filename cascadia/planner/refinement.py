@@ -82,9 +82,14 @@ class Refinement:
         menu = {}
         for s in stages:
             demand, need = self.references.one(s, routing)
-            part = search.problem.cluster.gpus // len(stages) if self.equal_parts else None
-            menu[s] = options(demand, search.problem.cluster, need=need, most_gpus=part)
+            menu[s] = options(
+                demand, search.problem.cluster, need=need, most_gpus=self.most_gpus(len(stages))
+            )
         return menu if all(menu.values()) else {}
+
+    def most_gpus(self, demands: int) -> int | None:
+        """What one of so many demands may take, where parts are equal; None: any number."""
+        return self.search.problem.cluster.gpus // demands if self.equal_parts else None
 
     def simulate(self, deployments: Iterable[Deployment]) -> list[Candidate]:
         """Whole cascades, in parallel; each deployment once."""
@@ -148,9 +153,16 @@ class Ranked:
     key: tuple[float, ...]
 
 
-def combine(state: Refinement, composer: Composer, routing: int, effort: Effort) -> list[Ranked]:
+def combine(
+    state: Refinement,
+    composer: Composer,
+    routing: int,
+    effort: Effort,
+    menu: dict[int, list[Option]] | None = None,
+) -> list[Ranked]:
+    """Combinations of a routing's options (or of those in `menu`), by what their composed latencies promise."""
     search, problem = state.search, state.search.problem
-    menu = state.menu(routing)
+    menu = state.menu(routing) if menu is None else menu
     if not menu:
         return []
     stages = list(menu)

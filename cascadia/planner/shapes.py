@@ -22,8 +22,8 @@ MAX_PIPELINE = 4
 KV_ENOUGH = 0.8
 """A shape counts as holding as much KV cache as another from this share of it."""
 
-LANE_KV_TOKENS = 100_000
-"""A lane with this much KV cache is not short of it for one more reason: a single long request."""
+REPLICA_KV_TOKENS = 100_000
+"""A replica with this much KV cache is not short of it for one more reason: a single long request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ def shapes(
 ) -> tuple[Shape, ...]:
     """All shapes of `architecture` on `cluster`, smallest first, less those that others make needless.
 
-    `min_kv_tokens` is the longest request: a lane must hold it. Raises `BadInput` where nothing fits.
+    `min_kv_tokens` is the longest request: a replica must hold it. Raises `BadInput` where nothing fits.
     """
     found: list[Shape] = []
     worst = ""
@@ -122,7 +122,7 @@ def _beats(b: Shape, a: Shape) -> bool:
         and _prefill_s(b) <= _prefill_s(a)
         and _prefill_s(b) / lanes <= _prefill_s(a) / a.timing.lanes
         and lanes * b.timing.kv_tokens >= KV_ENOUGH * a.timing.lanes * a.timing.kv_tokens
-        and b.timing.kv_tokens >= min(a.timing.kv_tokens, LANE_KV_TOKENS)
+        and b.timing.lanes * b.timing.kv_tokens >= min(a.timing.lanes * a.timing.kv_tokens, REPLICA_KV_TOKENS)
     )
 
 

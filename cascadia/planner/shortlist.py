@@ -1,6 +1,7 @@
 """Which routings are worth combining options for.
 
-For the goal `latency`: the best by J of the bi-level loop. J knows the largest stage's quantile, which says little of a
+For the goal `latency`: the best by J of the bi-level loop, first of all among the lightest: those that reach the bar
+and send no stage more than another that reaches it. J knows the largest stage's quantile, which says little of a
 bound on the end-to-end one, so under a bound (goals `cost` and `quality`) routings are taken from all over: those
 that need the least, and, for `quality`, from every band of it; a quick composition then tells which keep the bound.
 """
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from cascadia.planner.bilevel import BilevelResult, iterate_by_score
 from cascadia.planner.compose import Composer
 from cascadia.planner.demand import JUDGE
+from cascadia.planner.dominance import lightest
 from cascadia.planner.references import References, judge_tokens, stage_tokens
 from cascadia.planner.refinement import Effort, Refinement, combine, windowed
 from cascadia.planner.search import Search, allowed
@@ -51,11 +53,18 @@ def shortlist(state: Refinement, loop: BilevelResult, most: int) -> list[int]:
 
 
 def by_score(search: Search, loop: BilevelResult, most: int) -> list[int]:
-    """Routings by J, best first, each apart from those before it; the best of each set of stages comes along."""
+    """Routings by J, best first, each apart from those before it; the best of each set of stages comes along.
+
+    Under a bar the lightest that reach it go first: what quality a heavier one has beyond the bar counts for nothing.
+    """
     routings = search.routings
     chosen: list[int] = []
     sets: set[bytes] = set()
-    for k in iterate_by_score(loop, search.problem.objective, routings):
+    ordered = list(iterate_by_score(loop, search.problem.objective, routings))
+    if search.problem.objective.goal != "quality":
+        light = set(lightest(routings.reached, allowed(search)).tolist())
+        ordered = [*(k for k in ordered if k in light), *ordered]
+    for k in ordered:
         deployed = routings.deployed[k].tobytes()
         room = len(chosen) < most
         if deployed in sets and not (room and _apart(routings.reached, k, chosen)):

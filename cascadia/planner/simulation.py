@@ -69,8 +69,12 @@ class Simulator:
 
 
 def replicas_of(mix: Mix) -> tuple[Replica, ...]:
-    """One entry per replica, weighted by the share of requests that its level stands for."""
-    return tuple(Replica(r.shape.timing, 1.0 / r.level) for r in mix for _ in range(r.count))
+    """One entry per replica, weighted by the share of requests that its level stands for.
+
+    The largest weight is 1, so that equal replicas take turns alike whatever their level (a plan writes shares).
+    """
+    least = min((r.level for r in mix), default=1.0)
+    return tuple(Replica(r.shape.timing, least / r.level) for r in mix for _ in range(r.count))
 
 
 def latency_by_request(load: Load, mix: Mix, requests: int) -> Floats:

@@ -8,7 +8,9 @@ Positive = Annotated[int, Field(ge=1, le=2**31)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 Usd = Annotated[float, Field(ge=0, le=1e6)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
-Quantization = Literal["fp8", "awq-int4", "gptq-int4", "int8", "mxfp4"]
+Quantization = Literal[
+    "fp8", "awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts"
+]
 
 # What `model` names in the OpenAI API; a stage of that name could not be reached.
 RESERVED_STAGE_NAME = "cascadia"
@@ -36,6 +38,16 @@ class EngineOptions(Section):
     )
     prefix_cache_hit_rate: float = Field(
         0.0, ge=0, le=1, description="Share of a request's `prefix_tokens` found in the prefix cache (0-1)."
+    )
+    enable_expert_parallel: bool = Field(
+        False, description="Spread a mixture's experts over the GPUs whole, in place of a slice of each."
+    )
+    attention_dp: Annotated[int, Field(ge=1, le=64)] = Field(
+        1,
+        description=(
+            "Ranks of the tensor-parallel GPUs that attend to requests of their own; they need no more GPUs. "
+            "`max_num_seqs` and `max_num_batched_tokens` are then those of a rank."
+        ),
     )
     max_model_len: Positive | None = Field(
         None, description="Longest context served, in tokens; the model's own limit where absent."

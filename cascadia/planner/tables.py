@@ -28,8 +28,18 @@ MOST_STREAMS = 64
 FEWEST_REQUESTS = 4
 """No more replicas than this are simulated for an entry, and none that gets fewer requests than this."""
 
+PIPELINE_SAMPLE_REQUESTS = 300
+"""As `SAMPLE_REQUESTS`, for pipelines, which take ten times as long to simulate."""
+
+PIPELINE_WINDOWS = 2
+PIPELINE_WINDOW_REQUESTS = 300
+"""Of a pipeline's long stream only so many windows are simulated, spread evenly; their first tenth warms up."""
+
 ALIKE = 1.03
 """Quantiles whose ratio is below this need no level between them simulated."""
+
+PIPELINE_ALIKE = 1.12
+"""As `ALIKE`, for pipelines."""
 
 STABLE_SHARE = 0.95
 """A level counts as stable up to this share of the replica's saturated throughput."""
@@ -109,7 +119,7 @@ def _shape_row(
     """Latency quantile at every level, and the least (fractional) level that is stable.
 
     Levels beyond `most`, and those that leave a replica hardly a request, take the value before them. Between two
-    levels whose quantiles are alike (within `ALIKE`) none is simulated.
+    levels whose quantiles are alike none is simulated.
     """
     if len(load) == 0:
         return np.zeros(len(levels)), 0.0
@@ -121,13 +131,14 @@ def _shape_row(
     if first >= len(levels):
         return np.full(len(levels), np.inf), least
     last = max(first, last)
+    alike = ALIKE if timing.lanes == 1 else PIPELINE_ALIKE
     open_ = [(first, last)]
     while open_:
         low, high = open_.pop()
         for at in (low, high):
             if np.isnan(row[at]):
                 row[at] = _quantile_s(timing, load, int(levels[at]), quantile)
-        if high - low > 1 and row[low] > row[high] * ALIKE:
+        if high - low > 1 and row[low] > row[high] * alike:
             middle = (low + high) // 2
             open_ += [(low, middle), (middle, high)]
     known = np.flatnonzero(np.isfinite(row))
@@ -140,21 +151,34 @@ def _shape_row(
 def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> float:
     """The latency quantile over enough of the k thinned streams, spread evenly, to make a sample."""
     per_stream = max(len(load) / k, 1.0)
-    streams = int(min(k, np.ceil(SAMPLE_REQUESTS / per_stream), MOST_STREAMS))
+    streams = int(min(k, np.ceil(_sample_requests(timing) / per_stream), MOST_STREAMS))
     latencies = []
     for offset in np.unique(np.linspace(0, k - 1, streams).astype(int)):
-        arrival = load.arrival_ps[offset::k]
-        if len(arrival) == 0:
-            continue
-        run = simulate_replica(
-            timing,
-            arrival,
-            load.input_tokens[offset::k],
-            load.output_tokens[offset::k],
-            load.cached_tokens[offset::k],
-        )
-        latencies.append(run.finish_ps - arrival)
+        for window, warm_up in _windows(timing, len(range(offset, len(load), k))):
+            mine = slice(offset + k * window.start, offset + k * window.stop, k)
+            arrival = load.arrival_ps[mine]
+            run = simulate_replica(
+                timing,
+                arrival,
+                load.input_tokens[mine],
+                load.output_tokens[mine],
+                load.cached_tokens[mine],
+            )
+            latencies.append((run.finish_ps - arrival)[warm_up:])
     return float(np.quantile(np.concatenate(latencies), quantile, method="inverted_cdf")) / PS_PER_S
+
+
+def _windows(timing: ReplicaTiming, requests: int) -> list[tuple[range, int]]:
+    """The parts of a stream that are simulated, each with how many of its requests do not count."""
+    size = PIPELINE_WINDOW_REQUESTS
+    if timing.lanes == 1 or requests <= PIPELINE_WINDOWS * size:
+        return [(range(requests), 0)] if requests else []
+    starts = np.linspace(0, requests - size, PIPELINE_WINDOWS).astype(int)
+    return [(range(start, start + size), size // 10 if start else 0) for start in starts.tolist()]
+
+
+def _sample_requests(timing: ReplicaTiming) -> int:
+    return SAMPLE_REQUESTS if timing.lanes == 1 else PIPELINE_SAMPLE_REQUESTS
 
 
 def saturation_level(timing: ReplicaTiming, load: Load) -> float:
@@ -167,7 +191,7 @@ def saturation_level(timing: ReplicaTiming, load: Load) -> float:
     span_s = float(load.arrival_ps[-1] - load.arrival_ps[0]) / PS_PER_S
     if n < 20 or span_s <= 0:
         return 0.0
-    pick = np.linspace(0, n - 1, min(n, SAMPLE_REQUESTS)).astype(int)
+    pick = np.linspace(0, n - 1, min(n, _sample_requests(timing))).astype(int)
     run = simulate_replica(
         timing,
         np.zeros(len(pick), np.int64),

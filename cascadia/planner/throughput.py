@@ -5,7 +5,8 @@ A replica keeps up as long as its share of a stage's work stays under `STABLE_SH
 over the covering problem with shares 1 / saturated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,14 @@ Ints = NDArray[np.int64]
 PRECISION = 0.002
 """Relative width at which bisections stop."""
 
-CLOSER = 3
+LEAST_FACTOR = 1e-4
+"""Less than this of today's rate is none: it lies near the solver's own tolerance."""
+
+CLOSER = 8
 """Routings whose factor is worked out with tables of their own."""
+
+APART = 0.005
+"""Of routings that differ by less than this part of the requests at every stage only one is worked out."""
 
 
 def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -> float:
@@ -35,13 +42,30 @@ def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -
     """
     if not len(routings):
         return 0.0
-    estimates = _estimates(search, routings)
-    closest = routings[np.argsort(-estimates, kind="stable")[:CLOSER]]
-    factors = [_largest_factor(search, search.demands(int(k)), equal_parts) for k in closest]
+    closest = most_sustaining(search, routings, equal_parts=equal_parts)
+    factors = [largest_factor(partial(_covers, search, search.demands(k), equal_parts)) for k, _ in closest]
     return max(factors) * search.problem.workload.rate_rps
 
 
-def _estimates(search: Search, routings: Ints) -> Floats:
+def most_sustaining(
+    search: Search, routings: Ints, *, equal_parts: bool = False, most: int = CLOSER
+) -> list[tuple[int, float]]:
+    """Those of `routings` that seem to sustain the most, with the factor of today's rate that they seem to.
+
+    Of equal ones the lightest come first, and none is nearly another's twin.
+    """
+    estimates = _estimates(search, routings, equal_parts)
+    reached = search.routings.reached[routings]
+    chosen: list[int] = []
+    for i in np.lexsort((reached.sum(axis=1), -np.round(estimates, 3))).tolist():
+        if all(np.abs(reached[i] - reached[j]).max() > APART for j in chosen):
+            chosen.append(i)
+            if len(chosen) == most:
+                break
+    return [(int(routings[i]), float(estimates[i])) for i in chosen]
+
+
+def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
     """The factor of each routing if all pools were one, from the tables made for all requests."""
     references = References.of(search).by_stage
     total = search.problem.cluster.gpus
@@ -53,29 +77,29 @@ def _estimates(search: Search, routings: Ints) -> Floats:
         ).share
         tokens = judge_tokens(search, routings) if stage == JUDGE else stage_tokens(search, stage, routings)
         work[stage] = tokens / known[0].work
+    deployed = sum(((w > 0).astype(np.int64) for w in work.values()), np.zeros(len(routings), np.int64))
+    part = total // deployed if equal_parts else np.full(len(routings), total)
     low, high = np.zeros(len(routings)), np.full(len(routings), 1e6)
     for _ in range(60):
         middle = np.sqrt(np.maximum(low, 1e-3) * high)
-        need = sum(
-            (np.where(w > 0, np.searchsorted(covers[s], w * middle - EPS), 0) for s, w in work.items()),
-            np.zeros(len(routings)),
-        )
-        fits = need <= total
+        needs = [np.where(w > 0, np.searchsorted(covers[s], w * middle - EPS), 0) for s, w in work.items()]
+        fits = (np.sum(needs, axis=0) <= total) & (np.max(needs, axis=0) <= part)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return low
 
 
-def _largest_factor(search: Search, demands: Sequence[Demand], equal_parts: bool) -> float:
+def largest_factor(fits: Callable[[float], bool]) -> float:
+    """The largest factor that `fits`, of which every smaller one does; 0 if none above `LEAST_FACTOR`."""
     low, high = 0.0, 1.0
-    while _covers(search, demands, high, equal_parts) and high < 1e6:
+    while fits(high) and high < 1e6:
         low, high = high, high * 2
-    while high - low > PRECISION * high and high > 1e-6:
+    while high - low > PRECISION * high and high > LEAST_FACTOR:
         middle = (low + high) / 2
-        low, high = (middle, high) if _covers(search, demands, middle, equal_parts) else (low, middle)
-    return low
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low if low > LEAST_FACTOR else 0.0
 
 
-def _covers(search: Search, demands: Sequence[Demand], factor: float, equal_parts: bool) -> bool:
+def _covers(search: Search, demands: Sequence[Demand], equal_parts: bool, factor: float) -> bool:
     """Is there an allocation that sustains `factor` times the demands' work?"""
     milp = Milp()
     columns = [(d, s) for d in demands for s in range(len(d.shapes))]

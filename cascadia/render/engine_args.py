@@ -61,6 +61,12 @@ def arguments(launch: Launch) -> tuple[str, ...]:
 
 def _vllm(launch: Launch) -> tuple[str, ...]:
     config, ranks = launch.config, launch.ranks
+    if ranks is not None and config.attention_dp > 1:
+        raise BadInput(
+            f"stage {launch.served_name}: attention_dp",
+            f"{config.attention_dp} ranks of a vLLM replica over {ranks.count} nodes cannot be started so",
+            "use sglang, or a replica within a node",
+        )
     tokens = max(config.max_num_batched_tokens, config.max_num_seqs)
     if not config.enable_chunked_prefill:
         # The engine refuses a batch that the longest prompt would not fit into.
@@ -70,9 +76,9 @@ def _vllm(launch: Launch) -> tuple[str, ...]:
         f"--served-model-name={launch.served_name}",
         f"--host={launch.host}",
         f"--port={launch.port}",
-        f"--tensor-parallel-size={launch.tp}",
+        f"--tensor-parallel-size={launch.tp // config.attention_dp}",
         f"--pipeline-parallel-size={launch.pp}",
-        "--data-parallel-size=1",
+        f"--data-parallel-size={config.attention_dp}",
         f"--max-model-len={config.max_model_len}",
         f"--gpu-memory-utilization={config.gpu_memory_utilization:g}",
         f"--max-num-seqs={config.max_num_seqs}",
@@ -83,6 +89,8 @@ def _vllm(launch: Launch) -> tuple[str, ...]:
         flags.append(f"--block-size={config.block_size}")
     if config.kv_cache_dtype != "auto":
         flags.append(f"--kv-cache-dtype={_VLLM_KV.get(config.kv_cache_dtype, config.kv_cache_dtype)}")
+    if config.enable_expert_parallel:
+        flags.append("--enable-expert-parallel")
     if _quantise_on_loading(launch):
         flags.append("--quantization=fp8_per_tensor")
     flags.append(f"--shutdown-timeout={launch.drain_s}")
@@ -101,7 +109,9 @@ def _vllm(launch: Launch) -> tuple[str, ...]:
 
 def _sglang(launch: Launch) -> tuple[str, ...]:
     config, ranks = launch.config, launch.ranks
-    chunk = config.max_num_batched_tokens if config.enable_chunked_prefill else -1
+    # SGLang divides its limits by the ranks of attention-DP.
+    tokens = config.max_num_batched_tokens * config.attention_dp
+    chunk = tokens if config.enable_chunked_prefill else -1
     static = static_share(launch.model, launch.gpu, tp=launch.tp, pp=launch.pp, config=config)
     flags = [
         f"--model-path={launch.weights}",
@@ -110,12 +120,12 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
         f"--port={launch.port}",
         f"--tp-size={launch.tp}",
         f"--pp-size={launch.pp}",
-        "--dp-size=1",
+        f"--dp-size={config.attention_dp}",
         f"--context-length={config.max_model_len}",
         f"--mem-fraction-static={static:.3f}",
-        f"--max-running-requests={config.max_num_seqs}",
+        f"--max-running-requests={config.max_num_seqs * config.attention_dp}",
         f"--chunked-prefill-size={chunk}",
-        f"--max-prefill-tokens={config.max_num_batched_tokens}",
+        f"--max-prefill-tokens={tokens}",
         "--schedule-policy=fcfs",
         "--enable-metrics",
     ]
@@ -123,6 +133,10 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
         flags.append(f"--page-size={config.block_size}")
     if config.kv_cache_dtype != "auto":
         flags.append(f"--kv-cache-dtype={_SGLANG_KV.get(config.kv_cache_dtype, config.kv_cache_dtype)}")
+    if config.attention_dp > 1:
+        flags.append("--enable-dp-attention")
+    if config.enable_expert_parallel:
+        flags.append(f"--ep-size={launch.tp}")
     if _quantise_on_loading(launch):
         flags.append("--quantization=fp8")
     if ranks is not None:

@@ -37,9 +37,9 @@ def replica_timing(
     """Cost tables and KV capacity of one replica on `tp` x `pp` GPUs; cached, so never write to its arrays.
 
     Raises `InvalidShape` where the model cannot be split so, and `DoesNotFit` where the weights and a KV
-    cache of `min_kv_tokens` in each lane (of `max_model_len` in all, where set) exceed a GPU's memory.
+    cache of `min_kv_tokens` (of `max_model_len`, where that is more) exceed a GPU's memory.
 
-    With pipelining the slowest stage sets the pace of all lanes, so each stage is charged as long as it:
+    With pipelining the slowest stage sets the pace of all, so each stage is charged as long as it:
     layers count ceil(layers / pp) x pp, and the LM head once per stage where the split is even, once in all
     where the last stage has a layer less to make up for it.
     """
@@ -93,14 +93,16 @@ def calibration_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -
 def _lane_kv_tokens(
     architecture: Architecture, gpu: Gpu, tp: int, pp: int, config: EngineConfig, least: int
 ) -> int:
-    """KV tokens of one of the `pp` lanes, in whole blocks."""
+    """KV tokens of one of `pp` equal shares of the cache, in whole blocks."""
     lane = kv_capacity_tokens(architecture, gpu, tp=tp, pp=pp, config=config) // pp
+    lane -= lane % config.block_size
     # Engines refuse to start where their whole cache cannot hold one request of the longest length.
-    least = max(least, -(-(config.max_model_len or 0) // pp))
-    if lane < least:
-        needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least * pp)
+    # A request's KV lies on one rank of attention-DP.
+    least = max(least, config.max_model_len or 0) * config.attention_dp
+    if lane * pp < least:
+        needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least)
         raise DoesNotFit(round(needed), round(available_bytes(gpu, config)))
-    return lane - lane % config.block_size
+    return lane
 
 
 def _table(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Ints:

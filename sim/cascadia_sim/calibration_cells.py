@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,10 @@ class Cell:
     gpu: Gpu | None = None
 
 
+NOISE = 0.05
+"""Relative error at which a measurement weighs as much as one spread of a prior."""
+
+
 class _Alike(NamedTuple):
     """Cells that differ in their counts only, and where they stand among all."""
 
@@ -51,15 +56,16 @@ class Measured:
     """Cells made ready to be predicted often. `seconds`: one entry for each run, in order of appearance."""
 
     def __init__(self, cells: Sequence[Cell], gpu: Gpu) -> None:
+        if not cells or min(c.seconds for c in cells) <= 0 or not all(isfinite(c.seconds) for c in cells):
+            raise BadCalibration(
+                "cells", "no measured times, or times of 0 or less", "measure some iterations"
+            )
         runs: dict[Hashable, int] = {}
         self._run = np.array([runs.setdefault(_run_of(c, i), len(runs)) for i, c in enumerate(cells)])
         self._repeats = np.array([c.repeats for c in cells])
         self.seconds: Floats = np.zeros(len(runs))
         self.seconds[self._run] = [c.seconds for c in cells]
-        if not len(cells) or not np.all(np.isfinite(self.seconds)) or self.seconds.min() <= 0:
-            raise BadCalibration(
-                "cells", "no measured times, or times of 0 or less", "measure some iterations"
-            )
+        self.noise: Floats = np.full(len(runs), NOISE)
         alike: dict[Hashable, list[int]] = {}
         for i, c in enumerate(cells):
             alike.setdefault((c.architecture, c.gpu or gpu, c.tp, c.pp, c.config), []).append(i)

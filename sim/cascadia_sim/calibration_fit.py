@@ -1,13 +1,14 @@
 """Constants of an engine from measured iterations: least squares on relative errors, tied to a prior.
 
-Minimises  sum_i huber(ln(predicted_i / measured_i) / NOISE)^2 + sum_j (ln(x_j / prior_j) / spread_j)^2  over the
+Minimises  sum_i huber(ln(predicted_i / measured_i) / noise_i)^2 + sum_j (ln(x_j / prior_j) / spread_j)^2  over the
 constants x_j, in their logarithms, by Levenberg-Marquardt with numeric derivatives (Levenberg 1944, Marquardt
 1963) and weights after Huber (1964), so that a few wild measurements do not decide. What the cells say nothing
 about stays at the prior.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -16,8 +17,6 @@ from cascadia_sim.calibration_cells import Cell, Measured
 from cascadia_sim.gpu import Efficiency, Gpu
 from cascadia_sim.roofline import Floats
 
-NOISE = 0.05
-"""Relative error at which a measurement weighs as much as one spread of a prior."""
 SPREAD = 0.35
 """Of a constant, in its logarithm, where SPREADS says nothing else."""
 SPREADS = {
@@ -31,14 +30,14 @@ SPREADS = {
     "attention_sequence_s": 1.5,
     "decode_compute": 1.5,
     "wave_outputs": 1.0,
-    "head": 0.3,
+    "head": 0.1,
+    "sampler": 1.0,
 }
 SMALLEST = {
     "sequence_s": 3e-6,
     "attention_sequence_s": 2e-7,
     "decode_compute": 3.0,
     "wave_outputs": 5e4,
-    "head": 1e-9,
 }
 """Where a constant with a prior of 0 starts; it can come arbitrarily near to 0 again."""
 SHARES = frozenset(
@@ -46,8 +45,20 @@ SHARES = frozenset(
     | {"attention_compute", "kv_hbm", "link"}
 )
 HUBER = 2.0
-STEPS = 40
+STEPS = 60
 STEP = 1e-4
+
+
+class Predictable(Protocol):
+    """Measured times, and what constants predict for them; `noise` is of each in its logarithm."""
+
+    @property
+    def seconds(self) -> Floats: ...
+
+    @property
+    def noise(self) -> Floats: ...
+
+    def predicted(self, efficiency: Efficiency) -> Floats: ...
 
 
 def fit(
@@ -88,24 +99,33 @@ def held_out(
     return together, replace(whole, fit=left_out)
 
 
-def relative_errors(measured: Measured, efficiency: Efficiency) -> Floats:
+def relative_errors(measured: Predictable, efficiency: Efficiency) -> Floats:
     """Predicted / measured - 1 of each run."""
     return np.asarray(measured.predicted(efficiency) / measured.seconds - 1.0)
 
 
-def fit_efficiency(measured: Measured, prior: Efficiency, free: Collection[str] | None = None) -> Efficiency:
-    names = [f.name for f in fields(Efficiency) if free is None or f.name in free]
+def fit_efficiency(
+    measured: Predictable,
+    prior: Efficiency,
+    free: Collection[str] | None = None,
+    tightness: float = 1.0,
+) -> Efficiency:
+    """`tightness` divides the spreads of the priors. A constant of 0 that is not in SMALLEST stays 0."""
     values = asdict(prior)
-    centre = np.array([values[n] if values[n] > 0 else SMALLEST.get(n, 1e-9) for n in names])
-    spread = np.array([SPREADS.get(n, SPREAD) for n in names])
+    starts = {n: v if v > 0 else SMALLEST.get(n, 0.0) for n, v in values.items()}
+    may_move = [n for n, v in starts.items() if v > 0 and (free is None or n in free)]
+    names = _active(measured, replace(prior, **{n: starts[n] for n in may_move}), may_move)
+    centre = np.array([starts[n] for n in names])
+    spread = np.array([SPREADS.get(n, SPREAD) for n in names]) / tightness
 
     def constants(moves: Floats) -> Efficiency:
-        moved = centre * np.exp(moves)
-        shares = [min(1.0, v) if n in SHARES else v for n, v in zip(names, moved.tolist(), strict=True)]
-        return replace(prior, **dict(zip(names, shares, strict=True)))
+        moved = (centre * np.exp(moves)).tolist()
+        return replace(
+            prior, **{n: min(1.0, v) if n in SHARES else v for n, v in zip(names, moved, strict=True)}
+        )
 
     def residuals(moves: Floats) -> Floats:
-        misses = np.log(measured.predicted(constants(moves)) / measured.seconds) / NOISE
+        misses = np.log(measured.predicted(constants(moves)) / measured.seconds) / measured.noise
         # Huber's loss as a square: grows as the root of the miss beyond HUBER spreads of the noise.
         size = np.abs(misses)
         bent = np.sqrt(np.where(size > HUBER, 2 * HUBER * size - HUBER**2, size**2))
@@ -114,8 +134,18 @@ def fit_efficiency(measured: Measured, prior: Efficiency, free: Collection[str] 
     return constants(_least_squares(residuals, np.zeros(len(names))))
 
 
+def _active(measured: Predictable, start: Efficiency, names: list[str]) -> list[str]:
+    """Those that change what is predicted; the others stay at the prior."""
+    still = measured.predicted(start)
+
+    def moves(name: str) -> bool:
+        return bool(np.any(measured.predicted(replace(start, **{name: 0.9 * getattr(start, name)})) != still))
+
+    return [n for n in names if moves(n)]
+
+
 def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Levenberg-Marquardt: damps where a step fails, until a step gains less than a ten-thousandth."""
+    """Levenberg-Marquardt: damps where a step fails, until a step gains less than a millionth."""
     damping, r = 1e-2, residuals(x)
     for _ in range(STEPS):
         jacobian = np.stack([(residuals(x + h) - r) / STEP for h in STEP * np.eye(len(x))], axis=1)
@@ -130,7 +160,7 @@ def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
             return x
         gain = r @ r - tried @ tried
         x, r, damping = x + np.clip(step, -1.0, 1.0), tried, damping / 3
-        if gain < 1e-4 * (r @ r):
+        if gain < 1e-6 * (r @ r):
             return x
     return x
 

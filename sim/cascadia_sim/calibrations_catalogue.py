@@ -48,7 +48,7 @@ def closest_calibration(gpu: Gpu, engine: str, precision: str) -> Found:
             for c in sorted(entries, key=lambda c: c.precision != precision):
                 what = "this precision" if c.precision == precision else "another precision"
                 return Found(c, f"{place}, {whose}, {what}")
-    return Found(_generic(gpu, engine, precision), f"generic for {gpu.generation}")
+    return Found(generic_calibration(gpu, engine, precision), f"generic for {gpu.generation}")
 
 
 @cache
@@ -65,7 +65,8 @@ def _generation(calibration: Calibration) -> str:
     return catalogued(name).generation if name in known_gpus() else name
 
 
-def _generic(gpu: Gpu, engine: str, precision: str) -> Calibration:
+def generic_calibration(gpu: Gpu, engine: str, precision: str) -> Calibration:
+    """The constants that `gpu` brings, as a calibration."""
     return Calibration(
         name=f"{gpu.generation}-generic",
         gpu=gpu.generation,

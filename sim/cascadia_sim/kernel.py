@@ -39,7 +39,8 @@ NEVER = np.iinfo(np.int64).max
 # Columns of Fleet.limits: what a lane may do and what its steps cost.
 TOKEN_AT, TOKEN_END, SEQUENCE_AT, SEQUENCE_END, CONTEXT_PS = 0, 1, 2, 3, 4
 BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE = 5, 6, 7, 8, 9, 10, 11
-STAGES, WATERMARK, BATCH_SEQS, PADDED, CHUNKS_IN_STEP, STEP_BY_STEP, LIMITS = 12, 13, 14, 15, 16, 17, 18
+STAGES, WATERMARK, BATCH_SEQS, PADDED, CHUNKS_IN_STEP = 12, 13, 14, 15, 16
+STARTS_BETWEEN, STEP_BY_STEP, LIMITS = 17, 18, 19
 
 # Columns of Fleet.state. NEXT: first request not yet admitted; TAIL: last one known. PARTIAL: the sequence
 # whose prompt is computed up to PARTIAL_END. FILLED: prompts that the iteration in flight completes; it ends
@@ -705,7 +706,8 @@ def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int)
             s[CHANGED] = 0
             _go_round(pipeline, requests, until_ps)
         now = _lands_next_ps(pipeline)
-        if s[FLIGHTS] < stages and s[NEXT] >= 0 and requests.arrival_ps[s[NEXT]] > s[NOW]:
+        room = stages if pipeline.limits[STARTS_BETWEEN] != 0 else 1
+        if s[FLIGHTS] < room and s[NEXT] >= 0 and requests.arrival_ps[s[NEXT]] > s[NOW]:
             now = min(now, requests.arrival_ps[s[NEXT]])
         if now > until_ps or now == NEVER:
             s[WAKE] = now

@@ -79,6 +79,7 @@ def _set_limits(row: Ints, t: ReplicaTiming) -> None:
     row[kernel.BATCH_SEQS] = rules.batch_seqs or t.max_num_seqs
     row[kernel.PADDED] = rules.padded_prompts
     row[kernel.CHUNKS_IN_STEP] = rules.chunks_in_step
+    row[kernel.STARTS_BETWEEN] = rules.starts_between
     row[kernel.STEP_BY_STEP] = t.lanes > 1 or rules != VLLM_V1
 
 

@@ -83,10 +83,14 @@ GRAPH_TOKENS = 512
 
 def _outside_graphs(tokens: Floats, s: Setting) -> Floats:
     """What is missing to the time in which a CPU starts the kernels of a large iteration, if the GPU is faster."""
-    if s.gpu.efficiency.eager_layer_s == 0.0:
-        return np.zeros_like(tokens)
-    least = s.gpu.efficiency.eager_layer_s * s.architecture.layers * s.stretch
-    return np.where(tokens > GRAPH_TOKENS, np.maximum(least - charged(ON_GPU, tokens, s), 0.0), 0.0)
+    e = s.gpu.efficiency
+    large = tokens > GRAPH_TOKENS
+    if e.eager_layer_s == 0.0 or not large.any():
+        return np.where(large, e.eager_s, 0.0)
+    least = e.eager_layer_s * s.architecture.layers * s.stretch
+    total = np.zeros_like(tokens)
+    total[large] = e.eager_s + np.maximum(least - charged(ON_GPU, tokens[large], s), 0.0)
+    return total
 
 
 ON_GPU = (

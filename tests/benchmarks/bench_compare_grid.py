@@ -92,7 +92,7 @@ CASCADES = (
         ),
         GPT_4O,
         (48, 56.5, 62, 65),
-        {"azure conv": (9.5, 19, 30), "mooncake": (0.83, 1.65, 2.6)},
+        {"azure conv": (9.5, 19, 30), "mooncake": (0.79, 1.6, 2.5)},
     ),
     Cascade(
         "phi-qwen",
@@ -101,7 +101,7 @@ CASCADES = (
         lambda: cases.wildbench(("Phi-3-mini-128k-instruct", "Qwen1.5-72B-Chat-greedy"), ("small", "large")),
         GPT_4O,
         (60.5, 63.5, 65.5, 66.5),
-        {"azure conv": (10.5, 21, 33), "mooncake": (0.83, 1.65, 2.6)},
+        {"azure conv": (10.5, 21, 33), "mooncake": (0.68, 1.35, 2.15)},
     ),
     Cascade(
         "llama",
@@ -110,7 +110,7 @@ CASCADES = (
         lambda: cases.gsm8k(cases.LLAMA, ("small", "medium", "large")),
         None,
         (86, 90, 92.5, 94),
-        {"azure conv": (21, 42, 67), "mooncake": (0.88, 1.75, 2.8)},
+        {"azure conv": (16, 32, 51), "mooncake": (0.88, 1.75, 2.8)},
     ),
 )
 

@@ -36,12 +36,13 @@ REPEATS = 3
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`kv_share` of the KV cache that the GPU would leave."""
+    """`kv_share` of the KV cache that the GPU would leave; a pipeline's `stages` share it, and the time."""
 
     name: str
     rate_rps: float
     chunked: bool = True
     kv_share: float = 1.0
+    stages: int = 1
 
 
 REFERENCE = Case("reference: 10 requests/s, chunked", 10.0)
@@ -51,6 +52,10 @@ CASES = (
     Case("16 requests/s, chunked", 16.0),
     Case("16 requests/s, whole prompts", 16.0, chunked=False),
     Case("10 requests/s, chunked, an eighth of the KV cache", 10.0, kv_share=1 / 8),
+    Case("1 request/s, chunked, a pipeline of 2", 1.0, stages=2),
+    Case("10 requests/s, chunked, a pipeline of 2", 10.0, stages=2),
+    Case("1 request/s, chunked, a pipeline of 4", 1.0, stages=4),
+    Case("10 requests/s, chunked, a pipeline of 4", 10.0, stages=4),
 )
 
 
@@ -88,8 +93,8 @@ def timing(case: Case) -> ReplicaTiming:
     whole = replica_timing(
         architecture("meta-llama/Llama-3.1-8B-Instruct"), gpu("h100-sxm"), tp=1, pp=1, config=config
     )
-    blocks = int(whole.kv_tokens * case.kv_share) // whole.block_size
-    return replace(whole, kv_tokens=blocks * whole.block_size)
+    blocks = int(whole.kv_tokens * case.kv_share) // whole.block_size // case.stages
+    return replace(whole, kv_tokens=blocks * whole.block_size, lanes=case.stages)
 
 
 def measure(case: Case, requests: int) -> Row:

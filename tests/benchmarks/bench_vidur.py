@@ -1,9 +1,9 @@
 """How close the engine comes to an independent simulator's 208 runs, on the identical requests.
 
 `given`: with that simulator's iteration times and scheduling rules, so that only the engine is compared;
-`roofline`: with our iteration times, constants fitted to its own; `unseen`: the same without the run's model in
-the fit (without its degree of TP on the H100, which has one model); `V1`: with its iteration times and vLLM V1's
-rules, which shows what the rules themselves change.
+`roofline`: with our iteration times, from the catalogue's calibration on its own (`engine="vidur"`);
+`unseen`: with constants fitted without the run's model (on the H100, which has one model, its degree of TP);
+`V1`: with its iteration times and vLLM V1's rules, which shows what the rules themselves change.
 
     python -m tests.benchmarks.bench_vidur [--timing given|roofline|unseen|V1]
 
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cascadia_sim.scheduling import VLLM_V1
 from cascadia_sim.stage import Replica, simulate_stage
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 from tests.benchmarks.fidelity.vidur_runs import Outcome, Run, read_runs, read_trace
@@ -26,7 +27,6 @@ from tests.benchmarks.fidelity.vidur_timing import (
     from_iteration_times,
     reproduction,
     unseen,
-    vllms_rules,
 )
 
 MEASURES = [f.name for f in fields(Outcome)]
@@ -40,7 +40,7 @@ TIMINGS: dict[str, Callable[[Run], ReplicaTiming]] = {
     "given": from_iteration_times,
     "roofline": analytic,
     "unseen": unseen,
-    "V1": lambda run: replace(from_iteration_times(run), scheduling=vllms_rules(run)),
+    "V1": lambda run: replace(from_iteration_times(run), scheduling=VLLM_V1),
 }
 
 

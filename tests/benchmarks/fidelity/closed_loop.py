@@ -20,7 +20,12 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """What decides the list of iterations; the engine has KV blocks for all of `concurrency`."""
+    """What decides the list of iterations; the engine has KV blocks for all of `concurrency`.
+
+    `varied`: lengths are uniform from SHORTEST of the given ones up to them, all start at once and all count. Else
+    they are exact, which would keep all in step for good: the first answers are cut short at random, so that requests
+    are spread over their phases, and do not count.
+    """
 
     input_tokens: int
     output_tokens: int
@@ -68,9 +73,11 @@ class Run:
 def lengths(loop: Loop) -> tuple[Ints, Ints]:
     """Of prompts and answers, seeded."""
     n = ROUNDS * loop.concurrency
-    if not loop.varied:
-        return np.full(n, loop.input_tokens), np.full(n, loop.output_tokens)
     rng = np.random.default_rng(SEED)
+    if not loop.varied:
+        exact = np.full(n, loop.output_tokens)
+        exact[: loop.concurrency] = rng.integers(2, loop.output_tokens + 1, loop.concurrency)
+        return np.full(n, loop.input_tokens), exact
     prompts, answers = (
         rng.integers(int(SHORTEST * most), most + 1, n) for most in (loop.input_tokens, loop.output_tokens)
     )
@@ -81,6 +88,8 @@ def run(loop: Loop, timing: ReplicaTiming | None = None) -> Run:
     """Without `timing` no clock runs: the times are zero, the weights the same."""
     prompts, answers = lengths(loop)
     n = len(prompts)
+    first_counted = 0 if loop.varied else loop.concurrency
+    counted = n - first_counted
     weights = Weights()
     arrival, first, finish = (np.zeros(n, np.int64) for _ in range(3))
     heap: list[tuple[int, int]] = []  # (decode step after which it ends, request)
@@ -106,13 +115,15 @@ def run(loop: Loop, timing: ReplicaTiming | None = None) -> Run:
             if done:
                 partial = -1
         waiting = arrived - admitted + len({r for r, *_ in chunks} | ({partial} - {-1}))
+        late = max(0, arrived - max(admitted, first_counted))
+        late += len({r for r in (*(r for r, *_ in chunks), partial) if r >= first_counted})
         decoding = len(heap) if loop.chunked or not chunks else 0
         steps = 1 if chunks or waiting else heap[0][0] - step
         t = decoding + sum(q for _, q, _, _ in chunks)
         s = decoding + sum(done for *_, done in chunks)
         pairs = sum(q * k - q * (q - 1) // 2 for _, q, k, _ in chunks)
         read = steps * context + decoding * steps * (steps - 1) // 2 if decoding else 0
-        weights.add(t, s, steps, read, pairs, (waiting / n, rate / n))
+        weights.add(t, s, steps, read, pairs, (late / counted, rate / counted))
         if timing is not None:
             now += _elapsed_ps(timing, t, s, steps, read, pairs)
         if decoding:
@@ -123,14 +134,14 @@ def run(loop: Loop, timing: ReplicaTiming | None = None) -> Run:
             r = heappop(heap)[1]
             finish[r] = now
             context -= int(prompts[r] + answers[r])
-            rate -= 1.0 / max(1, int(answers[r]) - 1)
+            rate -= (r >= first_counted) / (int(answers[r]) - 1)
             ended += 1
         for r, _, _, done in chunks:
             if done:
                 first[r] = now
                 heappush(heap, (step + int(answers[r]) - 1, r))
                 context += int(prompts[r]) + 1
-                rate += 1.0 / (int(answers[r]) - 1)
+                rate += (r >= first_counted) / (int(answers[r]) - 1)
         joining = min(ended, n - arrived)
         arrival[arrived : arrived + joining] = now
         arrived += joining

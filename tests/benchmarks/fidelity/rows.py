@@ -8,7 +8,7 @@ from tests.data import data_path
 
 
 def rows(name: str) -> Iterator[dict[str, str]]:
-    """`name` is the file's path under the data directory; skips the test, or fails the benchmark, where it is absent."""
+    """`name` is the path under the data directory; without the file a test is skipped, a benchmark ends."""
     path = data_path(name)
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8", newline="") as file:

@@ -9,9 +9,8 @@ from cascadia_sim.timing import PS_PER_S, Ints
 from tests.benchmarks.fidelity.rows import rows
 
 FOLDER = "perf/vidur_simulations"
-# Vidur's defaults, which the runs kept.
 PROMPT_TOKENS = 4096
-WATERMARK = 0.01
+"""What a batch of whole prompts may hold: Vidur's default, which the runs kept."""
 
 
 @dataclass(frozen=True, slots=True)

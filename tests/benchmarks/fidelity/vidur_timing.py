@@ -16,14 +16,14 @@ from cascadia_sim.build import replica_timing
 from cascadia_sim.calibration import Calibration
 from cascadia_sim.calibration_cells import Cell
 from cascadia_sim.calibration_fit import fit
-from cascadia_sim.calibrations_catalogue import find_calibration
+from cascadia_sim.calibrations_catalogue import find_calibration, generic_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.scheduling import VLLM_V1, Scheduling
+from cascadia_sim.scheduling import vidurs
 from cascadia_sim.timing import Ints, ReplicaTiming
 from tests.benchmarks.fidelity import vidur_iterations
 from tests.benchmarks.fidelity.rows import rows
-from tests.benchmarks.fidelity.vidur_runs import FOLDER, WATERMARK, Run, read_trace
+from tests.benchmarks.fidelity.vidur_runs import FOLDER, Run, read_trace
 
 PS_PER_MS = 1_000_000_000
 ROUNDED_TO = 8
@@ -147,22 +147,23 @@ def _prefill_line(o: Operators) -> tuple[float, float]:
 
 
 def analytic(run: Run) -> ReplicaTiming:
-    """The roofline's, with constants fitted to all iterations given of the run's GPU."""
-    return _roofline(run, fitted(run.gpu))
+    """The roofline's, with the catalogue's constants for Vidur's iterations on the run's GPU."""
+    return _roofline(run, find_calibration(gpu(run.gpu), "vidur", "bf16"))
 
 
 def unseen(run: Run) -> ReplicaTiming:
-    """The same, fitted without the run's model; where the GPU has no other, without its degree of TP."""
-    alone = {c.architecture for c in _cells(run.gpu)} == {architecture(run.model)}
-    return _roofline(run, fitted(run.gpu, tp=run.tp) if alone else fitted(run.gpu, model=run.model))
+    """The roofline's, fitted without the run's model; where the GPU has no other, without its degree of TP."""
+    cells = _cells(run.gpu)
+    models = {c.architecture for c in cells}
+    return _roofline(run, _fitted(run.gpu, run.model, 0) if len(models) > 1 else _fitted(run.gpu, "", run.tp))
 
 
 @lru_cache(maxsize=32)
-def fitted(gpu_name: str, *, model: str = "", tp: int = 0) -> Calibration:
-    """Constants of the roofline, fitted to the iterations given but those of `model` or `tp`."""
+def _fitted(gpu_name: str, model: str, tp: int) -> Calibration:
+    """Constants from the iterations given on a GPU, but for those of `model` or of `tp`."""
     without = architecture(model) if model else None
     seen = [c for c in _cells(gpu_name) if c.architecture != without and c.tp != tp]
-    return fit(seen, find_calibration(gpu(gpu_name), "vidur", "bf16"), gpu(gpu_name))
+    return fit(seen, generic_calibration(gpu(gpu_name), "vidur", "bf16"), gpu(gpu_name))
 
 
 @lru_cache(maxsize=8)
@@ -205,21 +206,8 @@ def _frame(run: Run) -> ReplicaTiming:
         max_num_batched_tokens=run.budget,
         chunked_prefill=run.chunked,
         lanes=run.pp,
-        scheduling=vidurs_rules(run),
+        scheduling=vidurs(kv_blocks=run.kv_blocks, max_num_seqs=run.batch_cap, stages=run.pp),
     )
-
-
-def vidurs_rules(run: Run) -> Scheduling:
-    return Scheduling(
-        watermark_blocks=int(WATERMARK * run.kv_blocks),
-        batch_seqs=run.batch_cap // run.pp,
-        padded_prompts=True,
-        chunks_in_step=False,
-    )
-
-
-def vllms_rules(_: Run) -> Scheduling:
-    return VLLM_V1
 
 
 def _ps(ms: Floats) -> Ints:

@@ -1,11 +1,14 @@
 """A profile finds out the law that an engine's iterations obey, whatever the engine calls itself."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cascadia.cli.output import Output
+from cascadia.cli.profile_latency_outputs import as_json, tables
 from cascadia.cli.profile_latency_setup import Asked, setup_of
 from cascadia.clients.engine_facts import engine_facts
 from cascadia.clients.latency_profile import Profile, profile_latency, timing_of
@@ -13,6 +16,8 @@ from cascadia.clients.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import replica_timing
+from cascadia_sim.calibration import BadCalibration
+from cascadia_sim.calibration_json import calibration_from
 from cascadia_sim.calibrations_catalogue import find_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
@@ -109,6 +114,28 @@ def test_the_engines_limit_shows_itself(found: Profile) -> None:
     assert found.setup.config.max_num_seqs == 8
 
 
+def test_people_see_each_point_that_was_left_out_and_what_was_not_measured(
+    found: Profile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for table in tables(found):
+        Output().show(table)
+    shown = capsys.readouterr().out
+    assert shown.count("first token") + shown.count("an iteration of decoding") == len(found.fitted.left_out)
+    assert "mixed requests, none of them fitted" in shown
+    assert "the engine works on 8 at once" in shown
+
+
+def test_programs_get_the_calibration_and_all_that_speaks_for_it(
+    found: Profile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Output(json=True).document(as_json(found, None))
+    document = json.loads(capsys.readouterr().out)
+    assert calibration_from(document["calibration"], "own") == found.fitted.calibration
+    assert document["request_s"] == found.fitted.request_s
+    assert {row["error"] for row in document["held_out"]} == {one.error for one in found.fitted.left_out}
+    assert document["mixed"]["predicted"]["e2e_p95_s"] > 0
+
+
 def test_an_engine_that_knows_no_ignore_eos_or_only_chat_is_measured_too() -> None:
     for engine in (FakeEngine(truth, strict=True), FakeEngine(truth, strict=True, chat_only=True)):
         assert profiled(engine, 40.0).fitted.calibration.fit.mean_error < 0.1
@@ -139,3 +166,10 @@ def test_an_engine_that_cannot_be_measured_is_refused_in_one_line(
 
 def test_an_engine_behind_a_key_is_measured_with_it() -> None:
     assert profiled(FakeEngine(truth, key="k"), 20.0, api_key="k").fitted.calibration.fit.points > 3
+
+
+def test_too_little_time_to_measure_anything_is_said() -> None:
+    with pytest.raises(
+        BadCalibration, match="too few: a lone sequence's decoding and prefill are needed; measure longer"
+    ):
+        profiled(FakeEngine(truth), 0.5)

@@ -27,9 +27,9 @@ def load_at(rate_rps: float, requests: int = 600, seed: int = 0) -> Load:
     return Load(np.arange(n), arrival, trace.input_tokens, trace.output_tokens, np.zeros(n, np.int64))
 
 
-def shape_of(tp: int) -> Shape:
-    timing = replica_timing(architecture(MEDIUM), gpu("h100-sxm"), tp=tp, pp=1, config=EngineConfig())
-    return Shape("a", tp, 1, timing, 2.5 * tp)
+def shape_of(tp: int, pp: int = 1) -> Shape:
+    timing = replica_timing(architecture(MEDIUM), gpu("h100-sxm"), tp=tp, pp=pp, config=EngineConfig())
+    return Shape("a", tp, pp, timing, 2.5 * tp * pp)
 
 
 def table_of(load: Load, *shapes: Shape, most: int, quantile: float = QUANTILE) -> StageTable:
@@ -55,6 +55,14 @@ def test_an_entry_is_what_each_of_k_replicas_shows_under_round_robin(k: int) -> 
     load, shape = load_at(8.0), shape_of(1)
     entry = table_of(load, shape, most=k).latency_s[0, -1]
     assert entry == pytest.approx(round_robin_s(shape, load, k), rel=1e-9)
+
+
+@pytest.mark.parametrize("rate_rps", [2.0, 8.0])
+def test_windows_of_a_pipelines_long_stream_stand_for_all_of_it(rate_rps: float) -> None:
+    load, shape = load_at(rate_rps, requests=6000), shape_of(1, 2)
+    assert table_of(load, shape, most=1).latency_s[0, 0] == pytest.approx(
+        round_robin_s(shape, load, 1), rel=0.1
+    )
 
 
 def test_entries_between_simulated_levels_lie_between_their_values() -> None:

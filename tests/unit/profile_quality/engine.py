@@ -11,6 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Body = dict[str, Any]
+HANGS_UP = 0
+"""Instead of a status: the connection is closed without a word."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,9 @@ def serving(reply: Callable[[Body], Says], models: tuple[str, ...] = ("m",)) -> 
             self._send(engine.answer(body))
 
         def _send(self, says: Says) -> None:
+            if says.status == HANGS_UP:
+                self.close_connection = True
+                return
             content = says.content()
             try:
                 self.send_response(says.status)

@@ -146,12 +146,14 @@ def test_killed_at_any_point_it_goes_on_and_asks_for_nothing_twice_that_was_done
     assert running.returncode == -signal.SIGKILL
     assert not bench.out.exists()
     kept = max(0, bench.journal.read_bytes().count(b"\n") - 1)
-    asked = bench.asked
     # Two at each of two stages were under way, and may be lost.
-    assert asked - 4 <= kept <= asked
-    result = bench()
-    assert result.exit_code == 0, result.output
-    assert bench.asked - asked == 40 - kept
+    assert bench.asked - 4 <= kept <= bench.asked
+    # Engines elsewhere, for requests of the dead may yet reach the old ones; that a stage has moved is no other stage.
+    with serving(small) as one, serving(large) as two:
+        bench.engines |= {"small": one, "large": two}
+        result = bench()
+        assert result.exit_code == 0, result.output
+        assert bench.asked == 40 - kept
     assert len(read_quality(bench.out, STAGES)) == 20
 
 
@@ -293,6 +295,7 @@ def test_keys_go_to_whom_they_are_for(bench: Bench, monkeypatch: pytest.MonkeyPa
         ({"--stages": "judge=http://a/v1"}, "--stages: a stage cannot be called 'judge'"),
         ({"--stages": "a=http://x/v1,a=http://y/v1"}, "--stages: stage 'a' is given twice"),
         ({"--stages": "absent.yaml"}, "absent.yaml: no such file"),
+        ({"--temperature": "-1"}, "--temperature: is -1; write a number from 0 to 2"),
         ({"--judge": "strict"}, "--judge: 'strict' is neither a check nor an address"),
         ({"--endpoint": "small=http://a/v1"}, "--endpoint: belongs to the stages of a spec"),
         ({"--api-key-env": "medium=PATH"}, "--api-key-env: nothing is named 'medium'"),

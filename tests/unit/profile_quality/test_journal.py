@@ -73,6 +73,13 @@ def test_the_journal_of_other_inputs_is_refused_and_stays(
     assert (tmp_path / "j").read_bytes() == before
 
 
+def test_a_journal_without_a_single_answer_binds_nobody(tmp_path: Path) -> None:
+    with open_journal(tmp_path / "j", {"prompts": "misspelt"}, restart=False) as journal:
+        journal.add(Failed("q9", "small", "small", "HTTP 404"))
+    assert reopened(tmp_path / "j") == ()
+    assert b"misspelt" not in (tmp_path / "j").read_bytes()
+
+
 def test_restart_begins_anew(tmp_path: Path) -> None:
     written(tmp_path / "j")
     assert reopened(tmp_path / "j", restart=True) == ()

@@ -1,6 +1,7 @@
 """A run asks each stage and the judge as often as need be, bears with failures in passing, and names the others."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ from cascadia.clients.patience import Patience
 from cascadia.clients.profile_quality import GIVE_UP_AFTER, Finished, Job, run
 from cascadia.clients.profile_quality_journal import Done, Failed
 from cascadia.clients.profile_quality_prompts import Prompt
-from tests.unit.profile_quality.engine import Body, Engine, Says, question, serving
+from tests.unit.profile_quality.engine import HANGS_UP, Body, Engine, Says, question, serving
 
 PROMPTS = tuple(
     Prompt(f"q{n}", ({"role": "user", "content": f"question {n}"},), "exact", f"answer {n}")
@@ -123,13 +124,29 @@ def test_an_engine_that_says_when_to_come_back_is_believed() -> None:
     assert waits == [17.0, 1.0]
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"{}", b'{"choices": []}', b'{"choices": [{"message": {}}]}'])
+ODD = (
+    b'{"choices":[{"message":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":1e9}]}}],'
+    b'"usage":{"prompt_tokens":1,"completion_tokens":1}}'
+)
+
+
+@pytest.mark.parametrize(
+    "content", [b"<html>", b"{}", b'{"choices": []}', b'{"choices": [{"message": {}}]}', ODD]
+)
 def test_a_reply_that_cannot_be_read_is_asked_for_again(content: bytes) -> None:
     says = iter([Says(raw=content)])
     with serving(lambda body: next(says, None) or right(body)) as stage:
         seen, waits = outcomes(job(stage, prompts=PROMPTS[:1]))
     assert len(done_of(seen)) == 1
     assert len(waits) == 1
+
+
+def test_a_dropped_connection_is_made_anew() -> None:
+    says = iter([Says(status=HANGS_UP)])
+    with serving(lambda body: next(says, None) or right(body)) as stage:
+        seen, waits = outcomes(replace(job(stage), concurrency=1))
+    assert len(done_of(seen)) == 12
+    assert waits == [0.5]
 
 
 def test_what_never_succeeds_fails_and_says_why() -> None:
@@ -189,6 +206,27 @@ def test_an_engine_that_is_gone_is_told() -> None:
     assert failed_of(seen)["q0"].kind == "no connection"
     assert "cannot be reached" in seen[0].why
     assert len(waits) == Patience().tries - 1
+
+
+def test_an_engine_that_knows_the_limit_of_tokens_by_its_newer_name_is_told_it_so() -> None:
+    def newer(body: Body) -> Says:
+        if "max_tokens" in body:
+            return Says("max_tokens is not supported, use max_completion_tokens", 400)
+        return right(body) if body["max_completion_tokens"] == 1024 else Says("whose limit?", 400)
+
+    with serving(newer) as stage:
+        seen, _ = outcomes(replace(job(stage), concurrency=1))
+    assert len(done_of(seen)) == 12
+    assert len(stage.asked) == 13
+
+
+def test_tokens_that_are_written_alike_count_together() -> None:
+    tops = [{"token": "9", "logprob": -1.0}, {"token": "9", "logprob": -1.0}, {"token": "0", "logprob": -1.0}]
+    choice = {"message": {"content": "9"}, "logprobs": {"content": [{**tops[0], "top_logprobs": tops}]}}
+    raw = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).encode()
+    with serving(right) as stage, serving(grade(Says(raw=raw))) as judge:
+        seen, _ = outcomes(job(stage, judge, PROMPTS[:1]))
+    assert done_of(seen)["q0"].score == pytest.approx(200 / 3)
 
 
 def test_a_judge_that_talks_first_is_given_room() -> None:

@@ -114,3 +114,26 @@ def test_sglang_gets_the_kv_cache_that_was_simulated() -> None:
     assert flags(known)["--mem-fraction-static"] == "0.869"
     lone = launch("sglang", config=replace(CONFIG, gpu_memory_utilization=0.01))
     assert flags(lone)["--mem-fraction-static"] == "0.050"
+
+
+def test_attention_dp_takes_the_ranks_from_the_tensor_parallel_gpus() -> None:
+    config = replace(CONFIG, attention_dp=4, enable_expert_parallel=True, max_num_seqs=64)
+    vllm = flags(launch("vllm", config=config, tp=8))
+    assert (vllm["--tensor-parallel-size"], vllm["--data-parallel-size"]) == ("2", "4")
+    assert "--enable-expert-parallel" in vllm
+    assert vllm["--max-num-seqs"] == "64"
+    sglang = flags(launch("sglang", config=config, tp=8))
+    assert (sglang["--tp-size"], sglang["--dp-size"], sglang["--ep-size"]) == ("8", "4", "8")
+    assert "--enable-dp-attention" in sglang
+    assert sglang["--max-running-requests"] == "256"
+
+
+def test_plain_replicas_get_no_flags_of_mixtures() -> None:
+    given = {*flags(launch("vllm")), *flags(launch("sglang"))}
+    assert not given & {"--enable-expert-parallel", "--enable-dp-attention", "--ep-size"}
+
+
+def test_vllm_ranks_stay_within_a_node() -> None:
+    config = replace(CONFIG, attention_dp=2)
+    with pytest.raises(BadInput, match="within a node"):
+        arguments(launch("vllm", config=config, tp=16, ranks=Ranks(2, "0", "a", 1)))

@@ -93,10 +93,18 @@ def test_a_blocked_head_of_the_queue_blocks_those_behind_it(chunked: bool) -> No
 @BOTH
 def test_batches_follow_each_other_through_the_stages(chunked: bool) -> None:
     """Two stages of 505 ps. The third finds two batches in flight and waits until the first has ended."""
-    timing = machine(chunked=chunked, lanes=2)
+    timing = replace(machine(chunked=chunked, lanes=2), scheduling=Scheduling(starts_between=True))
     run = simulate_replica(timing, ints(0, 1, 2), ints(10, 10, 10), ints(1, 1, 1), ints(0, 0, 0))
     assert run.finish_ps.tolist() == [1010, 1515, 2020]
     assert run.busy_ps == 3 * 1010 // 2
+
+
+@BOTH
+def test_what_arrives_while_a_batch_is_in_flight_waits_for_its_end(chunked: bool) -> None:
+    """Although the first stage is free at 505: vLLM V1 waits for a result unless it has something to send."""
+    timing = machine(chunked=chunked, lanes=2)
+    run = simulate_replica(timing, ints(0, 600), ints(10, 10), ints(1, 1), ints(0, 0))
+    assert run.finish_ps.tolist() == [1010, 2020]
 
 
 @pytest.mark.parametrize(("in_step", "finish_ps"), [(True, 1515), (False, 2020)])

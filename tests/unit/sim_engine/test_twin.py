@@ -22,6 +22,7 @@ def rules(seqs: int) -> st.SearchStrategy[Scheduling]:
         batch_seqs=st.none() | st.integers(1, seqs),
         padded_prompts=st.booleans(),
         chunks_in_step=st.booleans(),
+        starts_between=st.booleans(),
     )
     return st.just(VLLM_V1) | others
 

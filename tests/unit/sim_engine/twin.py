@@ -70,9 +70,10 @@ class Twin:
             self.wait()
 
     def wait(self) -> None:
-        """Until a batch ends, or a request arrives while there is room for a batch."""
+        """Until a batch ends, or a request arrives that need not wait for that."""
         ends = [self.flights[0].end_ps] if self.flights else []
-        if self.coming and len(self.flights) < self.timing.lanes:
+        room = self.timing.lanes if self.timing.scheduling.starts_between else 1
+        if self.coming and len(self.flights) < room:
             ends.append(self.coming[0].arrival_ps)
         self.now = min(ends)
         if self.flights and self.flights[0].end_ps == self.now:

@@ -7,13 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pytest
 
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import replica_timing
+from cascadia_sim.calibration_cells import Measured
+from cascadia_sim.calibration_fit import relative_errors
+from cascadia_sim.calibrations_catalogue import known_calibrations
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.timing import ReplicaTiming
+from tests.benchmarks.fidelity.paper_table import mean_error, table
+from tests.benchmarks.fidelity.parallel_order import compared, share_right
+from tests.benchmarks.fidelity.sets import all_sets
 from tests.data import data_path
 
 pytestmark = pytest.mark.data
@@ -27,22 +34,17 @@ def rows(path: Path) -> Iterator[Row]:
         yield from csv.DictReader(file)
 
 
-def timing(model: str, card: str, tp: int, quantization: str | None = None) -> ReplicaTiming:
+def timing(model: str, card: str, tp: int, quantization: str, engine: str) -> ReplicaTiming:
     """Tables without the memory limit: the measured engines had their own."""
-    config = EngineConfig(max_num_seqs=1024, max_num_batched_tokens=16384, quantization=quantization)
+    config = EngineConfig(
+        max_num_seqs=1024, max_num_batched_tokens=16384, quantization=quantization, engine=engine
+    )
     roomy = replace(gpu(card), memory_bytes=10**13)
     return replica_timing(architecture(model), roomy, tp=tp, pp=1, config=config)
 
 
 def decode_ms(t: ReplicaTiming, batch: int, context: float) -> float:
     return float(t.token_ps[batch] + t.sequence_ps[batch] + t.context_ps * batch * context) / 1e9
-
-
-def prefill_ms(t: ReplicaTiming, prompts: int, tokens: int) -> float:
-    total, last = prompts * tokens, len(t.token_ps) - 1
-    beyond = max(0, total - last) * int(t.token_ps[last] - t.token_ps[last - 1])
-    pairs = prompts * tokens * (tokens + 1) / 2
-    return float(t.token_ps[min(total, last)] + beyond + t.pair_ps * pairs) / 1e9
 
 
 def steady_ratio(row: Row, model: str) -> float | None:
@@ -52,7 +54,7 @@ def steady_ratio(row: Row, model: str) -> float | None:
     on all of them.
     """
     batch, prompt, output = (int(row[k]) for k in ("batch_size", "isl", "osl"))
-    t = timing(model, row["system"].replace("_", "-"), int(row["tp_size"]), "fp8")
+    t = timing(model, row["system"].replace("_", "-"), int(row["tp_size"]), "fp8", row["backend"])
     prefill = prompt * float(t.token_ps[8192]) / 8192 / 1e9 + t.pair_ps * prompt**2 / 2e9
     predicted = decode_ms(t, batch, prompt + output / 2) + batch * prefill / output
     return predicted / float(row["silicon_tpot_ms"]) if batch * prefill / output < predicted / 2 else None
@@ -85,52 +87,42 @@ def test_deepseek_r1_on_eight_h200s_under_sglang_within_12_percent() -> None:
     assert median(ratios) == pytest.approx(1, abs=0.12)
 
 
-@pytest.mark.parametrize(
-    ("hardware", "card", "model", "tp", "tolerance"),
-    [
-        ("Nvidia A100 GPU", "a100-40gb", "meta-llama/Meta-Llama-3-8B", 1, 0.10),
-        ("Nvidia A100 GPU", "a100-40gb", "meta-llama/Meta-Llama-3-70B", 4, 0.10),
-        ("Nvidia H100 GPU", "h100-sxm", "meta-llama/Meta-Llama-3-8B", 1, 0.15),
-        ("Nvidia H100 GPU", "h100-sxm", "meta-llama/Meta-Llama-3-70B", 4, 0.15),
-    ],
-)
-def test_tensorrt_llm_in_bf16(hardware: str, card: str, model: str, tp: int, tolerance: float) -> None:
-    t = timing(model, card, tp)
-    ratios = []
-    for row in rows(data_path("perf/llm_inference_bench.csv")):
-        if (row["Hardware"], row["Framework"], row["Model"]) != (hardware, "TensorRT-LLM", model):
-            continue
-        length, batch = int(row["Input Output Length"]), int(row["Batch Size"])
-        if int(row["Num of Hardware"]) != tp or batch > 64:
-            continue
-        predicted = prefill_ms(t, batch, length) + length * decode_ms(t, batch, 1.5 * length)
-        ratios.append(predicted / 1e3 / float(row["Latency"]))
-    assert len(ratios) >= 9
-    assert median(ratios) == pytest.approx(1, abs=tolerance)
+SETS = [
+    "a100-40gb-trtllm-2024-bf16",
+    "a100-40gb-vllm-2024-bf16",
+    "h100-sxm-trtllm-2024-bf16",
+    "h100-sxm-vllm-2024-bf16",
+    "gh200-vllm-2024-bf16",
+    "a100-sxm-vidur-bf16",
+    "h100-sxm-vidur-bf16",
+]
 
 
-@pytest.mark.parametrize("phase", ["decode", "prefill"])
-@pytest.mark.parametrize(
-    ("model", "card"),
-    [
-        ("meta-llama/Meta-Llama-3-8B", "a100"),
-        ("meta-llama/Llama-2-70b-hf", "a100"),
-        ("meta-llama/Llama-2-70b-hf", "h100"),
-        ("Qwen/Qwen-72B", "a100"),
-    ],
-)
-def test_vidurs_iterations_on_one_gpu_within_12_percent(phase: str, model: str, card: str) -> None:
-    t, own_s = timing(model, card, 1), gpu(card).efficiency.iteration_s
-    ratios = []
-    for row in rows(data_path("perf/vidur_simulations/iteration_times.csv")):
-        if (row["phase"], row["model"], row["gpu"], row["tp"]) != (phase, model, card, "1"):
-            continue
-        batch, new, context = int(row["batch"]), int(row["new_tokens"]), int(row["context"])
-        # Vidur's figures leave out the LM head and the engine's own work.
-        if phase == "decode":
-            predicted = float(t.token_ps[batch] + t.context_ps * batch * context) / 1e9
-        else:
-            predicted = prefill_ms(t, 1, new)
-        ratios.append((predicted - own_s * 1e3) / float(row["iter_ms"]))
-    assert len(ratios) >= 9
-    assert median(ratios) == pytest.approx(1, abs=0.12)
+@pytest.mark.parametrize("name", SETS)
+def test_measured_iterations_are_met_as_well_as_their_calibration_says(name: str) -> None:
+    data_path("perf/llm_inference_bench.csv")
+    entry = next(c for c in known_calibrations() if c.name == name)
+    measured = next(s for s in all_sets() if s.name == name)
+    errors = np.abs(relative_errors(Measured(measured.cells, gpu(measured.gpu)), entry.efficiency))
+    assert len(errors) == entry.fit.points
+    assert errors.mean() == pytest.approx(entry.fit.mean_error, abs=0.005)
+    assert errors.mean() <= 0.045
+
+
+@pytest.mark.parametrize("name", [n for n in SETS if n.startswith("a100") or n.endswith("vllm-2024-bf16")])
+def test_a_model_that_the_fit_has_not_seen_is_met_within_5_percent(name: str) -> None:
+    entry = next(c for c in known_calibrations() if c.name == name)
+    assert entry.fit.held_out_mean_error is not None
+    assert entry.fit.held_out_mean_error <= 0.05
+
+
+def test_parallel_configurations_come_in_their_measured_order() -> None:
+    count, share = share_right(compared())
+    assert count > 200
+    assert share >= 0.9
+
+
+def test_the_papers_configurations_but_for_one_scale_within_8_percent_and_the_same_winner() -> None:
+    _, rows = table()
+    assert mean_error(rows) <= 0.08
+    assert max(rows, key=lambda row: row.predicted_rps).shape == (2, 2, 2)

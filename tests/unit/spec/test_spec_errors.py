@@ -74,7 +74,7 @@ CASES = {
     "an unknown quantization": (
         changed("stages.0.quantization", 4),
         "stages[0].quantization: is 4, which is not known; "
-        "write 'fp8', 'awq-int4', 'gptq-int4', 'int8' or 'mxfp4'",
+        "write 'fp8', 'awq-int4', 'gptq-int4', 'int8', 'int4-experts', 'mxfp4', 'nvfp4' or 'nvfp4-experts'",
     ),
     "one name twice": (
         changed("stages.1.name", "small"),

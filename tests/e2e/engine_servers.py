@@ -1,0 +1,105 @@
+"""Real engines as processes of their own, on one core, so that the client's work does not slow them."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.e2e.engine_packages import HERE, checkpoint, gguf_model, llama_python, vllm_python
+
+START_S = 180.0
+CONTEXT = 2048
+KV_BYTES = 268_435_456
+NAME = "smol"
+CORES = sorted(os.sched_getaffinity(0))
+
+
+@contextmanager
+def llama_cpp(slots: int, log: Path) -> Iterator[str]:
+    """Its address, while it runs: continuous batching over `slots` slots with a cache each."""
+    port = free_port()
+    command = [llama_python(), HERE / "llama_server.py", gguf_model(), port, slots, CONTEXT]
+    with _running([str(part) for part in command], {}, port, log) as url:
+        yield url
+
+
+@contextmanager
+def vllm(max_num_seqs: int, log: Path) -> Iterator[str]:
+    python, port = vllm_python(), free_port()
+    command = [python.with_name("vllm"), "serve", checkpoint(python), "--host", "127.0.0.1", "--port", port]
+    command += ["--served-model-name", NAME, "--max-model-len", CONTEXT, "--max-num-seqs", max_num_seqs]
+    command += ["--max-num-batched-tokens", CONTEXT, "--kv-cache-memory-bytes", KV_BYTES, "--enforce-eager"]
+    settings = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_HOST_IP": "127.0.0.1",
+        "VLLM_CPU_OMP_THREADS_BIND": str(CORES[0]),
+    }
+    with _running([str(part) for part in command], settings, port, log) as url:
+        yield url
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _running(command: list[str], settings: dict[str, str], port: int, log: Path) -> Iterator[str]:
+    url = f"http://127.0.0.1:{port}"
+    with log.open("w") as out:
+        engine = subprocess.Popen(
+            command, env=os.environ | settings, stdout=out, stderr=out, start_new_session=True
+        )
+        try:
+            os.sched_setaffinity(engine.pid, {CORES[0]})
+            _as_urgent_as_we(engine.pid)
+            _wait_for(url, engine, log)
+            yield url
+        finally:
+            # The whole group: an API server that is killed alone leaves its workers behind.
+            os.killpg(engine.pid, signal.SIGTERM)
+            try:
+                engine.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(engine.pid, signal.SIGKILL)
+                engine.wait()
+
+
+@contextmanager
+def beside_the_engine() -> Iterator[None]:
+    """This process, and what it starts, keep off the engine's core, where there is another."""
+    os.sched_setaffinity(0, set(CORES[1:] or CORES))
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, set(CORES))
+
+
+def _as_urgent_as_we(pid: int) -> None:
+    """Linux shares the processor among sessions, and the engine's is new: it gets our session's priority."""
+    try:
+        nice = Path("/proc/self/autogroup").read_text().split()[-1]
+        Path(f"/proc/{pid}/autogroup").write_text(nice)
+    except OSError:
+        pass  # no such sharing here, or not ours to change
+
+
+def _wait_for(url: str, engine: "subprocess.Popen[bytes]", log: Path) -> None:
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        assert engine.poll() is None, log.read_text()[-2000:]
+        try:
+            if httpx.get(f"{url}/health", timeout=5).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.5)
+    raise AssertionError(f"not up after {START_S:.0f} s: {log.read_text()[-2000:]}")

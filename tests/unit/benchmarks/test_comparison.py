@@ -1,0 +1,85 @@
+"""Sums of the comparison, over results made by hand."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import bench_compare_summary as summary
+from tests.benchmarks.bench_compare_grid import cells
+from tests.benchmarks.bench_compare_run import Result, keep, known
+from tests.benchmarks.report_table import figure, markdown, replaced
+
+Figures = Mapping[str, float | None]
+
+
+def result(cell: str, /, **systems: Figures) -> Result:
+    named = {name.replace("_", " "): dict(fields) for name, fields in systems.items()}
+    alone = {name.replace("alone ", "stand-alone: "): fields for name, fields in named.items()}
+    return Result(cell, 10.0, 100, 1.0, 0.5, alone)
+
+
+def of(slo_scale: float | None, max_rate_rps: float | None) -> Figures:
+    return {"slo_scale": slo_scale, "max_rate_rps": max_rate_rps}
+
+
+RESULTS = [
+    result("a | azure | low | 60", cascadia=of(2.0, 30.0), alone_s=of(9.0, 15.0), alone_l=of(4.0, 10.0)),
+    result("a | azure | high | 60", cascadia=of(3.0, 30.0), alone_s=of(None, 60.0)),
+    result("b | azure | low | 70", cascadia=of(2.0, 20.0), alone_s=of(16.0, 10.0), cascadeserve=of(1.9, 5.0)),
+]
+
+
+def test_the_grid_has_72_cells_of_different_names() -> None:
+    assert len({cell.key for cell in cells()}) == len(list(cells())) == 72
+
+
+def test_the_best_model_alone_is_the_best_in_each_figure() -> None:
+    assert summary.slo_scale(RESULTS[0], summary.ALONE) == 4.0
+    assert summary.rate_rps(RESULTS[0], summary.ALONE) == 15.0
+
+
+def test_ratios_are_averaged_geometrically_where_both_have_a_figure() -> None:
+    found = summary.by_slo_scale(RESULTS, summary.ALONE)
+    assert sorted(found.ratio.tolist()) == [2.0, 8.0]
+    assert found.alone == 1
+    assert (found.mean, found.range) == ("4.00×", "2.00–8.00")
+    assert summary.by_rate(RESULTS, summary.ALONE).range == "0.50–2.00"
+
+
+def test_what_beats_the_choice_from_within_its_search_is_a_fault() -> None:
+    found = {(f.cell, f.system, f.figure) for f in summary.faults(RESULTS)}
+    assert found == {
+        ("a | azure | high | 60", summary.ALONE, "max req/s"),
+        ("b | azure | low | 70", "cascadeserve", "SLO scale"),
+    }
+    assert "beaten by" in summary.faults_table(RESULTS)
+    assert summary.faults_table(RESULTS[:1]).startswith("No system")
+
+
+def test_a_table_has_a_row_for_each_group_and_system() -> None:
+    assert len(summary.by_group(RESULTS, 0).splitlines()) == 2 + 2
+    assert len(summary.baselines(RESULTS).splitlines()) == 2 + len(summary.BASELINES)
+
+
+def test_results_are_kept_by_the_line_and_a_line_cut_off_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "comparison.jsonl"
+    assert known(path) == {}
+    for one in RESULTS:
+        keep(path, one)
+    path.write_text(path.read_text() + '{"cell": "c | az')
+    assert known(path) == {r.cell: r for r in RESULTS}
+
+
+def test_a_section_of_a_page_is_replaced_and_the_rest_stays() -> None:
+    page = (
+        "before\n<!-- measured: one -->\nold\n<!-- end -->\nafter\n<!-- measured: two -->\nx\n<!-- end -->\n"
+    )
+    assert replaced(page, "one", "new") == page.replace("old", "new")
+    with pytest.raises(ValueError, match="no section between"):
+        replaced(page, "three", "new")
+
+
+def test_figures_have_three_digits_and_tables_a_rule() -> None:
+    assert [figure(x) for x in (0.12345, 12.345, 1234.5, float("nan"))] == ["0.123", "12.3", "1,234", "–"]
+    assert markdown(("a", "b"), [("x", "1")]) == "| a | b |\n| --- | --: |\n| x | 1 |"

@@ -1,0 +1,79 @@
+"""What lies within Cascadia's reach is never better than its choice, and is reckoned in the same way."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from cascadia.domain.cluster import Pool
+from cascadia.domain.problem import Problem
+from cascadia.planner.baselines import searched, uniform_allocation, uniform_parallelism
+from cascadia.planner.cascadeserve import cascadeserve
+from cascadia.planner.plan import plan, routings_of
+from cascadia.planner.refine import EFFORT
+from cascadia.planner.search import Search, start_search
+from cascadia.planner.throughput import PRECISION, largest_factor, max_rate_rps
+from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, traffic
+
+NODES = Pool("h100-sxm", "h100-sxm", 3, 4, 2.5)
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+def search_of(given: Problem, threads: ThreadPoolExecutor) -> Search:
+    return start_search(given, routings_of(given)[0], threads)
+
+
+@pytest.mark.parametrize("rate_rps", [20.0, 150.0])
+def test_neither_uniform_parallelism_nor_uniform_allocation_is_faster(
+    rate_rps: float, threads: ThreadPoolExecutor
+) -> None:
+    given = problem((MEDIUM, LARGE), pools=(NODES,), judge=hosted_judge(), trace=traffic(200, rate_rps))
+    search = search_of(given, threads)
+    ours = searched("cascadia", search, EFFORT).best
+    assert ours is not None
+    for other in (uniform_parallelism(search, EFFORT), uniform_allocation(search, EFFORT)):
+        assert other.best is None or ours.latency_s <= other.best.latency_s
+
+
+def test_cascadeserve_sustains_no_more_than_any_deployment_of_its_routing_does(
+    threads: ThreadPoolExecutor,
+) -> None:
+    """Its replicas are some of all, and reckoned from the tables of the requests that reach each stage, as all are."""
+    for models in ((SMALL, MEDIUM), (SMALL, MEDIUM, LARGE)):
+        search = search_of(problem(models, trace=traffic(300, 30.0)), threads)
+        every = np.flatnonzero(search.routings.lower >= 52.0)
+        theirs = cascadeserve(search).max_rate_rps
+        assert 0 < theirs <= max_rate_rps(search, every) * (1 + 2 * PRECISION)
+
+
+def test_the_largest_factor_is_found_from_above_and_below() -> None:
+    for limit in (0.03, 0.999, 1.0, 700.0):
+        assert largest_factor(lambda f, at=limit: f <= at) == pytest.approx(limit, rel=2 * PRECISION)  # type: ignore[misc]
+    assert largest_factor(lambda _: False) == 0.0
+    assert largest_factor(lambda f: f <= 1e-6) == 0.0
+
+
+def test_what_equal_parts_deploy_they_also_sustain(threads: ThreadPoolExecutor) -> None:
+    """Also where the routings that do best with all GPUs fit into no equal parts of them."""
+    given = problem((MEDIUM, LARGE), pools=(NODES,), judge=hosted_judge(), trace=traffic(200, 20.0))
+    found = uniform_allocation(search_of(given, threads), EFFORT)
+    assert found.best is not None
+    assert found.max_rate_rps >= given.workload.rate_rps
+
+
+@pytest.mark.parametrize("models", [(SMALL, MEDIUM), (MEDIUM, LARGE), (SMALL, MEDIUM, LARGE)])
+def test_just_below_the_largest_rate_there_is_a_plan(
+    models: tuple[str, ...], threads: ThreadPoolExecutor
+) -> None:
+    """Also where no routing seems to be sustained by the tables for all requests, which know whole levels only."""
+    given = problem(models, pools=(NODES,), trace=traffic(300, 100.0))
+    search = search_of(given, threads)
+    most = max_rate_rps(search, np.flatnonzero(search.routings.lower >= 52.0))
+    near = problem(models, pools=(NODES,), trace=traffic(300, 0.93 * most))
+    assert plan(near, effort=EFFORT).plan.predicted.quality.lower >= 52.0

@@ -1,0 +1,215 @@
+"""Where there is no plan the message names what binds, and a nearest value with which there is one."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.errors import BadInput, Infeasible
+from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Problem
+from cascadia.planner.allocation import allocate
+from cascadia.planner.nearest import rounded_down
+from cascadia.planner.plan import plan, routings_of
+from cascadia.planner.search import allowed, start_search
+from tests.unit.planner.problems import FIVE, MEDIUM, hosted_judge, problem, rising_table, traffic
+
+
+def message(given: Problem) -> str:
+    with pytest.raises(Infeasible) as error:
+        plan(given)
+    assert error.value.exit_code == 3
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def named(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    assert found, text
+    return float(found[1])
+
+
+def with_bar(given: Problem, quality_min: float) -> Problem:
+    return replace(given, objective=replace(given.objective, quality_min=quality_min))
+
+
+def with_pools(given: Problem, *pools: Pool) -> Problem:
+    return replace(given, cluster=Cluster(pools))
+
+
+def named_pool(given: Problem, text: str) -> Pool:
+    """The pool that a refusal asks for."""
+    found = re.search(r"needs >= (\d+) GPUs (?:in pool (\w+) )?\((?:(\d+) nodes of (\d+)|on one node)", text)
+    assert found, text
+    pool = given.cluster.pool(found[2]) if found[2] else given.cluster.pools[0]
+    nodes, per_node = (int(found[3]), int(found[4])) if found[3] else (1, int(found[1]))
+    assert nodes * per_node == int(found[1])
+    return replace(pool, nodes=nodes, gpus_per_node=per_node)
+
+
+def in_place(given: Problem, size: Pool) -> Problem:
+    return with_pools(given, *(size if p.name == size.name else p for p in given.cluster.pools))
+
+
+def smaller(pool: Pool) -> Pool:
+    """By one GPU on a single node, by one node on several."""
+    if pool.nodes == 1:
+        return replace(pool, gpus_per_node=pool.gpus_per_node - 1)
+    return replace(pool, nodes=pool.nodes - 1)
+
+
+def sustained_by_any(given: Problem) -> bool:
+    """Has any routing at the bar an allocation by tables of its own? Found without the planner's search."""
+    with ThreadPoolExecutor(2) as threads:
+        search = start_search(given, routings_of(given)[0], threads)
+        return any(
+            allocate(search.demands(k), given.cluster, verdict_s=search.verdict_s, prove=False)
+            for k in np.flatnonzero(allowed(search)).tolist()
+        )
+
+
+def small_node(gpu: str = "l40s", gpus: int = 2) -> tuple[Pool, ...]:
+    return (Pool("a", gpu, 1, gpus, 2.0),)
+
+
+def test_a_bar_above_all_models_names_the_best_that_can_be_promised() -> None:
+    given = problem(FIVE[2:4], quality_min=95.0)
+    text = message(given)
+    assert "quality_min 95 is above what any routing of these models reaches" in text
+    best = named(r"the best is ([\d.]+) at 95% confidence", text)
+    assert plan(with_bar(given, best)).plan.predicted.quality.lower >= best
+
+
+def test_a_bar_above_all_models_names_what_the_gpus_leave_of_the_best() -> None:
+    given = problem((MEDIUM, FIVE[4]), pools=small_node(), trace=traffic(200, 40.0), quality_min=95.0)
+    text = message(given)
+    sustained = named(r"and with 2 GPUs at [\d.]+ requests/s it is ([\d.]+);", text)
+    assert sustained < named(r"the best is ([\d.]+) at", text)
+    assert plan(with_bar(given, sustained)).plan.predicted.quality.lower >= sustained
+
+
+OVERLOADED = {
+    "two stages": problem(FIVE[3:], pools=small_node(), trace=traffic(200, 30.0), quality_min=58.0),
+    "a judge on GPUs": problem(
+        FIVE[1:3],
+        pools=small_node(gpus=4),
+        trace=traffic(200, 200.0),
+        judge=hosted_judge(),
+        quality_min=57.0,
+    ),
+    "one model": problem(FIVE[4:], pools=small_node("a100-sxm"), trace=traffic(200, 50.0), quality_min=40.0),
+    "three stages": problem(
+        FIVE[2:], pools=small_node(), trace=traffic(200, 35.0), judge=hosted_judge(), quality_min=57.0
+    ),
+    "three nodes": problem(
+        FIVE[2:],
+        pools=(Pool("a", "l40s", 3, 2, 2.0),),
+        trace=traffic(200, 90.0),
+        judge=hosted_judge(),
+        quality_min=60.0,
+    ),
+    "two pools": problem(
+        FIVE[2:4],
+        pools=(Pool("a", "l40s", 1, 2, 2.0), Pool("b", "a100-sxm", 2, 1, 3.0)),
+        trace=traffic(200, 240.0),
+        quality_min=60.0,
+    ),
+}
+overloaded = pytest.mark.parametrize("given", OVERLOADED.values(), ids=OVERLOADED)
+
+
+@overloaded
+def test_too_few_gpus_name_a_number_that_is_enough(given: Problem) -> None:
+    text = message(given)
+    assert f"quality {given.objective.quality_min:g} needs" in text
+    enough = named_pool(given, text)
+    assert enough.gpus > given.cluster.pool(enough.name).gpus
+    found = plan(in_place(given, enough)).plan
+    assert found.predicted.quality.lower >= (given.objective.quality_min or 0.0)
+
+
+@overloaded
+def test_the_number_of_gpus_named_is_the_least(given: Problem) -> None:
+    """With one less (a node less, on several) nothing is sustained, whatever the search may have missed."""
+    fewer = in_place(given, smaller(named_pool(given, message(given))))
+    assert not sustained_by_any(fewer)
+    with pytest.raises(Infeasible):
+        plan(fewer)
+
+
+@overloaded
+def test_too_few_gpus_name_the_best_quality_that_they_sustain(given: Problem) -> None:
+    text = message(given)
+    bars = sorted({rounded_down(q) for q in routings_of(given)[0].lower.tolist()})
+    if "no routing at all sustains" in text:
+        assert not sustained_by_any(with_bar(given, bars[0]))
+        return
+    best = named(r"the best is ([\d.]+)", text)
+    assert best < (given.objective.quality_min or 0.0)
+    assert plan(with_bar(given, best)).plan.predicted.quality.lower >= best
+    assert not sustained_by_any(with_bar(given, bars[bars.index(best) + 1]))
+
+
+def test_a_number_of_gpus_keeps_the_latency_bound_too() -> None:
+    given = replace(
+        OVERLOADED["two stages"], objective=Objective("latency", 0.95, quality_min=58.0, latency_max_s=12.0)
+    )
+    enough = named_pool(given, message(given))
+    assert plan(in_place(given, enough)).plan.predicted.objective_s <= 12.0
+    with pytest.raises(Infeasible):
+        plan(in_place(given, smaller(enough)))
+
+
+def test_where_no_number_of_gpus_keeps_the_latency_bound_that_is_said() -> None:
+    given = replace(
+        OVERLOADED["one model"], objective=Objective("latency", 0.95, quality_min=40.0, latency_max_s=0.01)
+    )
+    text = message(given)
+    assert named(r"for latency_max_s 0.01 \(p95\) more than (\d+),", text) == 32
+    unbounded = in_place(replace(given, objective=OVERLOADED["one model"].objective), named_pool(given, text))
+    assert plan(unbounded).plan.predicted.objective_s > 0.01
+
+
+def test_without_a_bar_any_plan_needs_more_gpus() -> None:
+    given = problem(
+        FIVE[4:],
+        pools=small_node("a100-sxm"),
+        trace=traffic(200, 50.0),
+        objective=Objective("latency", 0.95),
+    )
+    text = message(given)
+    assert "any plan needs >= 4 GPUs (on one node)" in text
+    assert plan(in_place(given, named_pool(given, text))).plan.stages[0].gpus <= 4
+
+
+def test_a_load_that_nothing_sustains_is_said_to_be_one() -> None:
+    given = problem(FIVE[4:], pools=small_node("a100-sxm"), trace=traffic(400, 90.0), quality_min=40.0)
+    assert re.search(r"with 2 no routing at all sustains [\d.]+ requests/s", message(given))
+
+
+@pytest.mark.parametrize("goal", ["latency", "cost"])
+def test_a_latency_bound_out_of_reach_names_the_lowest_that_was_found(goal: str) -> None:
+    given = problem(objective=Objective(goal, 0.95, 52.0, 0.01))  # type: ignore[arg-type]
+    text = message(given)
+    assert "latency_max_s 0.01 (p95) is below what 8 GPUs reach at quality >= 52" in text
+    lowest_s = named(r"the lowest found is ([\d.]+) s", text)
+    loosened = replace(given, objective=replace(given.objective, latency_max_s=lowest_s))
+    assert plan(loosened).plan.predicted.objective_s <= lowest_s
+
+
+def test_a_model_that_fits_no_shape_is_bad_input() -> None:
+    with pytest.raises(BadInput, match=r"stages: s0: the model fits no shape on this cluster .*quantise it"):
+        plan(problem(FIVE[4:], pools=small_node("l4", 1), quality_min=40.0))
+
+
+def test_more_questions_prove_more() -> None:
+    few, many = (
+        named(
+            r"the best is ([\d.]+) at", message(problem(table=rising_table(2, prompts=n), quality_min=95.0))
+        )
+        for n in (50, 2000)
+    )
+    assert few < many

@@ -1,0 +1,46 @@
+"""How the nearest value is asked for: few questions, and an answer whose neighbour does not hold."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascadia.planner.nearest import first_that_holds, grown, rounded_down
+from tests.unit.planner.instances import pool
+
+
+@given(st.lists(st.booleans(), max_size=40), st.integers(-5, 50))
+def test_what_is_found_holds_and_the_value_before_it_does_not(holding: list[bool], guess: int) -> None:
+    at = first_that_holds(-1, len(holding), guess, holding.__getitem__)
+    if at is None:
+        assert not holding or not holding[-1]
+    else:
+        assert holding[at]
+        assert at == 0 or not holding[at - 1]
+
+
+@given(st.integers(0, 100), st.integers(0, 99))
+def test_no_value_is_asked_for_twice_and_a_good_guess_needs_few_questions(first: int, guess: int) -> None:
+    asked: list[int] = []
+
+    def holds(at: int) -> bool:
+        asked.append(at)
+        return at >= first
+
+    found = first_that_holds(-1, 100, guess, holds)
+    assert found == (first if first < 100 else None)
+    assert len(set(asked)) == len(asked)
+    assert len(asked) <= (3 if abs(guess - first) <= 1 else 16)
+
+
+def test_a_single_node_is_filled_before_nodes_are_added() -> None:
+    sizes = [(p.nodes, p.gpus_per_node) for p in grown(pool(1, 6))]
+    assert sizes[:4] == [(1, 7), (1, 8), (2, 8), (3, 8)]
+    assert sizes[-1] == (12, 8)
+
+
+def test_a_cluster_of_nodes_grows_by_whole_nodes() -> None:
+    assert [(p.nodes, p.gpus_per_node) for p in grown(pool(2, 4))] == [(n, 4) for n in range(3, 33)]
+
+
+@given(st.floats(0, 100))
+def test_a_quality_is_rounded_to_what_is_reached(quality: float) -> None:
+    assert quality - 0.0101 < rounded_down(quality) <= quality

@@ -1,0 +1,59 @@
+"""Predictions of real servers under load stay as near as docs/models/simulator.md says."""
+
+from statistics import median
+
+import pytest
+
+from tests.benchmarks.fidelity.endtoend import predict
+from tests.benchmarks.fidelity.endtoend_points import FILE, Point, read_points
+from tests.benchmarks.fidelity.endtoend_usable import reasons
+from tests.data import data_path
+
+LLAMA, GPT, MINIMAX = "meta-llama/Llama-3.1-70B", "openai/gpt-oss-120b", "MiniMaxAI/MiniMax-M2.5"
+
+
+@pytest.fixture(scope="module")
+def points() -> list[Point]:
+    return read_points(data_path(FILE))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("system", "engine", "model", "tpot"),
+    [
+        ("h200-sxm", "vllm", LLAMA, 0.10),
+        ("h200-sxm", "trtllm", LLAMA, 0.10),
+        ("b200-sxm", "vllm", LLAMA, 0.10),
+        ("h200-sxm", "vllm", GPT, 0.10),
+        ("b200-sxm", "vllm", MINIMAX, 0.12),
+    ],
+)
+def test_medians_of_tpot_and_ttft(
+    points: list[Point], system: str, engine: str, model: str, tpot: float
+) -> None:
+    chosen = [p for p in points if (p.system, p.engine, p.model) == (system, engine, model)]
+    predictions = predict(chosen)
+    assert len(predictions) == len(chosen) >= 50
+    assert median(abs(p.tpot_error) for p in predictions) < tpot
+    assert median(abs(p.ttft_error) for p in predictions) < 0.22
+
+
+@pytest.mark.data
+def test_a_replica_is_told_by_the_gpus_that_there_are(points: list[Point]) -> None:
+    """64 = TP 8 x EP 8 on one node, whatever the column says."""
+    assert {p.gpus for p in points} == {1, 2, 4, 8}
+    assert all(p.gpus % p.attention_dp == 0 for p in points)
+
+
+@pytest.mark.data
+def test_a_measurement_is_told_once(points: list[Point]) -> None:
+    seen = {(p.cell, p.concurrency, p.ttft_ms, p.tpot_ms) for p in points}
+    assert len(seen) == len(points)
+
+
+@pytest.mark.data
+def test_most_points_are_learned_from_and_dense_vllm_all_but_those_from_a_cache(points: list[Point]) -> None:
+    known = [p for p in points if "Qwen3.5" not in p.model]
+    passed_over = reasons(known)
+    assert len(passed_over) < 0.15 * len(known)
+    assert not [p for p in passed_over if p.model == LLAMA]
