@@ -32,6 +32,7 @@ COMMANDS = {
     "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
     "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
+    "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
 

@@ -1,0 +1,104 @@
+"""`cascadia serve`: one OpenAI endpoint in front of a plan's stages."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cascadia.cli.common import with_output
+from cascadia.cli.output import Output, write
+from cascadia.domain.errors import BadInput
+
+if TYPE_CHECKING:
+    from cascadia.domain.plan import Plan
+    from cascadia.router.settings import RouterSettings
+
+
+@click.command()
+@click.argument("source", metavar="PLAN|ROUTER_YAML", type=click.Path(path_type=Path))
+@click.option(
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    metavar="STAGE=URL",
+    help="Address of a replica of STAGE, or of `judge`; repeat it for more. Of a plan only; where there is none, the "
+    "addresses that `cascadia render --target local` gives are used.",
+)
+@click.option("--host", help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option("--no-log", is_flag=True, help="Write no line a request on standard error.")
+@with_output
+def serve(
+    source: Path, endpoints: tuple[str, ...], host: str | None, port: int | None, no_log: bool, output: Output
+) -> None:
+    """Serve a plan.json (or the folder with it), or a router.yaml, until SIGTERM."""
+    from cascadia.router.app import Router
+    from cascadia.router.server import listen, run
+
+    settings = _settings(source, endpoints)
+    settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
+    try:
+        listening = listen(settings.host, settings.port)
+    except OSError as error:
+        raise BadInput(
+            "--port", f"cannot listen on {settings.host}:{settings.port} ({error.strerror})", "name another"
+        ) from None
+    url = f"http://{settings.host}:{listening.getsockname()[1]}"
+
+    def told() -> None:
+        output.document({"url": url, "stages": [stage.name for stage in settings.stages]})
+        if not output.json and not output.quiet:
+            write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
+        sys.stdout.flush()
+
+    run(Router(settings, None if no_log else _standard_error), listening, told)
+
+
+def _settings(source: Path, endpoints: tuple[str, ...]) -> "RouterSettings":
+    if source.suffix in (".yaml", ".yml"):
+        from cascadia.router.settings_file import read_settings
+
+        if endpoints:
+            raise BadInput("--endpoint", "is of a plan only", f"write the replicas into {source}")
+        return read_settings(source)
+    from cascadia.planner.plan_file import read_plan
+    from cascadia.router.plan_settings import settings_of
+
+    plan = read_plan(source)
+    addresses = _addresses(endpoints)
+    if not addresses:
+        addresses = _local_addresses(plan)
+    return settings_of(plan, addresses, str(source))
+
+
+def _addresses(endpoints: tuple[str, ...]) -> dict[str, list[str]]:
+    addresses: dict[str, list[str]] = {}
+    for endpoint in endpoints:
+        name, equals, url = endpoint.partition("=")
+        if not equals or not name:
+            raise BadInput("--endpoint", f"{endpoint!r} names no stage", "write STAGE=http://HOST:PORT")
+        addresses.setdefault(name, []).append(url)
+    return addresses
+
+
+def _local_addresses(plan: "Plan") -> dict[str, list[str]]:
+    from cascadia.render.engine_groups import engine_groups
+    from cascadia.render.processes import LOOPBACK, node_names, processes
+
+    groups = engine_groups(plan, plan.cluster)
+    if len(node_names(groups)) > 1:
+        raise BadInput(
+            "--endpoint", "the plan is for more than one node", "write --endpoint STAGE=URL per replica"
+        )
+    addresses: dict[str, list[str]] = {}
+    for process in processes(groups):
+        if process.serves:
+            addresses.setdefault(process.group.served_name, []).append(f"http://{LOOPBACK}:{process.port}")
+    return addresses
+
+
+def _standard_error(lines: bytes) -> None:
+    sys.stderr.buffer.write(lines)
+    sys.stderr.buffer.flush()

@@ -1,0 +1,273 @@
+"""One keep-alive HTTP/1.1 connection to an engine: bytes of a request out, status, headers and body back.
+
+States: idle → (send) waiting for the head → body → idle again, or closed. One exchange at a time; there is one waiter
+at most, and one timer. The body is kept until it is read; past `HIGH_WATER` bytes unread of a streamed answer the
+socket is not read from, so that a slow client slows the engine instead of filling memory.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+import httptools
+
+from cascadia.clients.upstream_errors import Kind, UpstreamError
+
+HIGH_WATER = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+TICK_S = 0.002
+"""uvloop's clock counts milliseconds: a timer may ring while its time is not quite reached."""
+
+_Want = Literal["nothing", "head", "some", "all"]
+
+
+class Connection(asyncio.Protocol):
+    """`closed` is called once, when the connection is gone."""
+
+    __slots__ = (
+        "_buffer",
+        "_closed",
+        "_complete",
+        "_deadline_s",
+        "_error",
+        "_framed",
+        "_head_bytes",
+        "_idle_s",
+        "_max_bytes",
+        "_parser",
+        "_paused",
+        "_seen_s",
+        "_size",
+        "_timer",
+        "_waiter",
+        "_want",
+        "busy",
+        "content_type",
+        "headed",
+        "idle_since_s",
+        "keep_alive",
+        "loop",
+        "retry_after",
+        "reused",
+        "status",
+        "transport",
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, closed: "Callable[[Connection], None]") -> None:
+        self.loop = loop
+        self._closed = closed
+        self._parser = httptools.HttpResponseParser(self)
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._buffer: list[bytes] = []
+        self.transport: asyncio.Transport | None = None
+        self.reused = False
+        self.busy = False
+        self.idle_since_s = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._buffer.clear()
+        self._want: _Want = "nothing"
+        self._error: UpstreamError | None = None
+        self._complete = False
+        self._framed = False
+        self._paused = False
+        self._size = 0
+        self._head_bytes = 0
+        self._max_bytes = 0
+        self._idle_s = 0.0
+        self._seen_s = 0.0
+        self._deadline_s = 0.0
+        self.headed = False
+        self.status = 0
+        self.content_type = b""
+        self.retry_after = b""
+        self.keep_alive = True
+
+    # What a user of the connection does, in this order.
+
+    def send(self, request: bytes, *, first_byte_s: float, total_s: float, max_bytes: int) -> None:
+        """Begins an exchange. Its answer must have begun after `first_byte_s` and ended after `total_s`."""
+        if self.transport is None:
+            raise UpstreamError("reset", stale=self.reused)
+        self._reset()
+        self.busy = True
+        self._max_bytes = max_bytes
+        now_s = self.loop.time()
+        self._deadline_s = now_s + total_s
+        self._timer = self.loop.call_at(now_s + min(first_byte_s, total_s), self._expired)
+        self.transport.write(request)
+
+    async def head(self) -> None:
+        """Waits for `status`, `content_type` and `retry_after`."""
+        if not self.headed:
+            await self._wait("head")
+
+    async def whole(self) -> bytes:
+        """Waits for the whole answer: its body."""
+        if not self._complete:
+            await self._wait("all")
+        if self._error is not None:
+            raise self._error
+        return self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
+
+    def stream(self, idle_s: float) -> None:
+        """From here on the answer is read as it comes, and no two parts of it may be `idle_s` apart."""
+        self._idle_s = idle_s
+        self._seen_s = self.loop.time()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = self.loop.call_at(min(self._seen_s + idle_s, self._deadline_s), self._expired)
+
+    async def some(self) -> bytes:
+        """What has come since the last call, at least a byte; empty at the end."""
+        if not self._buffer and not self._complete:
+            await self._wait("some")
+        if not self._buffer and self._error is not None:
+            raise self._error
+        data = b"".join(self._buffer)
+        self._buffer.clear()
+        if self._paused:
+            self._paused = False
+            if self.transport is not None:
+                self.transport.resume_reading()
+        return data
+
+    def finish(self) -> bool:
+        """Ends the exchange, whatever its state; True where the connection can take another."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.busy = False
+        again = self._complete and self._error is None and self.keep_alive and self.transport is not None
+        if not again:
+            self.abort()
+        return again
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    def fail(self, error: UpstreamError) -> None:
+        """Ends the exchange under way with `error`, which whoever waits for it is told."""
+        if self._complete:
+            return
+        self._error = error
+        self._complete = True
+        self._wake()
+        self.abort()
+
+    # How it waits.
+
+    async def _wait(self, want: _Want) -> None:
+        if self._error is None:
+            self._want = want
+            self._waiter = self.loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                self._want = "nothing"
+        if self._error is not None and not (want == "some" and self._buffer):
+            raise self._error
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _expired(self) -> None:
+        now_s = self.loop.time() + TICK_S
+        kind: Kind = "total"
+        if not self.headed:
+            kind = "first-byte" if now_s < self._deadline_s else "total"
+        else:
+            # The idle limit of a stream holds while somebody waits for more: a slow client is not the engine's fault.
+            silent_until_s = self._seen_s + self._idle_s if self._idle_s else self._deadline_s
+            if self._idle_s and self._waiter is None:
+                silent_until_s = now_s + self._idle_s
+            due_s = min(silent_until_s, self._deadline_s)
+            if now_s < due_s:
+                self._timer = self.loop.call_at(due_s, self._expired)
+                return
+        self._timer = None
+        self.fail(UpstreamError(kind))
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        if not self.busy:
+            # Nobody asked: whatever this is, it must not become the answer to the next request.
+            self.keep_alive = False
+            self.abort()
+            return
+        if not self.headed:
+            self._head_bytes += len(data)
+        elif self._idle_s:
+            self._seen_s = self.loop.time()
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.fail(UpstreamError("protocol"))
+            return
+        if not self.headed and self._head_bytes > MAX_HEAD_BYTES:
+            self.fail(UpstreamError("protocol", "endless headers"))
+
+    def eof_received(self) -> None:
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        if self.busy and not self._complete:
+            if self.headed and not self._framed and exc is None:
+                self._complete = True
+                self.keep_alive = False
+                self._wake()
+            else:
+                stale = self.reused and self._head_bytes == 0
+                self.fail(UpstreamError("reset", stale=stale))
+        self._closed(self)
+
+    # httptools
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name == b"content-type":
+            self.content_type = value
+        elif name == b"content-length" or (name == b"transfer-encoding" and b"chunked" in value.lower()):
+            self._framed = True
+        elif name == b"retry-after":
+            self.retry_after = value
+
+    def on_headers_complete(self) -> None:
+        if self._complete:
+            self.fail(UpstreamError("protocol", "two answers to one request"))
+            return
+        self.status = self._parser.get_status_code()
+        if self.status < 200:
+            return
+        self.keep_alive = self._parser.should_keep_alive()
+        self.headed = True
+        if self._want == "head":
+            self._wake()
+
+    def on_body(self, body: bytes) -> None:
+        self._buffer.append(body)
+        self._size += len(body)
+        if self._idle_s:
+            if self._want == "some":
+                self._wake()
+            elif not self._paused and sum(map(len, self._buffer)) > HIGH_WATER and self.transport is not None:
+                self._paused = True
+                self.transport.pause_reading()
+        elif self._size > self._max_bytes:
+            self.fail(UpstreamError("too-large"))
+
+    def on_message_complete(self) -> None:
+        if self.status < 200:
+            return
+        self._complete = True
+        self._wake()

@@ -1,0 +1,29 @@
+"""How an exchange with an engine can fail before its answer is whole."""
+
+from typing import Literal
+
+Kind = Literal[
+    "connect",
+    "first-byte",
+    "total",
+    "reset",
+    "protocol",
+    "too-large",
+    "unhealthy",
+    "unreadable",
+    "status",
+    "busy",
+]
+
+
+class UpstreamError(Exception):
+    """`kind` is one of few words, for metrics and logs; the message holds no text of anyone's request or answer.
+
+    `stale`: a connection kept from before was closed before any byte of the answer came. That says nothing about the
+    engine, and the request may be sent again on a fresh one.
+    """
+
+    def __init__(self, kind: Kind, message: str = "", *, stale: bool = False) -> None:
+        super().__init__(message or kind)
+        self.kind: Kind = kind
+        self.stale = stale

@@ -1,0 +1,76 @@
+"""Connections to one engine, kept for the next request: last in, first out, so that few stay warm and the rest go."""
+
+import asyncio
+import ssl
+from collections import deque
+from urllib.parse import urlsplit
+
+from cascadia.clients.upstream_connection import Connection
+from cascadia.clients.upstream_errors import UpstreamError
+
+KEPT_S = 30.0
+"""An idle connection is not kept for longer."""
+
+
+class Pool:
+    """`url` is the engine's own, without a path. `connect_s` limits how long a new connection may take."""
+
+    def __init__(self, url: str, connect_s: float) -> None:
+        parts = urlsplit(url)
+        self.host = parts.hostname or ""
+        self.port = parts.port or (443 if parts.scheme == "https" else 80)
+        self.netloc = parts.netloc.rpartition("@")[2]
+        self.connect_s = connect_s
+        self.tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self.open: set[Connection] = set()
+        self.idle: deque[Connection] = deque()
+
+    def take(self) -> Connection | None:
+        """A connection from before, where one is left."""
+        while self.idle:
+            connection = self.idle.pop()
+            if connection.transport is not None and not connection.transport.is_closing():
+                connection.reused = True
+                return connection
+        return None
+
+    async def connect(self) -> Connection:
+        """A new connection. Raises `UpstreamError` of kind `connect`."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.connect_s):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(loop, self._lost), self.host, self.port, ssl=self.tls
+                )
+        except TimeoutError:
+            raise UpstreamError("connect", "no connection in time") from None
+        except (OSError, UnicodeError) as error:
+            raise UpstreamError("connect", type(error).__name__) from None
+        self.open.add(connection)
+        return connection
+
+    def release(self, connection: Connection) -> None:
+        """After its exchange: kept where it can take another, closed where not."""
+        if not connection.finish():
+            return
+        now_s = connection.loop.time()
+        connection.idle_since_s = now_s
+        self.idle.append(connection)
+        if now_s - self.idle[0].idle_since_s > KEPT_S:
+            self.idle.popleft().abort()
+
+    def fail_unanswered(self, error: UpstreamError) -> None:
+        """Every exchange whose answer has not begun ends with `error`: the engine is known to be gone."""
+        for connection in tuple(self.open):
+            if connection.busy and not connection.headed:
+                connection.fail(error)
+
+    def close(self) -> None:
+        for connection in tuple(self.open):
+            connection.abort()
+        self.idle.clear()
+
+    def _lost(self, connection: Connection) -> None:
+        self.open.discard(connection)
+        if not connection.busy and connection in self.idle:
+            self.idle.remove(connection)

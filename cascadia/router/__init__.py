@@ -1,0 +1,1 @@
+"""The OpenAI-compatible service in front of the stages of a cascade."""

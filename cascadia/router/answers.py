@@ -1,0 +1,223 @@
+"""What the router reads of an engine's whole answer, be it one JSON document or a held event stream.
+
+An answer that is no answer (not JSON, no choices, a stream that breaks off) is an `UpstreamError` of kind `unreadable`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cascadia.clients.upstream_errors import UpstreamError
+
+DONE = b"[DONE]"
+
+
+class Usage(NamedTuple):
+    """Tokens, as the engine counts them; 0 where it does not say."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def plus(self, other: "Usage") -> "Usage":
+        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+class ToolCall(NamedTuple):
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class Choice:
+    """`logprobs` as the engine wrote them, one entry per part of the answer."""
+
+    text: str = ""
+    calls: list[ToolCall] = field(default_factory=list)
+    finish: str | None = None
+    logprobs: list[bytes] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`choices` in the order of their index."""
+
+    choices: tuple[Choice, ...]
+    usage: Usage
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(Struct):
+    index: int = 0
+    function: _Function | None = None
+
+
+class _Message(Struct):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct):
+    index: int = 0
+    message: _Message | None = None
+    delta: _Message | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    logprobs: Raw = Raw()
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Document(Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+
+
+class _Event(Struct):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: Raw = Raw()
+
+
+class _LightUsage(Struct):
+    """In either vocabulary of OpenAI's."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class _Light(Struct):
+    """Of an answer that is passed on unseen."""
+
+    choices: list[Raw] | None = None
+    data: list[Raw] | None = None
+    output: list[Raw] | None = None
+    usage: _LightUsage | None = None
+
+
+_document = msgspec.json.Decoder(_Document)
+_event = msgspec.json.Decoder(_Event)
+_light = msgspec.json.Decoder(_Light)
+_JSON = b"application/json"
+_EVENTS = b"text/event-stream"
+
+
+def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
+    """Of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding or response."""
+    _refuse_other_than_json(content_type)
+    try:
+        found = _light.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no answer in JSON") from None
+    if not (found.choices or found.data or found.output):
+        raise UpstreamError("unreadable", "an answer without content")
+    usage = found.usage
+    if usage is None:
+        return Usage()
+    return Usage(
+        usage.prompt_tokens or usage.input_tokens or 0, usage.completion_tokens or usage.output_tokens or 0
+    )
+
+
+def read_document(content_type: bytes, body: bytes) -> Written:
+    """Of a 200 in JSON."""
+    _refuse_other_than_json(content_type)
+    try:
+        found = _document.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no completion in JSON") from None
+    choices: dict[int, Choice] = {}
+    _add(choices, found.choices)
+    return _written(choices, _usage(found.usage))
+
+
+def read_events(content_type: bytes, body: bytes) -> Written:
+    """Of a 200 that is a held event stream."""
+    if not content_type.startswith(_EVENTS):
+        raise UpstreamError("unreadable", "not an event stream by its content type")
+    choices: dict[int, Choice] = {}
+    usage, done = Usage(), False
+    for data in events(body):
+        if data == DONE:
+            done = True
+            continue
+        found = read_event(data)
+        if bytes(found.error) not in (b"", b"null"):
+            raise UpstreamError("unreadable", "an error in the stream")
+        _add(choices, found.choices)
+        if found.usage is not None:
+            usage = _usage(found.usage)
+    if not done:
+        raise UpstreamError("unreadable", "a stream without its end")
+    return _written(choices, usage)
+
+
+def read_event(data: bytes) -> _Event:
+    try:
+        return _event.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "an event that is not JSON") from None
+
+
+def usage_in(event: _Event) -> Usage:
+    return _usage(event.usage)
+
+
+def events(body: bytes) -> Iterator[bytes]:
+    """The data of each server-sent event."""
+    for line in body.splitlines():
+        if line.startswith(b"data:"):
+            yield line[5:].strip()
+
+
+def _refuse_other_than_json(content_type: bytes) -> None:
+    if not content_type.startswith(_JSON):
+        raise UpstreamError("unreadable", "not JSON by its content type")
+
+
+def _add(choices: dict[int, Choice], found: list[_Choice]) -> None:
+    for part in found:
+        choice = choices.setdefault(part.index, Choice())
+        message = part.message or part.delta
+        if message is not None:
+            choice.text += message.content or message.refusal or ""
+            for call in message.tool_calls or ():
+                _add_call(choice, call, whole=part.message is not None)
+        choice.text += part.text or ""
+        choice.finish = part.finish_reason or choice.finish
+        logprobs = bytes(part.logprobs)
+        if logprobs not in (b"", b"null"):
+            choice.logprobs.append(logprobs)
+
+
+def _add_call(choice: Choice, call: _Call, *, whole: bool) -> None:
+    """In a stream a call comes in parts, told apart by their index; only the first has a name."""
+    name = (call.function.name if call.function else None) or ""
+    arguments = (call.function.arguments if call.function else None) or ""
+    if whole or call.index >= len(choice.calls):
+        choice.calls.append(ToolCall(name, arguments))
+        return
+    before = choice.calls[call.index]
+    choice.calls[call.index] = ToolCall(before.name or name, before.arguments + arguments)
+
+
+def _usage(found: _Usage | None) -> Usage:
+    return Usage(found.prompt_tokens or 0, found.completion_tokens or 0) if found else Usage()
+
+
+def _written(choices: dict[int, Choice], usage: Usage) -> Written:
+    if not choices:
+        raise UpstreamError("unreadable", "no choices")
+    return Written(tuple(choices[index] for index in sorted(choices)), usage)

@@ -1,0 +1,260 @@
+"""Which stage's answer a request gets: stage after stage, each answer scored, until one is good enough.
+
+Stage i's answer is accepted iff its score >= h_i; the last stage that the request may reach always accepts. A stage
+that fails is passed over; where nothing further can be had (failure, overload, deadline) the best earlier answer is
+returned and marked. Nothing here writes to a client.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from cascadia.router.answers import Usage, Written, read_document, read_events
+from cascadia.router.failures import ApiError, Overloaded, StageFailed
+from cascadia.router.gates import Gate, JudgeFailed, judged
+from cascadia.router.metrics import Metrics
+from cascadia.router.questions import question
+from cascadia.router.replica import Call
+from cascadia.router.requests import Api, Fields, rewritten
+from cascadia.router.rules import refusal
+from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
+from cascadia.router.stage import Live, Reply, Stage
+
+FEWEST_BYTES_PER_TOKEN = 6
+"""A prompt of this few tokens is not to be had from ordinary text: what is too long even so is not tried."""
+_NOT_TEXT = (b'"image_url"', b'"input_audio"', b'"video_url"', b'"file"')
+_TOO_LONG = (b"context_length", b"context length", b"context size", b"exceed_context", b"max_model_len")
+
+
+NOTHING = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request to the cascade. `first` and `last` bound the stages it may reach; `deadline_s` in the loop's time."""
+
+    api: Api
+    path: bytes
+    body: bytes
+    fields: Fields
+    headers: bytes
+    tokens: int
+    prefix: int | None
+    deadline_s: float
+    first: int
+    last: int
+    quality_min: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An answer that no client has seen yet. `score` is None where nobody scored it."""
+
+    stage: Stage
+    body: bytes
+    written: Written
+    score: float | None
+
+
+class Step(NamedTuple):
+    """For the log: what became of a stage's turn."""
+
+    stage: str
+    outcome: str
+    score: float | None
+    seconds: float
+
+
+@dataclass(slots=True)
+class Decision:
+    """One of `held` (an accepted answer), `live` (a stream under way) and `refused` (the client's own mistake)."""
+
+    stage: Stage | None = None
+    held: Held | None = None
+    live: Live | None = None
+    refused: Reply[Any] | None = None
+    stopped: str | None = None
+    """Why a better answer was not sought: `deadline`, `overloaded`, `failed`."""
+    total: Usage = NOTHING
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def attempts(self) -> int:
+        return len(self.steps)
+
+
+class Cascade:
+    """`stages` from small to large; `gate` None only where no threshold asks for a score."""
+
+    def __init__(
+        self, stages: Sequence[Stage], gate: Gate | None, judge: JudgeSettings | None, metrics: Metrics
+    ) -> None:
+        self.stages = stages
+        self.gate = gate
+        self.judge = judge
+        self.judge_seconds = metrics.judge_seconds
+        self.max_judged_choices = stages[0].limits.max_judged_choices
+
+    async def decide(self, ask: Ask) -> Decision:
+        """Raises `ApiError` where no stage has an answer."""
+        decision = Decision()
+        best: Held | None = None
+        failure: StageFailed | None = None
+        route = self._route(ask)
+        for stage in route:
+            last = stage is route[-1]
+            if best is not None and self._too_late(ask, stage):
+                return self._settled(decision, best, "deadline")
+            stage.metrics.requests.inc()
+            started_s = asyncio.get_running_loop().time()
+            try:
+                if last and ask.fields.stream:
+                    return await self._live(ask, stage, decision)
+                held = await self._held(ask, stage, decision, last)
+            except StageFailed as error:
+                failure = error
+                _note(decision, stage, error.kind, None, started_s)
+                stage.metrics.escalated(error.kind)
+                if isinstance(error, Overloaded) and stage is route[0]:
+                    # Who is turned away at the door must not fall on the larger stages instead.
+                    break
+                continue
+            if decision.refused is not None:
+                outcome = "refused"
+                if not last and _too_long(decision.refused):
+                    decision.refused, outcome = None, "context"
+                    stage.metrics.escalated("context")
+                _note(decision, stage, outcome, None, started_s)
+                if outcome == "context":
+                    continue
+                return decision
+            assert held is not None
+            accepted, reason = self._accepts(ask, held, last)
+            _note(decision, stage, "accepted" if accepted else reason, held.score, started_s)
+            if accepted:
+                stage.metrics.accepted.inc()
+                decision.stage, decision.held = stage, held
+                return decision
+            stage.metrics.escalated(reason)
+            if best is None or (held.score or 0.0) >= (best.score or 0.0):
+                best = held
+        if best is not None:
+            late = failure is not None and failure.kind == "deadline"
+            over = isinstance(failure, Overloaded)
+            return self._settled(decision, best, "deadline" if late else "overloaded" if over else "failed")
+        raise failure.api_error() if failure else ApiError(503, "no_stage", "No stage can take this request.")
+
+    def _route(self, ask: Ask) -> list[Stage]:
+        stages = list(self.stages[ask.first : ask.last + 1])
+        if (ask.fields.n or 1) > self.max_judged_choices:
+            return stages[-1:]
+        if any(mark in ask.body for mark in _NOT_TEXT):
+            return stages
+        wanted = ask.fields.max_completion_tokens or ask.fields.max_tokens or 1
+        fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted
+        route = []
+        for stage in stages[:-1]:
+            if fewest <= (stage.settings.max_model_len or fewest):
+                route.append(stage)
+            else:
+                stage.metrics.escalated("context")
+        return route + stages[-1:]
+
+    def _too_late(self, ask: Ask, stage: Stage) -> bool:
+        """Whether the deadline leaves less than this stage's answers took of late."""
+        return ask.deadline_s - asyncio.get_running_loop().time() < stage.typical_s
+
+    def _call(self, ask: Ask, stage: Stage, *, gated: bool) -> Call:
+        changes: dict[str, Any] = {}
+        if gated and self.gate is not None:
+            wants = self.gate.wants(ask.api)
+            # What the client asked for itself stays, where it is enough for the gate.
+            changes |= wants if not ask.fields.given("logprobs") else {}
+            if "top_logprobs" in wants and ask.fields.given("logprobs") == b"true":
+                changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
+        if gated and ask.fields.stream:
+            changes["stream_options"] = {"include_usage": True}
+        body = rewritten(ask.body, stage.settings.model, changes)
+        return Call(ask.path, body, ask.headers, ask.tokens, ask.prefix, ask.deadline_s)
+
+    async def _live(self, ask: Ask, stage: Stage, decision: Decision) -> Decision:
+        started_s = asyncio.get_running_loop().time()
+        live = await stage.opened(self._call(ask, stage, gated=False))
+        decision.stage = stage
+        if live.reply is not None:
+            live.close(True)
+            decision.refused = live.reply
+            _note(decision, stage, "refused", None, started_s)
+            return decision
+        stage.metrics.ttft.observe(asyncio.get_running_loop().time() - started_s)
+        stage.metrics.accepted.inc()
+        _note(decision, stage, "accepted", None, started_s)
+        decision.live = live
+        return decision
+
+    async def _held(self, ask: Ask, stage: Stage, decision: Decision, last: bool) -> Held | None:
+        """The stage's answer with its score; None where `decision.refused` was set instead."""
+        threshold = self._threshold(ask, stage)
+        gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
+        read = read_events if ask.fields.stream else read_document
+        started_s = asyncio.get_running_loop().time()
+        reply = await stage.buffered(self._call(ask, stage, gated=gated or bool(ask.fields.stream)), read)
+        stage.metrics.seconds.observe(asyncio.get_running_loop().time() - started_s)
+        if reply.found is None:
+            decision.refused = reply
+            return None
+        written = reply.found
+        decision.total = decision.total.plus(written.usage)
+        stage.metrics.input_tokens.inc(written.usage.input_tokens)
+        stage.metrics.output_tokens.inc(written.usage.output_tokens)
+        score = await self._score(ask, stage, written) if gated else None
+        return Held(stage, reply.body, written, score)
+
+    async def _score(self, ask: Ask, stage: Stage, written: Written) -> float | None:
+        """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
+        if any(refusal(ask.fields, choice) for choice in written.choices):
+            stage.metrics.score.observe(0.0)
+            return 0.0
+        assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
+        started_s = asyncio.get_running_loop().time()
+        asked = question(ask.fields)
+        try:
+            timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
+            verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
+            scores = [await verdicts[0]] if len(verdicts) == 1 else await asyncio.gather(*verdicts)
+        except JudgeFailed as error:
+            stage.metrics.judge_failed(error.kind)
+            return None
+        finally:
+            self.judge_seconds.observe(asyncio.get_running_loop().time() - started_s)
+        score = min(scores)
+        stage.metrics.score.observe(score)
+        return score
+
+    def _threshold(self, ask: Ask, stage: Stage) -> float:
+        return max(stage.settings.threshold, ask.quality_min)
+
+    def _accepts(self, ask: Ask, held: Held, last: bool) -> tuple[bool, str]:
+        threshold = self._threshold(ask, held.stage)
+        if last or threshold <= ACCEPTS_ALL:
+            return True, ""
+        if held.score is not None:
+            return held.score >= threshold, "score"
+        if threshold > ACCEPTS_NONE_ABOVE:
+            return False, "threshold"
+        return self.judge is not None and self.judge.on_failure == "accept", "judge"
+
+    def _settled(self, decision: Decision, best: Held, why: str) -> Decision:
+        best.stage.metrics.accepted.inc()
+        decision.stage, decision.held, decision.stopped = best.stage, best, why
+        return decision
+
+
+def _note(decision: Decision, stage: Stage, outcome: str, score: float | None, started_s: float) -> None:
+    seconds = asyncio.get_running_loop().time() - started_s
+    decision.steps.append(Step(stage.name, outcome, score, round(seconds, 6)))
+
+
+def _too_long(refused: Reply[Any]) -> bool:
+    return refused.status in (400, 413, 422) and any(mark in refused.body.lower() for mark in _TOO_LONG)

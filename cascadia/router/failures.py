@@ -1,0 +1,86 @@
+"""What can go wrong for a request, and OpenAI's words for it."""
+
+from typing import Any
+
+import orjson
+
+from cascadia.clients.upstream_errors import UpstreamError
+
+_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    408: "timeout_error",
+    413: "invalid_request_error",
+    415: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "service_unavailable_error",
+    504: "timeout_error",
+}
+
+
+class ApiError(Exception):
+    """An answer that is an error. `retry_after_s` becomes the header."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str | None,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.param = param
+        self.retry_after_s = retry_after_s
+
+    @property
+    def document(self) -> dict[str, Any]:
+        kind = _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        return {
+            "error": {"message": self.message, "type": kind, "param": self.param, "code": self.code},
+        }
+
+    @property
+    def body(self) -> bytes:
+        return orjson.dumps(self.document)
+
+
+class StageFailed(Exception):
+    """No replica of `stage` gave an answer. `kind` is for metrics and logs."""
+
+    def __init__(self, stage: str, kind: str) -> None:
+        super().__init__(f"{stage}: {kind}")
+        self.stage = stage
+        self.kind = kind
+
+    def api_error(self) -> ApiError:
+        if self.kind in ("first-byte", "total", "deadline"):
+            return ApiError(504, "stage_timeout", f"The stage {self.stage!r} did not answer in time.")
+        if self.kind == "no-replica":
+            return ApiError(
+                503, "stage_unavailable", f"No replica of the stage {self.stage!r} is ready.", retry_after_s=2
+            )
+        return ApiError(502, "stage_failed", f"The stage {self.stage!r} failed ({self.kind}).")
+
+
+class Overloaded(StageFailed):
+    """The queue of a stage is full, or was waited in for too long."""
+
+    def __init__(self, stage: str, retry_after_s: int) -> None:
+        super().__init__(stage, "overloaded")
+        self.retry_after_s = retry_after_s
+
+    def api_error(self) -> ApiError:
+        message = f"The stage {self.stage!r} is overloaded; try again in {self.retry_after_s} s."
+        return ApiError(429, "overloaded", message, retry_after_s=self.retry_after_s)
+
+
+def failed(stage: str, error: UpstreamError) -> StageFailed:
+    return StageFailed(stage, error.kind)

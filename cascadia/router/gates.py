@@ -1,0 +1,197 @@
+"""Who scores an answer at a gate. A verdict is a score 0-100, or a `JudgeFailed` that names what went wrong."""
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from cascadia.clients.upstream_errors import UpstreamError
+from cascadia.router.answers import Choice, usage_of_reply
+from cascadia.router.failures import StageFailed
+from cascadia.router.questions import answer
+from cascadia.router.replica import Call
+from cascadia.router.requests import Api
+from cascadia.router.stage import Stage
+from cascadia_judge.errors import BadVerdict
+from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
+from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, PROMPT_TOKENS
+
+
+class JudgeFailed(Exception):
+    """`kind` is short and free of anybody's text."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+class Gate(Protocol):
+    """`wants` is what an engine must be asked for beside the client's request, so that its answer can be scored."""
+
+    def wants(self, api: Api) -> Mapping[str, Any]: ...
+
+    async def score(self, question: str, choice: Choice, deadline_s: float) -> float: ...
+
+
+class _Logprob(Struct):
+    token: str
+    logprob: float
+    top_logprobs: list["_Logprob"] = []
+
+
+class _Logprobs(Struct):
+    content: list[_Logprob] | None = None
+
+
+class _Message(Struct):
+    content: str | None = None
+
+
+class _Choice(Struct):
+    message: _Message
+    logprobs: _Logprobs | None = None
+
+
+class _Verdict(Struct):
+    choices: list[_Choice]
+
+
+_verdict = msgspec.json.Decoder(_Verdict)
+
+
+class LlmGate:
+    """An LLM judge behind an OpenAI-compatible API; `stage` has its replicas. Learns what its engine can do."""
+
+    def __init__(self, stage: Stage, reads_tokens: int = READS_TOKENS) -> None:
+        self.stage = stage
+        self.reads_tokens = reads_tokens
+        self.logprobs = True
+        self.schemas = True
+
+    def wants(self, api: Api) -> Mapping[str, Any]:  # noqa: ARG002 (it reads the text alone)
+        return {}
+
+    async def score(self, question: str, choice: Choice, deadline_s: float) -> float:
+        text = answer(choice)
+        for manner in MANNERS:
+            if manner.forced and not self.schemas:
+                continue
+            reply = await self._asked(question, text, manner, deadline_s)
+            if reply is None:
+                continue
+            said, tokens = reply
+            try:
+                return verdict(said, tokens, forced=manner.forced).score
+            except BadVerdict:
+                continue
+        raise JudgeFailed("nonsense")
+
+    async def _asked(
+        self, question: str, text: str, manner: Manner, deadline_s: float
+    ) -> tuple[str, list[Token]] | None:
+        """None where the engine cannot be asked in this manner."""
+        while True:
+            body = request(question, text, manner, reads_tokens=self.reads_tokens, logprobs=self.logprobs)
+            content = orjson.dumps({"model": self.stage.settings.model, **_encodable(body)})
+            tokens = PROMPT_TOKENS + int((len(question) + len(text)) / CHARACTERS_PER_TOKEN)
+            call = Call(b"/v1/chat/completions", content, b"", tokens, None, deadline_s)
+            try:
+                reply = await self.stage.buffered(call, usage_of_reply)
+            except StageFailed as error:
+                raise JudgeFailed(error.kind) from None
+            if reply.status == 200:
+                return _read(reply.body)
+            if self.logprobs and b"logprob" in reply.body:
+                self.logprobs = False
+                continue
+            if manner.forced:
+                self.schemas = False
+                return None
+            raise JudgeFailed(f"status-{reply.status}")
+
+
+class CertaintyGate:
+    """The engine's own certainty: the mean over tokens of p(first) - p(second), as 0-100 (CascadeServe, app. B eq. 5).
+
+    The paper takes the scores of one classification; an answer is many choices of a token: their mean is taken.
+    """
+
+    def wants(self, api: Api) -> Mapping[str, Any]:
+        return {"logprobs": True, "top_logprobs": 2} if api == "chat" else {"logprobs": 2}
+
+    async def score(self, question: str, choice: Choice, deadline_s: float) -> float:  # noqa: ARG002
+        margins = [margin for part in choice.logprobs for margin in _margins(part)]
+        if not margins:
+            raise JudgeFailed("no-logprobs")
+        return 100.0 * sum(margins) / len(margins)
+
+
+class _Legacy(Struct):
+    """`/v1/completions`; llama.cpp writes the chat form there."""
+
+    content: list[_Logprob] | None = None
+    top_logprobs: list[dict[str, float] | None] | None = None
+
+
+_legacy = msgspec.json.Decoder(_Legacy)
+
+
+def _margins(logprobs: bytes) -> list[float]:
+    try:
+        found = _legacy.decode(logprobs)
+    except msgspec.MsgspecError:
+        raise JudgeFailed("unreadable-logprobs") from None
+    if found.content is not None:
+        tops = [[top.logprob for top in token.top_logprobs] for token in found.content]
+    else:
+        tops = [list(top.values()) for top in found.top_logprobs or () if top]
+    return [_margin(top) for top in tops if top]
+
+
+def _margin(logprobs: list[float]) -> float:
+    """A token without an alternative was certain."""
+    first, *others = sorted((math.exp(min(0.0, p)) for p in logprobs), reverse=True)
+    return first - others[0] if others else first
+
+
+def _encodable(body: dict[str, Any]) -> dict[str, Any]:
+    """Half a surrogate pair in an answer is no reason to do without a verdict."""
+    messages = [
+        {"role": m["role"], "content": m["content"].encode("utf-8", "replace").decode()}
+        for m in body["messages"]
+    ]
+    return body | {"messages": messages}
+
+
+def _read(body: bytes) -> tuple[str, list[Token]]:
+    try:
+        choice = _verdict.decode(body).choices[0]
+    except (msgspec.MsgspecError, IndexError):
+        raise JudgeFailed("unreadable") from None
+    content = (choice.logprobs.content if choice.logprobs else None) or []
+    return choice.message.content or "", [_token(entry) for entry in content]
+
+
+def _token(entry: _Logprob) -> Token:
+    """Tokens that are written alike are one; the token that was written is there even where it is not at the top."""
+    probability: dict[str, float] = {}
+    for seen in entry.top_logprobs:
+        probability[seen.token] = probability.get(seen.token, 0.0) + math.exp(min(0.0, seen.logprob))
+    probability.setdefault(entry.token, math.exp(min(0.0, entry.logprob)))
+    return Token(entry.token, probability)
+
+
+async def judged(gate: Gate, question: str, choice: Choice, timeout_s: float, deadline_s: float) -> float:
+    """`gate`'s score, within `timeout_s` and the request's own deadline. Raises `JudgeFailed`."""
+    until_s = min(deadline_s, asyncio.get_running_loop().time() + timeout_s)
+    try:
+        async with asyncio.timeout_at(until_s):
+            return await gate.score(question, choice, until_s)
+    except TimeoutError:
+        raise JudgeFailed("timeout") from None
+    except UpstreamError as error:
+        raise JudgeFailed(error.kind) from None

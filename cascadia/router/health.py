@@ -1,0 +1,30 @@
+"""Whether each replica is there: asked again and again, and its waiting requests moved on when it is not."""
+
+import asyncio
+
+from cascadia.clients.upstream_errors import UpstreamError
+from cascadia.router.replica import Replica
+from cascadia.router.settings import Health
+from cascadia.router.stage import Stage
+
+
+async def watch(stage: Stage, replica: Replica, health: Health) -> None:
+    """Never returns."""
+    loop = asyncio.get_running_loop()
+    since_s, failures = loop.time(), 0
+    while True:
+        if await replica.is_healthy(health.timeout_s):
+            failures = 0
+            if replica.state != "ready":
+                replica.state = "ready"
+                replica.breaker.succeeded()
+                stage.turns.wake()
+        else:
+            failures += 1
+            starting = replica.state == "starting" and loop.time() - since_s < health.startup_s
+            if failures >= health.failures and not starting and replica.state != "down":
+                replica.state = "down"
+                # A hung engine keeps its connections: what waits there for a first byte goes elsewhere.
+                replica.pool.fail_unanswered(UpstreamError("unhealthy"))
+                stage.turns.wake()
+        await asyncio.sleep(health.interval_s if not failures else health.again_s)

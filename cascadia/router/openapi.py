@@ -1,0 +1,71 @@
+"""How the paths that FastAPI does not serve are described in `/openapi.json`."""
+
+from typing import Any
+
+_ERROR = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"type": ["string", "null"]},
+            },
+        }
+    },
+}
+_OWN: dict[str, Any] = {
+    "model": {"type": "string", "description": "`cascadia`, or a stage's own name."},
+    "stream": {"type": ["boolean", "null"]},
+    "n": {"type": ["integer", "null"]},
+    "max_tokens": {"type": ["integer", "null"]},
+    "max_stage": {"type": ["string", "null"], "description": "The largest stage that may be asked."},
+    "min_stage": {"type": ["string", "null"], "description": "The smallest stage that may be asked."},
+    "deadline_ms": {"type": ["number", "null"], "description": "From arrival; no further stage after it."},
+    "quality_min": {
+        "type": ["number", "null"],
+        "description": "Raises every threshold to at least this score.",
+    },
+}
+_FAILURES = {
+    "400": "The request cannot be read, or the engine refused it.",
+    "404": "No such model.",
+    "413": "The body is too large.",
+    "429": "The stage's queue is full; see Retry-After.",
+    "502": "The stage failed.",
+    "503": "No replica is ready.",
+    "504": "The deadline passed without an answer.",
+}
+
+
+def completion_paths() -> dict[str, Any]:
+    chat = {"messages": {"type": "array", "items": {"type": "object"}}}
+    prompt = {"prompt": {"type": ["string", "array"]}}
+    given = {"input": {"type": ["string", "array"]}}
+    return {
+        "/v1/chat/completions": {"post": _post("Answer a conversation.", chat)},
+        "/v1/completions": {"post": _post("Continue a text.", prompt)},
+        "/v1/embeddings": {"post": _post("Embed texts; of a stage only.", given)},
+        "/v1/responses": {"post": _post("Answer with OpenAI's responses; of a stage only.", given)},
+    }
+
+
+def _post(summary: str, fields: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "required": ["model", *fields], "properties": _OWN | fields}
+    failures = {
+        status: {"description": why, "content": {"application/json": {"schema": _ERROR}}}
+        for status, why in _FAILURES.items()
+    }
+    answer = {
+        "description": "The engine's answer.",
+        "content": {"application/json": {"schema": {"type": "object"}}, "text/event-stream": {}},
+    }
+    return {
+        "summary": summary,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": {"200": answer} | failures,
+    }

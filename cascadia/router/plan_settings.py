@@ -1,0 +1,69 @@
+"""A plan as settings of a router: its thresholds, its stages and the shares of their replicas."""
+
+from collections.abc import Mapping, Sequence
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.router.settings import JudgeSettings, ReplicaSettings, RouterSettings, StageSettings
+from cascadia.router.settings_file import JUDGE, check_settings, check_url
+
+Addresses = Mapping[str, Sequence[str]]
+"""By stage name, or `judge`: the address of each replica, in the plan's order."""
+
+
+def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
+    """Raises `BadInput` where a deployed stage has no address, or an address no stage."""
+    deployed = [stage for stage in plan.stages if stage.deployed]
+    known = [stage.name for stage in deployed] + [JUDGE]
+    for name in addresses:
+        if name not in known:
+            raise BadInput(
+                f"--endpoint {name}", "the plan deploys no such stage", f"it has {', '.join(known)}"
+            )
+    threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
+    settings = RouterSettings(
+        stages=tuple(
+            StageSettings(
+                name=stage.name,
+                model=stage.name,
+                replicas=_replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses),
+                threshold=threshold[stage.name],
+                max_model_len=stage.max_model_len,
+            )
+            for stage in deployed
+        ),
+        judge=_judge(plan.judge, addresses) if len(deployed) > 1 else None,
+        names=tuple(stage.name for stage in plan.stages),
+    )
+    check_settings(settings, where)
+    return settings
+
+
+def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
+    if JUDGE in addresses:
+        replicas = _replicas(JUDGE, judge.replicas, judge.config.max_num_seqs, addresses)
+        # A judge of ours is served as `judge`, one elsewhere under its own name.
+        model = JUDGE if judge.gpus else judge.model or JUDGE
+        return JudgeSettings("llm", StageSettings(JUDGE, model, replicas))
+    if judge.kind == "certainty":
+        return JudgeSettings("certainty")
+    raise BadInput(
+        f"--endpoint {JUDGE}", f"the plan's judge is of kind {judge.kind}, and has no address", "give one"
+    )
+
+
+def _replicas(
+    name: str, groups: Sequence[ReplicaGroup], max_num_seqs: int, addresses: Addresses
+) -> tuple[ReplicaSettings, ...]:
+    urls = addresses.get(name, ())
+    if not urls:
+        raise BadInput(f"--endpoint {name}", "is missing", f"write --endpoint {name}=http://HOST:PORT")
+    shares = [group.share / group.count for group in groups for _ in range(group.count)]
+    if len(shares) != len(urls) or min(shares) <= 0:
+        # Another number of replicas than planned, e.g. a Service in front of them: none is known to be larger.
+        shares = [1.0] * len(urls)
+    return tuple(
+        # An engine's own batch and as many in its queue, so that it never waits for the router.
+        ReplicaSettings(check_url(url, f"--endpoint {name}"), share, 2 * max_num_seqs)
+        for url, share in zip(urls, shares, strict=True)
+    )

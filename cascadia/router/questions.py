@@ -1,0 +1,54 @@
+"""The question and the answer as a judge reads them."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cascadia.router.answers import Choice
+from cascadia.router.requests import Fields
+
+
+class _Message(Struct):
+    role: str = "user"
+    content: Any = None
+
+
+_messages = msgspec.json.Decoder(list[_Message])
+_prompt = msgspec.json.Decoder(Any)
+
+
+def question(fields: Fields) -> str:
+    """A single user message as it is; a conversation line by line, each with who said it. Empty where unreadable."""
+    try:
+        if prompt := fields.given("prompt"):
+            return _text(_prompt.decode(prompt))
+        messages = _messages.decode(fields.given("messages") or b"[]")
+    except msgspec.MsgspecError:
+        return ""
+    if len(messages) == 1:
+        return _text(messages[0].content)
+    return "\n".join(f"{message.role}: {_text(message.content)}" for message in messages)
+
+
+def answer(choice: Choice) -> str:
+    """Its text; calls of tools are written out."""
+    calls = "\n".join(f"[calls {call.name} with {call.arguments}]" for call in choice.calls)
+    return "\n".join(part for part in (choice.text, calls) if part)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "\n".join(_part(part) for part in content)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        return ""
+    text = part.get("text")
+    return text if isinstance(text, str) else f"[{part.get('type', 'something')}]"

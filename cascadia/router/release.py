@@ -1,0 +1,92 @@
+"""An accepted answer as the client gets it: the engine's own bytes, with what the cascade has to say put beside them.
+
+`cascadia` is added to the document, or in a stream to the event that carries the usage. What the gate needed and the
+client did not ask for (log-probabilities, the usage event) is taken out again.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec import Raw
+
+from cascadia.router.answers import DONE, Usage, read_event, usage_in
+
+_members = msgspec.json.Decoder(dict[str, Raw])
+_choices = msgspec.json.Decoder(list[dict[str, Raw]])
+_NULL = Raw(b"null")
+
+
+def with_note(document: bytes, note: dict[str, Any]) -> bytes:
+    """`document`, a JSON object, with `note` as its last member `cascadia`."""
+    body = document.rstrip()
+    return body[:-1] + b',"cascadia":' + orjson.dumps(note) + b"}"
+
+
+def without_logprobs(document: bytes) -> bytes:
+    members: dict[str, Any] = dict(_members.decode(document))
+    choices = _choices.decode(members["choices"]) if "choices" in members else []
+    for choice in choices:
+        if "logprobs" in choice:
+            choice["logprobs"] = _NULL
+    members["choices"] = choices
+    return msgspec.json.encode(members)
+
+
+def released_events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> bytes:
+    """A held stream. `usage`, `logprobs`: whether the client asked for them."""
+    return b"".join(
+        b"data: " + data + b"\n\n" for data in _events(body, note, usage=usage, logprobs=logprobs)
+    )
+
+
+def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> Iterator[bytes]:
+    for line in body.splitlines():
+        if not line.startswith(b"data:"):
+            continue
+        data = line[5:].strip()
+        if data != DONE:
+            event = read_event(data)
+            if event.usage is not None and not event.choices:
+                if not usage:
+                    continue
+                data = with_note(data, note)
+            elif not logprobs and any(bytes(choice.logprobs) for choice in event.choices):
+                data = without_logprobs(data)
+        yield data
+
+
+class Noting:
+    """Adds a note to the usage event of a stream that is passed on as it comes, wherever its parts are cut.
+
+    `note` is given the usage of the stream itself.
+    """
+
+    __slots__ = ("_note", "_rest")
+
+    def __init__(self, note: Callable[[Usage], dict[str, Any]]) -> None:
+        self._note = note
+        self._rest = b""
+
+    def part(self, data: bytes) -> bytes:
+        """As much as can be passed on after `data` came: all but a line that is not whole yet."""
+        data = self._rest + data
+        whole = data.rfind(b"\n") + 1
+        data, self._rest = data[:whole], data[whole:]
+        if b'"usage"' not in data:
+            return data
+        return b"".join(self._line(line) for line in data.splitlines(keepends=True))
+
+    def rest(self) -> bytes:
+        data, self._rest = self._rest, b""
+        return data
+
+    def _line(self, line: bytes) -> bytes:
+        if not line.startswith(b"data:") or b'"usage"' not in line:
+            return line
+        content = line[5:].strip()
+        event = read_event(content)
+        if event.usage is None or event.choices:
+            return line
+        return b"data: " + with_note(content, self._note(usage_in(event))) + line[len(line.rstrip()) :]

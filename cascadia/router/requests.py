@@ -1,0 +1,122 @@
+"""What the router reads of a request, and how it writes it for an engine. Everything else passes as it came.
+
+Only fields that decide something are decoded; the rest stays bytes (`msgspec.Raw`), so that nested tool schemas, images
+and unknown fields reach the engine unchanged.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from cascadia.dispatch.prefix_affinity import point_of
+from cascadia.router.failures import ApiError
+
+Api = Literal["chat", "completions", "embeddings", "responses"]
+CASCADED: tuple[Api, ...] = ("chat", "completions")
+"""The others go straight to a stage: an embedding is not better or worse, and a response may refer to earlier ones."""
+
+OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "quality_min")
+"""Of the cascade, not of OpenAI's API: no engine sees them."""
+BYTES_PER_TOKEN = 4
+OUTPUT_TOKENS = 256
+"""Assumed where the request sets no limit."""
+PREFIX_BYTES = 4096
+
+
+class Fields(Struct):
+    """`n` and the like may be null, as OpenAI's clients write them."""
+
+    model: str
+    stream: bool | None = None
+    n: int | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    messages: Raw | UnsetType = UNSET
+    prompt: Raw | UnsetType = UNSET
+    tools: Raw | UnsetType = UNSET
+    response_format: Raw | UnsetType = UNSET
+    logprobs: Raw | UnsetType = UNSET
+    stream_options: Raw | UnsetType = UNSET
+    top_logprobs: int | None = None
+    max_stage: str | UnsetType | None = UNSET
+    min_stage: str | UnsetType | None = UNSET
+    deadline_ms: float | UnsetType | None = UNSET
+    quality_min: float | UnsetType | None = UNSET
+
+    @property
+    def has_own(self) -> bool:
+        """Whether a field of the cascade's own is there, be it null."""
+        return not (self.max_stage is self.min_stage is self.deadline_ms is self.quality_min is UNSET)
+
+    @property
+    def output_tokens(self) -> int:
+        limit = self.max_completion_tokens or self.max_tokens or OUTPUT_TOKENS
+        return max(1, limit) * max(1, self.n or 1)
+
+    def given(self, name: str) -> bytes:
+        """The field's bytes; empty where it is absent or null."""
+        value = getattr(self, name)
+        content = b"" if value is UNSET else bytes(value)
+        return b"" if content == b"null" else content
+
+
+_fields = msgspec.json.Decoder(Fields)
+_members = msgspec.json.Decoder(dict[str, Raw])
+_messages = msgspec.json.Decoder(list[Raw])
+_encoder = msgspec.json.Encoder()
+
+
+def read_fields(body: bytes) -> Fields:
+    """Raises `ApiError` for what is no JSON object with a model, or has a deciding field of the wrong type."""
+    try:
+        if not body.isascii():
+            # The decoder looks at what it decodes only; an engine would look at all of it.
+            body.decode("utf-8")
+        return _fields.decode(body)
+    except msgspec.ValidationError as error:
+        said = str(error)
+        param = said.rpartition("`$.")[2].rstrip("`") if "`$." in said else None
+        if "missing required field `model`" in said:
+            raise ApiError(
+                400, "missing_model", "Say which model: the field `model` is missing.", param="model"
+            ) from None
+        raise ApiError(400, "invalid_type", f"{said[:200]}.", param=param) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
+
+
+def rewritten(body: bytes, model: str, changes: Mapping[str, Any]) -> bytes:
+    """`body` with its `model` replaced, the cascade's own fields left out, and `changes` made; the rest unchanged.
+
+    Raises `ApiError` for a body whose members' names cannot be read.
+    """
+    try:
+        members: dict[str, Any] = dict(_members.decode(body))
+    except msgspec.DecodeError as error:
+        raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
+    members["model"] = model
+    for name in OWN_FIELDS:
+        members.pop(name, None)
+    members.update(changes)
+    return _encoder.encode(members)
+
+
+def prefix_of(fields: Fields) -> int | None:
+    """A hash of the leading messages, up to the first that a user wrote: all turns of a conversation share it."""
+    content = fields.given("prompt")
+    if content:
+        return point_of(content[:PREFIX_BYTES])
+    content = fields.given("messages")
+    try:
+        messages = _messages.decode(content) if content else []
+    except msgspec.DecodeError:
+        return None
+    leading = b""
+    for message in messages:
+        raw = bytes(message)
+        leading += raw
+        if b'"user"' in raw or len(leading) > PREFIX_BYTES:
+            break
+    return point_of(leading[:PREFIX_BYTES]) if leading else None

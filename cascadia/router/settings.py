@@ -1,0 +1,102 @@
+"""What a router is told: stages, their replicas, the judge, and limits. Defaults are documented here only."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Balancing = Literal["least-outstanding", "round-robin", "prefix"]
+ACCEPTS_ALL = 0.0
+ACCEPTS_NONE_ABOVE = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSettings:
+    """`url`: the engine's address without `/v1`. `health_path` None: it is taken to be ready always."""
+
+    url: str
+    share: float = 1.0
+    max_concurrency: int = 256
+    health_path: str | None = "/health"
+    api_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettings:
+    """`name` is what clients call it, `model` what its engines do. `threshold` 0-100 is not used of the last stage."""
+
+    name: str
+    model: str
+    replicas: tuple[ReplicaSettings, ...]
+    threshold: float = ACCEPTS_ALL
+    max_model_len: int | None = None
+    balancing: Balancing = "least-outstanding"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """`stage` holds the replicas of an `llm` judge. A verdict takes at most `timeout_s`, else `on_failure` decides."""
+
+    kind: Literal["llm", "certainty"]
+    stage: StageSettings | None = None
+    timeout_s: float = 10.0
+    on_failure: Literal["escalate", "accept"] = "escalate"
+    reads_tokens: int = 8192
+    cache_size: int = 4096
+    """Verdicts of an `llm` judge that are kept; 0 keeps none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds. `total_s` is of one exchange with an engine, and of a request where it names no deadline."""
+
+    connect_s: float = 2.0
+    first_byte_s: float = 120.0
+    idle_s: float = 60.0
+    total_s: float = 600.0
+    queue_s: float = 60.0
+    max_queue: int = 4096
+    """Requests that wait for a replica of one stage."""
+    max_tries: int = 3
+    retry_ratio: float = 0.2
+    """Retries per request of a stage, over the long run; ten are free."""
+    max_body_bytes: int = 32 * 2**20
+    max_head_bytes: int = 32 * 2**10
+    max_answer_bytes: int = 64 * 2**20
+    head_s: float = 10.0
+    body_s: float = 30.0
+    max_connections: int = 20_000
+    heartbeat_s: float = 10.0
+    max_judged_choices: int = 8
+    drain_s: float = 120.0
+    drain_notice_s: float = 0.0
+    """After SIGTERM `/ready` says no for this long before the port is closed."""
+    breaker_failures: int = 5
+    breaker_first_s: float = 1.0
+    breaker_longest_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Each replica is asked every `interval_s`; after `failures` in a row it is down, until it answers again.
+
+    One that has not answered yet is starting for `startup_s`: requests wait for it.
+    """
+
+    interval_s: float = 2.0
+    again_s: float = 0.5
+    timeout_s: float = 5.0
+    failures: int = 3
+    startup_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSettings:
+    """`stages` from small to large, deployed ones only; `names` are of all, where some are not deployed."""
+
+    stages: tuple[StageSettings, ...]
+    judge: JudgeSettings | None
+    names: tuple[str, ...] = ()
+    cascade: str = "cascadia"
+    limits: Limits = field(default_factory=Limits)
+    health: Health = field(default_factory=Health)
+    host: str = "127.0.0.1"
+    port: int = 8000

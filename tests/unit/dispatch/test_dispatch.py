@@ -1,0 +1,106 @@
+"""Each balancer keeps its promise, on any replicas and any load."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cascadia.dispatch.least_outstanding import LeastOutstanding
+from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
+from cascadia.dispatch.round_robin import SmoothRoundRobin
+
+
+@dataclass
+class Fake:
+    name: str
+    weight: float = 1.0
+    outstanding_tokens: int = 0
+
+
+def fakes(weights: list[int], loads: list[int] | None = None) -> list[Fake]:
+    loads = loads or [0] * len(weights)
+    return [Fake(f"r{i}", w, load) for i, (w, load) in enumerate(zip(weights, loads, strict=True))]
+
+
+weights_of = st.lists(st.integers(1, 9), min_size=1, max_size=7)
+weighed_and_loaded = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 10_000)), min_size=1, max_size=7)
+
+
+def test_nginx_example_of_weights_5_1_1() -> None:
+    robin = SmoothRoundRobin()
+    replicas = fakes([5, 1, 1])
+    assert [robin.choose(replicas) for _ in range(7)] == [0, 0, 1, 0, 2, 0, 0]
+
+
+@given(weights_of, st.integers(1, 60))
+def test_round_robin_never_strays_further_than_a_turn_from_the_planned_shares(
+    weights: list[int], choices: int
+) -> None:
+    robin, replicas = SmoothRoundRobin(), fakes(weights)
+    counts: Counter[int] = Counter()
+    for k in range(1, choices + 1):
+        counts[robin.choose(replicas)] += 1
+        for i, weight in enumerate(weights):
+            assert abs(counts[i] - k * weight / sum(weights)) <= len(weights) / 2 + 1
+
+
+@given(weights_of)
+def test_a_full_round_gives_each_replica_exactly_its_weight(weights: list[int]) -> None:
+    robin, replicas = SmoothRoundRobin(), fakes(weights)
+    counts = Counter(robin.choose(replicas) for _ in range(sum(weights)))
+    assert [counts[i] for i in range(len(weights))] == weights
+
+
+@given(weighed_and_loaded, st.integers(1, 5_000), st.integers(0, 2**32))
+def test_the_busiest_replica_for_its_share_is_never_chosen_where_another_is_less_busy(
+    rows: list[tuple[int, int]], tokens: int, seed: int
+) -> None:
+    replicas = fakes([w for w, _ in rows], [load for _, load in rows])
+    chosen = LeastOutstanding(random.Random(seed).random).choose(replicas, tokens)
+    after = [(r.outstanding_tokens + tokens) / r.weight for r in replicas]
+    assert after[chosen] < max(after) or after.count(max(after)) > 1 or len(after) == 1
+
+
+def test_two_choices_spread_unequal_shapes_by_their_share() -> None:
+    chance = random.Random(1)
+    replicas, balancer = fakes([3, 1]), LeastOutstanding(chance.random)
+    for _ in range(400):
+        replicas[balancer.choose(replicas, 100)].outstanding_tokens += 100
+    assert replicas[0].outstanding_tokens == 30_000
+
+
+@settings(max_examples=50)
+@given(weighed_and_loaded, st.integers(1, 5_000), st.integers(0, 2**64 - 1))
+def test_affinity_keeps_to_the_bound_unless_the_replica_was_idle(
+    rows: list[tuple[int, int]], tokens: int, prefix: int
+) -> None:
+    replicas = fakes([w for w, _ in rows], [load for _, load in rows])
+    balancer = PrefixAffinity(bound=1.25)
+    chosen = replicas[balancer.choose(replicas, tokens, prefix)]
+    work = sum(r.outstanding_tokens for r in replicas) + tokens
+    within = 1.25 * work * chosen.weight / sum(r.weight for r in replicas)
+    least = min((r.outstanding_tokens + tokens) / r.weight for r in replicas)
+    assert (
+        chosen.outstanding_tokens == 0
+        or chosen.outstanding_tokens + tokens <= within
+        or (chosen.outstanding_tokens + tokens) / chosen.weight == least
+    )
+
+
+def test_a_replica_that_leaves_moves_its_own_prefixes_only() -> None:
+    replicas, balancer = fakes([1, 1, 1, 1]), PrefixAffinity()
+    prefixes = [point_of(str(k).encode()) for k in range(400)]
+    before = {p: replicas[balancer.choose(replicas, 10, p)].name for p in prefixes}
+    fewer = replicas[:-1]
+    moved = [p for p in prefixes if fewer[balancer.choose(fewer, 10, p)].name != before[p]]
+    assert moved
+    assert all(before[p] == "r3" for p in moved)
+
+
+def test_one_hot_prefix_spills_over_instead_of_drowning_its_replica() -> None:
+    replicas, balancer = fakes([1, 1, 1]), PrefixAffinity(bound=1.25)
+    for _ in range(300):
+        replicas[balancer.choose(replicas, 10, 7)].outstanding_tokens += 10
+    assert max(r.outstanding_tokens for r in replicas) <= 1.25 * 3000 / 3 + 10

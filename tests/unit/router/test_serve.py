@@ -1,0 +1,162 @@
+"""`cascadia serve` as a user runs it: a process of its own, a plan, addresses, SIGTERM."""
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvloop
+
+from cascadia.cli.errors import failure
+from cascadia.cli.serve import _settings
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import JudgePlan, ReplicaGroup
+from cascadia.planner.plan_file import write_plan
+from cascadia.router.plan_settings import settings_of
+from tests.unit.render.plans import POOLS, plan, stage
+from tests.unit.router.engines import FakeEngine, completion, send, started
+
+CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+
+
+def two(judge: JudgePlan = CERTAINTY) -> Any:
+    return plan(
+        [
+            stage("small", ReplicaGroup("l4", 1, 1, 2, 0.4), ReplicaGroup("h100", 1, 1, 1, 0.6)),
+            stage("medium"),
+            stage("large", ReplicaGroup("h100", 4, 1, 1, 1.0)),
+        ],
+        POOLS,
+        judge,
+    )
+
+
+def test_a_plan_gives_thresholds_shares_and_skipped_stages() -> None:
+    urls = ["http://h:1", "http://h:2", "http://h:3"]
+    settings = settings_of(two(), {"small": urls, "large": ["http://h:4"]}, "plan.json")
+    small, large = settings.stages
+    assert (small.threshold, small.max_model_len) == (50.0, 8192)
+    assert [replica.share for replica in small.replicas] == pytest.approx([0.2, 0.2, 0.6])
+    assert large.replicas[0].max_concurrency == 512
+    assert settings.names == ("small", "medium", "large")
+    assert settings.judge is not None
+    assert settings.judge.kind == "certainty"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "said"),
+    [
+        ({"small": ["http://h:1"]}, "--endpoint large"),
+        (
+            {"small": ["http://h:1"], "large": ["http://h:1"], "medium": ["http://h:1"]},
+            "deploys no such stage",
+        ),
+        ({"small": ["h"], "large": ["http://h:1"]}, "is no address"),
+    ],
+)
+def test_addresses_that_do_not_fit_the_plan_are_refused(addresses: dict[str, list[str]], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        settings_of(two(), addresses, "plan.json")
+
+
+def test_a_judge_that_this_router_cannot_be_itself_needs_an_address() -> None:
+    urls = {"small": ["http://h:1"], "large": ["http://h:2"]}
+    embedding = JudgePlan("embedding", "router", None, "vllm", None, 0, ())
+    with pytest.raises(BadInput, match="--endpoint judge"):
+        settings_of(two(embedding), urls, "plan.json")
+    settings = settings_of(two(embedding), urls | {"judge": ["http://h:3"]}, "plan.json")
+    assert settings.judge is not None
+    assert settings.judge.kind == "llm"
+
+
+def test_addresses_are_those_of_render_where_none_is_given_and_the_plan_is_of_one_node(
+    tmp_path: Path,
+) -> None:
+    one = plan(
+        [stage("small", ReplicaGroup("l4", 1, 1, 2, 1.0)), stage("large", ReplicaGroup("l4", 1, 1, 1, 1.0))],
+        POOLS,
+        CERTAINTY,
+    )
+    write_plan(one, tmp_path / "plan.json")
+    settings = _settings(tmp_path, ())
+    assert [r.url for s in settings.stages for r in s.replicas] == [
+        f"http://127.0.0.1:{p}" for p in (8100, 8101, 8102)
+    ]
+    write_plan(two(), tmp_path / "plan.json")
+    with pytest.raises(BadInput, match="more than one node"):
+        _settings(tmp_path, ())
+    with pytest.raises(BadInput, match="names no stage"):
+        _settings(tmp_path, ("http://h:1",))
+    with pytest.raises(BadInput, match="of a plan only"):
+        _settings(tmp_path / "router.yaml", ("small=http://h:1",))
+    assert failure(BadInput("a", "b")).exit_code == 2
+
+
+def test_a_process_serves_a_plan_until_sigterm_and_finishes_what_it_began(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def wait(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if body.get("wait"):
+            await go.wait()
+        margin = [[-0.01, -5.0]] if engine.text == "four" else None
+        send(writer, 200, completion(engine.text, margin))
+
+    async def main() -> None:
+        small, large = FakeEngine("four", answer=wait), FakeEngine("4", answer=wait)
+        async with started(small, large):
+            write_plan(two(), tmp_path / "plan.json")
+            program = Path(sys.executable).with_name("cascadia")
+            endpoints = [f"--endpoint=small={small.url}", f"--endpoint=large={large.url}"]
+            process = await asyncio.create_subprocess_exec(
+                program, "serve", tmp_path, *endpoints, "--port=0", "--json",
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            assert process.stdout is not None
+            document = json.loads(await process.stdout.readuntil(b"}\n"))
+            body = {"model": "cascadia", "messages": [{"role": "user", "content": "secret words"}]}
+            async with httpx.AsyncClient(base_url=document["url"], timeout=20, trust_env=False) as client:
+                answer = await client.post("/v1/chat/completions", json=body)
+                small.arrived.clear()
+                asking = asyncio.create_task(client.post("/v1/chat/completions", json=body | {"wait": True}))
+                await small.arrived.wait()
+                process.send_signal(signal.SIGTERM)
+                go.set()
+                last = await asking
+            _, errors = await process.communicate()
+        assert document["stages"] == ["small", "large"]
+        assert answer.headers["x-cascadia-stage"] == "small"
+        assert last.status_code == 200
+        assert process.returncode == 0
+        lines = [json.loads(line) for line in errors.splitlines()]
+        assert [line["status"] for line in lines] == [200, 200]
+        assert b"secret words" not in errors
+        assert b"four" not in errors
+
+    uvloop.run(main())
+
+
+def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine):
+            write_plan(two(), tmp_path / "plan.json")
+            program = Path(sys.executable).with_name("cascadia")
+            arguments = [f"--endpoint={s}={engine.url}" for s in ("small", "large")]
+            process = await asyncio.create_subprocess_exec(
+                program,
+                "serve",
+                tmp_path,
+                *arguments,
+                f"--port={engine.port}",
+                stderr=asyncio.subprocess.PIPE,
+            )
+            _, errors = await process.communicate()
+        assert process.returncode == 2
+        assert errors.startswith(b"error: --port: cannot listen")
+        assert errors.count(b"\n") == 1
+
+    uvloop.run(main())
