@@ -18,7 +18,7 @@ def test_a_plan_is_within_half_a_percent_of_the_best_of_all_deployments(seed: in
     assert found.gap <= ALLOWED_GAP
 
 
-@pytest.mark.parametrize("seed", [21, 23, 37, 40, 41])
+@pytest.mark.parametrize("seed", [21, 23, 37, 40])
 def test_so_is_one_on_a_node_that_no_power_of_two_fills(seed: int) -> None:
     with ThreadPoolExecutor(2) as threads:
         found = measure("odd", on_an_odd_node(seed), threads)
