@@ -1,8 +1,18 @@
-"""What all tests share."""
+"""What all tests share.
 
+Where CASCADIA_CI is set, hypothesis draws the same examples each time, so that a change is judged by what it changed;
+elsewhere they are new in each run, and find what nobody thought of.
+"""
+
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CASCADIA_CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -100,6 +100,8 @@ def _lane_kv_tokens(
     # A request's KV lies on one rank of attention-DP.
     least = max(least, config.max_model_len or 0) * config.attention_dp
     if lane * pp < least:
+        whole_blocks = config.block_size * pp
+        least = -(-least // whole_blocks) * whole_blocks
         needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least)
         raise DoesNotFit(round(needed), round(available_bytes(gpu, config)))
     return lane
