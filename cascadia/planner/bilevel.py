@@ -56,6 +56,10 @@ class Round:
     allocation: Allocation | None
     score: float
 
+    @property
+    def latency_s(self) -> float:
+        return self.allocation.latency_s if self.allocation else np.inf
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BilevelResult:
@@ -78,16 +82,13 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
     prices = np.full(len(every), np.nan)
     routing, stable, best = proportional(routings), 0, np.inf
     while stable < STABLE_ROUNDS and len(exact) < MAX_ROUNDS:
-        demands = search.demands(routing)
-        references.add(routing, demands)
-        allocation = solve(demands)
-        latency = allocation.latency_s if allocation else np.inf
-        exact[routing] = Round(routing, tuple(demands), allocation, 0.0)
+        exact[routing] = evaluated(search, routing, solve)
+        references.add(routing, exact[routing].demands)
         prices = priced(references)
         for known, round_ in exact.items():
-            prices[known] = round_.allocation.latency_s if round_.allocation else np.inf
+            prices[known] = round_.latency_s
         scores = chebyshev(objective, routings, prices)
-        progress(f"round {len(exact)}: stage bound {latency:.3g} s")
+        progress(f"round {len(exact)}: stage bound {exact[routing].latency_s:.3g} s")
         found = min(float(scores[k]) for k in exact)
         stable, best = (0 if improves(found, best) else stable + 1), min(found, best)
         routing = next((k for k in np.argsort(scores, kind="stable").tolist() if k not in exact), -1)
@@ -97,13 +98,17 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
     if not np.isfinite(prices[good]).any():
         for routing in _near_saturation(search, np.flatnonzero(good & ~np.isin(every, list(exact)))):
             progress("no routing seems to be sustained; looking closely")
-            demands = search.demands(routing)
-            allocation = solve(demands)
-            exact[routing] = Round(routing, tuple(demands), allocation, 0.0)
-            prices[routing] = allocation.latency_s if allocation else np.inf
+            exact[routing] = evaluated(search, routing, solve)
+            prices[routing] = exact[routing].latency_s
     scores = chebyshev(objective, routings, prices)
     rounds = tuple(Round(r.routing, r.demands, r.allocation, float(scores[k])) for k, r in exact.items())
     return BilevelResult(rounds, prices, references)
+
+
+def evaluated(search: Search, routing: int, solve: Solver) -> Round:
+    """The routing's deployment by tables of its own, not yet scored."""
+    demands = search.demands(routing)
+    return Round(routing, tuple(demands), solve(demands), 0.0)
 
 
 def _near_saturation(search: Search, routings: NDArray[np.int64]) -> list[int]:

@@ -31,6 +31,9 @@ ROUTINGS = 6
 PREFERENCES = 4
 """How many routings, by GPU time, and shapes (the most throughput per GPU, then ever larger ones) are tried."""
 
+APART = 0.02
+"""Routings tried differ by more than this part of the requests at some stage."""
+
 FASTEST = 3
 """Of so many routings, by GPU time, is the largest rate worked out."""
 
@@ -44,7 +47,7 @@ def cascadeserve(search: Search, *, most_routings: int = ROUTINGS, with_rate: bo
     whole = {d.stage: d for d, _ in search.whole_demands()}
     pool = max(search.problem.cluster.pools, key=lambda p: p.gpus)
     order = _by_gpu_time(search.routings, whole, pool, good)
-    apart = _apart(search.routings, order, most_routings)
+    apart = search.routings.first_apart(order, most_routings, APART)
     found = [
         d
         for k in apart
@@ -75,16 +78,6 @@ def _mine(demand: Demand, pool: Pool) -> list[int]:
 def _gpu_time(demand: Demand, shape: int) -> float:
     """GPUs that all of the demand's work needs in this shape."""
     return float(demand.table.saturated[shape]) * demand.shapes[shape].gpus
-
-
-def _apart(routings: Routings, order: list[int], most: int) -> list[int]:
-    chosen: list[int] = []
-    for k in order:
-        if len(chosen) < most and all(
-            np.abs(routings.reached[k] - routings.reached[c]).max() > 0.02 for c in chosen
-        ):
-            chosen.append(k)
-    return chosen
 
 
 def _parts(search: Search, whole: dict[int, Demand], routing: int) -> dict[int, float]:

@@ -4,6 +4,7 @@ Every stage has one made with all requests sent to it; each round of the bi-leve
 another routing, the nearest table that was made for no less work serves, its work scaled by the ratio of tokens.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,7 +46,7 @@ class References:
             found._add(Reference(demand, work))
         return found
 
-    def add(self, routing: int, demands: list[Demand]) -> None:
+    def add(self, routing: int, demands: Iterable[Demand]) -> None:
         for demand in demands:
             self._add(Reference(demand, tokens_sent(self.search, demand.stage, routing)))
 

@@ -5,6 +5,7 @@ last, a threshold. A prompt enters at the first deployed stage; a stage accepts 
 last deployed stage always accepts.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,20 @@ class Routings:
             self.lower[chosen],
             self.exact,
         )
+
+    def apart(self, k: int, chosen: Sequence[int], by: float) -> bool:
+        """Does `k` differ from each of `chosen` by more than the part `by` of the requests at some stage?"""
+        return all(np.abs(self.reached[k] - self.reached[c]).max() > by for c in chosen)
+
+    def first_apart(self, order: Iterable[int], most: int, by: float) -> list[int]:
+        """The first of `order` that are apart from all chosen before them, at most `most`."""
+        chosen: list[int] = []
+        for k in order:
+            if len(chosen) == most:
+                break
+            if self.apart(k, chosen, by):
+                chosen.append(k)
+        return chosen
 
 
 def accepts(table: QualityTable, routings: Routings, k: int) -> Bools:

@@ -23,6 +23,8 @@ from cascadia.planner.search import Search, allowed
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+APART = 0.01
+"""Routings that differ by no more than this part of the requests at every stage count as one."""
 QUICK = Effort(combinations=500, window_requests=1200)
 CHEAPEST = 20
 BANDS = 12
@@ -42,7 +44,9 @@ def shortlist(state: Refinement, loop: BilevelResult, most: int) -> list[int]:
     candidates = [k for k in by_score(state.search, loop, most) if good[k]]
     if goal == "cost":
         cheapest = [k for k in np.argsort(need, kind="stable").tolist() if good[k]]
-        found = _ranked(state, composer, [*candidates, *_spaced(state.search, cheapest, CHEAPEST)])
+        found = _ranked(
+            state, composer, [*candidates, *state.search.routings.first_apart(cheapest, CHEAPEST, APART)]
+        )
     else:
         found = _ranked(state, composer, [*candidates, *_bands(state.search, need, 0.0, 100.0, BANDS)])
         if found:
@@ -67,15 +71,11 @@ def by_score(search: Search, loop: BilevelResult, most: int) -> list[int]:
     for k in ordered:
         deployed = routings.deployed[k].tobytes()
         room = len(chosen) < most
-        if deployed in sets and not (room and _apart(routings.reached, k, chosen)):
+        if deployed in sets and not (room and routings.apart(k, chosen, APART)):
             continue
         chosen.append(k)
         sets.add(deployed)
     return chosen
-
-
-def _apart(reached: Floats, k: int, chosen: list[int]) -> bool:
-    return bool((np.abs(reached[chosen] - reached[k]).max(axis=1) > 0.01).all())
 
 
 def usd_needed(references: References) -> Floats:
@@ -103,15 +103,7 @@ def _bands(search: Search, need: Floats, low: float, high: float, bands: int) ->
     for a, b in pairwise(edges.tolist()):
         inside = np.flatnonzero((lower >= a) & (lower <= b))
         ordered = inside[np.argsort(need[inside], kind="stable")].tolist()
-        chosen += _spaced(search, ordered, PER_BAND)
-    return chosen
-
-
-def _spaced(search: Search, ordered: Sequence[int], most: int) -> list[int]:
-    chosen: list[int] = []
-    for k in ordered:
-        if len(chosen) < most and _apart(search.routings.reached, k, chosen):
-            chosen.append(k)
+        chosen += search.routings.first_apart(ordered, PER_BAND, APART)
     return chosen
 
 

@@ -55,14 +55,10 @@ def most_sustaining(
     Of equal ones the lightest come first, and none is nearly another's twin.
     """
     estimates = _estimates(search, routings, equal_parts)
-    reached = search.routings.reached[routings]
-    chosen: list[int] = []
-    for i in np.lexsort((reached.sum(axis=1), -np.round(estimates, 3))).tolist():
-        if all(np.abs(reached[i] - reached[j]).max() > APART for j in chosen):
-            chosen.append(i)
-            if len(chosen) == most:
-                break
-    return [(int(routings[i]), float(estimates[i])) for i in chosen]
+    order = np.lexsort((search.routings.reached[routings].sum(axis=1), -np.round(estimates, 3)))
+    chosen = search.routings.first_apart(routings[order].tolist(), most, APART)
+    known = dict(zip(routings.tolist(), estimates.tolist(), strict=True))
+    return [(k, known[k]) for k in chosen]
 
 
 def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:

@@ -4,27 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from cascadia.cli.main import main
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(main, list(args))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a spec and the plan made from it."""
-    folder = tmp_path_factory.mktemp("simulate")
-    write_inputs(folder)
-    write_spec(folder, valid_spec())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CASCADIA_CACHE_DIR", str(folder / "cache"))
-        result = run("plan", str(folder / "cascade.yaml"), "--out", str(folder / "plan"), "--no-report")
-    assert result.exit_code == 0, result.output
-    return folder
+from tests.unit.cli.commands import run
 
 
 def simulated(folder: Path, *args: str) -> dict[str, object]:

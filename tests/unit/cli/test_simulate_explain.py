@@ -5,27 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from cascadia.cli.main import main
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(main, list(args))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trace and a plan."""
-    folder = tmp_path_factory.mktemp("explain")
-    write_inputs(folder)
-    write_spec(folder, valid_spec())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CASCADIA_CACHE_DIR", str(folder / "cache"))
-        result = run("plan", str(folder / "cascade.yaml"), "--out", str(folder / "plan"), "--no-report")
-    assert result.exit_code == 0, result.output
-    return folder
+from tests.unit.cli.commands import run
 
 
 def explained(folder: Path, *args: str) -> list[dict[str, Any]]:

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
+import uvloop
 
 from cascadia.router.app import Router
 from cascadia.router.gates import Gate, JudgeFailed
@@ -257,6 +258,10 @@ async def started(*engines: FakeEngine) -> AsyncIterator[None]:
     finally:
         for engine in engines:
             await engine.stop()
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    uvloop.run(main())
 
 
 async def until(what: Callable[[], bool], seconds: float = 15.0) -> None:

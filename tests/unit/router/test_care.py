@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvloop
 
 from cascadia.router.settings import ReplicaSettings, RouterSettings
 from tests.unit.router.engines import (
@@ -20,16 +19,13 @@ from tests.unit.router.engines import (
     completion,
     delta,
     event,
+    run,
     running,
     send,
     stages,
     started,
     until,
 )
-
-
-def run(main: Any) -> None:
-    uvloop.run(main())
 
 
 async def hang(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:

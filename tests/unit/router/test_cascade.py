@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import uvloop
 
 from cascadia.router.release import Noting
 from cascadia.router.settings import JudgeSettings, RouterSettings
@@ -17,15 +16,12 @@ from tests.unit.router.engines import (
     completion,
     delta,
     event,
+    run,
     running,
     send,
     stages,
     started,
 )
-
-
-def run(main: Any) -> None:
-    uvloop.run(main())
 
 
 async def broken(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:

@@ -7,17 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import uvloop
 
 from cascadia.router.answers import Choice
 from cascadia.router.gates import CertaintyGate, JudgeFailed
 from cascadia.router.settings import JudgeSettings
 from cascadia.router.verdict_cache import CachedGate
-from tests.unit.router.engines import FakeEngine, completion, running, send, stages, started, until
-
-
-def run(main: Any) -> None:
-    uvloop.run(main())
+from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
 
 
 def judge_of(engine: FakeEngine, **more: Any) -> JudgeSettings:
