@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.bench_controller_alarms [--windows 1000000] [--part I/N]
 
-Windows of a minute with about 15 requests each; every kind of traffic gets its share of them. Exits with 1 where there is
-more than one false alarm a week of the kinds that the promise is for.
+Windows of a minute with about 15 requests each; every kind of traffic gets its share of them. Exits with 1 where there
+is more than one false alarm a week of the kinds that the promise is for.
 """
 
 import argparse
