@@ -49,9 +49,11 @@ class EmbeddingJudge:
     @classmethod
     def read(cls, file: Path, encoder: Encoder) -> "EmbeddingJudge":
         """Raises `BadVerdict` where `file` is no judge, or one for another encoder."""
-        if file.stat().st_size > BYTES_MAX:
-            raise BadVerdict(str(file), "is too large", "name a file that `cascadia judge train` has written")
-        heads, about = load(file.read_text(encoding="utf-8"), str(file))
+        if not file.is_file() or file.stat().st_size > BYTES_MAX:
+            raise BadVerdict(
+                str(file), "is no file of a judge", "name one that `cascadia judge train` has written"
+            )
+        heads, about = load(file.read_bytes().decode("utf-8", "replace"), str(file))
         for head in heads:
             if any(axes.shape[0] != encoder.size for axes in head.basis.axes.values()):
                 raise BadVerdict(
