@@ -1,25 +1,22 @@
-"""The router as one ASGI application: its parts put together, and a dispatcher in front of them.
+"""The router's parts, put together.
 
-POSTs to the OpenAI API go to `Service` at once; everything else goes to a FastAPI application, whose routing and
-validation cost more than the whole of a request's way through `Service`.
+POSTs to the OpenAI API go to `service`, everything else to `face`, a FastAPI application, whose routing and validation
+cost more than the whole of a request's way through `service`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
+from cascadia.router.asgi import Application
 from cascadia.router.cascade import Cascade
-from cascadia.router.exchange import Receive, Scope, Send
 from cascadia.router.gates import CertaintyGate, Gate, LlmGate
 from cascadia.router.health import watch
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
-from cascadia.router.requests import APIS
 from cascadia.router.service import Service
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.verdict_cache import CachedGate
-
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JUDGE = "judge"
 
@@ -51,6 +48,12 @@ class Router:
         """Whether a request to the cascade could be answered now."""
         return not self.draining and any(stage.ready for stage in self.stages)
 
+    @property
+    def face(self) -> Application:
+        if self._face is None:
+            raise RuntimeError("a router serves after `start`")
+        return self._face
+
     async def start(self) -> None:
         from cascadia.router.face import face
 
@@ -69,12 +72,6 @@ class Router:
             for replica in stage.replicas:
                 replica.pool.close()
         self.journal.flush()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in APIS:
-            await self.service(scope, receive, send)
-        elif self._face is not None:
-            await self._face(scope, receive, send)
 
 
 _SCORED = JudgeSettings("certainty")

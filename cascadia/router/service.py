@@ -1,17 +1,13 @@
 """The hot path: a POST of the OpenAI API, to the cascade or straight to a stage, and what is noted of it."""
 
 import asyncio
-import itertools
 import logging
-import os
-from collections.abc import Callable
 from typing import Any
 
 from cascadia.router.asks import ask_of
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
-from cascadia.router.departures import Departures
-from cascadia.router.exchange import Exchange, Receive, Scope, Send
+from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError, StageFailed
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
@@ -25,7 +21,7 @@ CLIENT_LEFT = 499
 
 
 class Service:
-    """`__call__` serves one request of a path in `APIS`."""
+    """`begin` serves one request of a path in `APIS`."""
 
     def __init__(
         self,
@@ -43,21 +39,23 @@ class Service:
         self.metrics = metrics
         self.journal = journal
         self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
-        self._next_id = _ids()
-        self._departures = Departures()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope, receive, send, self._next_id)
-        entry: dict[str, Any] = {"api": APIS[scope["path"]], "model": "other"}
+    def begin(self, exchange: Exchange) -> None:
+        """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
+        task = asyncio.get_running_loop().create_task(self._served(exchange))
+        exchange.on_leaving = task.cancel
+
+    async def _served(self, exchange: Exchange) -> None:
+        entry: dict[str, Any] = {"api": APIS[exchange.path], "model": "other"}
         self.metrics.running += 1
         try:
-            await self._serve(exchange, scope["path"], entry)
+            await self._serve(exchange, exchange.path, entry)
         except ApiError as error:
             entry["error"] = error.code
-            await exchange.error(error)
+            exchange.error(error)
         except StageFailed as error:
             entry["error"] = error.kind
-            await exchange.error(error.api_error())
+            exchange.error(error.api_error())
         except asyncio.CancelledError:
             if not exchange.left:
                 raise
@@ -71,17 +69,15 @@ class Service:
         ):  # the boundary: a fault of ours becomes OpenAI's error, and is told in full in the log
             logging.getLogger(__name__).exception("internal error")
             entry["error"] = "internal"
-            await exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
+            exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:
             self.metrics.running -= 1
             exchange.close()
             self._record(exchange, entry)
 
     async def _serve(self, exchange: Exchange, path: str, entry: dict[str, Any]) -> None:
-        body = await exchange.body(self.limits.max_body_bytes)
+        body = exchange.body
         fields = read_fields(body)
-        exchange.cancel_on_leaving(asyncio.current_task())
-        self._departures.add(exchange)
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
         if stage is not None:
@@ -108,10 +104,3 @@ class Service:
         entry["seconds"] = int(seconds * 1e6) / 1e6
         entry["request_id"] = exchange.request_id.decode("ascii")
         self.journal.line(entry)
-
-
-def _ids() -> Callable[[], bytes]:
-    """Unique among processes by a random start, within one by counting: a uuid costs more than all else here."""
-    start = os.urandom(8).hex().encode("ascii") + b"-"
-    numbers = itertools.count(1)
-    return lambda: start + b"%x" % next(numbers)
