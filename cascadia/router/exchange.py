@@ -76,6 +76,8 @@ class Exchange:
                 traces += name + b": " + value + b"\r\n"
             elif name.startswith(_OWN):
                 self.given[name[len(_OWN) :]] = value
+            elif name == b"x-session-id":
+                self.given[b"session-id"] = value
         self.request_id = request_id or own_id()
         self.forwarded = b"x-request-id: " + self.request_id + b"\r\n" + traces
 
