@@ -42,7 +42,8 @@ class Admission:
         while True:
             if not self._hope(tried, loop.time(), give_up_s):
                 self.turns.wake()
-                raise StageFailed(self.stage, "no-replica")
+                resting = any(loop.time() < r.rests_until_s for r in self.replicas if r.state == "ready")
+                raise self.overloaded if resting else StageFailed(self.stage, "no-replica")
             if rank is None:
                 rank = self.turns.rank(call.priority, loop.time())
                 self._admit(rank, give_up_s)
