@@ -1,24 +1,24 @@
-"""The router as one ASGI application: its parts put together, and a dispatcher in front of them.
+"""The router's parts, put together.
 
-POSTs to the OpenAI API go to `Service` at once; everything else goes to a FastAPI application, whose routing and
-validation cost more than the whole of a request's way through `Service`.
+POSTs to the OpenAI API go to `service`, everything else to `face`, a FastAPI application, whose routing and validation
+cost more than the whole of a request's way through `service`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from dataclasses import replace
 
+from cascadia.router.asgi import Application
 from cascadia.router.cascade import Cascade
-from cascadia.router.exchange import Receive, Scope, Send
+from cascadia.router.conversations import Conversations
 from cascadia.router.gates import CertaintyGate, Gate, LlmGate
 from cascadia.router.health import watch
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
-from cascadia.router.service import APIS, Service
-from cascadia.router.settings import JudgeSettings, RouterSettings
+from cascadia.router.service import Service
+from cascadia.router.settings import JudgeSettings, Limits, RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.verdict_cache import CachedGate
-
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JUDGE = "judge"
 
@@ -38,8 +38,11 @@ class Router:
         limits = settings.limits
         self.stages = [Stage(s, limits, self.metrics.stage(s.name)) for s in settings.stages]
         judge = settings.judge
-        self.judge = Stage(judge.stage, limits, self.metrics.stage(JUDGE)) if judge and judge.stage else None
-        self.cascade = Cascade(self.stages, gate or _gate(judge, self.judge), judge or _SCORED, self.metrics)
+        self.judge = _judge(judge, limits, self.metrics) if judge else None
+        self.conversations = Conversations(settings.conversations)
+        self.cascade = Cascade(
+            self.stages, gate or _gate(judge, self.judge), judge or _SCORED, self.metrics, self.conversations
+        )
         self.service = Service(settings, self.stages, self.cascade, self.metrics, self.journal)
         self.draining = False
         self._face: Application | None = None
@@ -49,6 +52,12 @@ class Router:
     def ready(self) -> bool:
         """Whether a request to the cascade could be answered now."""
         return not self.draining and any(stage.ready for stage in self.stages)
+
+    @property
+    def face(self) -> Application:
+        if self._face is None:
+            raise RuntimeError("a router serves after `start`")
+        return self._face
 
     async def start(self) -> None:
         from cascadia.router.face import face
@@ -69,15 +78,21 @@ class Router:
                 replica.pool.close()
         self.journal.flush()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in APIS:
-            await self.service(scope, receive, send)
-        elif self._face is not None:
-            await self._face(scope, receive, send)
-
 
 _SCORED = JudgeSettings("certainty")
 """Time limits for a gate that was handed in without settings."""
+
+
+PATIENCE = 0.9
+"""A verdict that takes this share of the judge's time and is given up then is the judge's failure."""
+
+
+def _judge(judge: JudgeSettings, limits: Limits, metrics: Metrics) -> Stage | None:
+    if judge.stage is None:
+        return None
+    # So the breaker opens for a slow judge as for one that is down, and its time-out is not waited out each time.
+    settings = replace(judge.stage, slow_s=PATIENCE * judge.timeout_s)
+    return Stage(settings, limits, metrics.stage(JUDGE))
 
 
 def _gate(judge: JudgeSettings | None, stage: Stage | None) -> Gate | None:
