@@ -7,12 +7,15 @@ cancels the work and with it whatever an engine does for it, is begun only where
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from cascadia.router.failures import ApiError
 from cascadia.router.protocol import ANSWER
+
+if TYPE_CHECKING:
+    from cascadia.router.access import Hold
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -30,7 +33,10 @@ _OWN = b"x-cascadia-"
 
 
 class Exchange:
-    """`given` are the client's headers of the cascade, less `x-cascadia-`. `status` is 0 until something is sent."""
+    """`given` are the client's headers of the cascade, less `x-cascadia-`. `status` is 0 until something is sent.
+
+    `more` are headers that every answer gets; `hold` is what a key was let in with.
+    """
 
     __slots__ = (
         "_answer",
@@ -41,11 +47,14 @@ class Exchange:
         "_receive",
         "_send",
         "_watcher",
+        "authorization",
         "closed",
         "forwarded",
         "given",
+        "hold",
         "left",
         "length",
+        "more",
         "request_id",
         "started_s",
         "status",
@@ -66,6 +75,9 @@ class Exchange:
         self.status = 0
         self.length: int | None = None
         self.given: dict[bytes, bytes] = {}
+        self.authorization = b""
+        self.hold: Hold | None = None
+        self.more: Headers = []
         request_id, traces = b"", b""
         for name, value in scope["headers"]:
             if name == b"content-length":
@@ -74,6 +86,9 @@ class Exchange:
                 request_id = value
             elif name in (b"traceparent", b"tracestate") and value.isascii() and value.decode().isprintable():
                 traces += name + b": " + value + b"\r\n"
+            elif name == b"authorization":
+                # Of two nobody knows which is meant.
+                self.authorization = b"twice" if self.authorization else value
             elif name.startswith(_OWN):
                 self.given[name[len(_OWN) :]] = value
         self.request_id = request_id or own_id()
@@ -115,7 +130,12 @@ class Exchange:
         """An answer in one piece."""
         await self._end_beat()
         self.status = status
-        all_headers = [*headers, (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body))]
+        all_headers = [
+            *headers,
+            *self.more,
+            (b"x-request-id", self.request_id),
+            (b"content-length", b"%d" % len(body)),
+        ]
         if self._answer is not None:
             lines = b"".join([name + b": " + value + b"\r\n" for name, value in all_headers])
             if self._answer(STATUS_LINE[status] + lines, body):
@@ -130,6 +150,8 @@ class Exchange:
             await self.part(b"data: " + error.body + b"\n\n", more=False)
             return
         headers: Headers = [JSON]
+        if error.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
         if error.retry_after_s is not None:
             headers.append((b"retry-after", str(error.retry_after_s).encode("ascii")))
         await self.whole(error.status, headers, error.body)
@@ -169,7 +191,7 @@ class Exchange:
 
     async def _head(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self.status = 200
-        all_headers = [EVENTS, UNCACHED, (b"x-request-id", self.request_id), *headers]
+        all_headers = [EVENTS, UNCACHED, (b"x-request-id", self.request_id), *headers, *self.more]
         await self._send({"type": "http.response.start", "status": 200, "headers": all_headers})
 
     def _gone(self, watcher: "asyncio.Task[Message]") -> None:

@@ -28,12 +28,13 @@ class Call:
 
 
 class Replica:
-    """`name` is unique within the stage, and free of the address's secrets."""
+    """`name` is unique within the stage, and free of the address's secrets. Of one `identity` two are the same."""
 
     __slots__ = (
         "_prefix",
         "breaker",
         "health_request",
+        "identity",
         "limits",
         "max_concurrency",
         "name",
@@ -46,6 +47,7 @@ class Replica:
 
     def __init__(self, name: str, settings: ReplicaSettings, limits: Limits) -> None:
         self.name = name
+        self.identity = (settings.url, settings.api_key, settings.health_path)
         self.weight = settings.share
         self.max_concurrency = settings.max_concurrency
         self.limits = limits
@@ -66,6 +68,15 @@ class Replica:
 
     def usable(self, now_s: float) -> bool:
         return self.state == "ready" and self.breaker.allows(now_s)
+
+    def drain(self) -> None:
+        """It gets nothing new and finishes what it has, until `undrain`, whatever its health."""
+        self.state = "draining"
+
+    def undrain(self) -> None:
+        """Its health check decides when it is ready; what waits for it waits."""
+        if self.state == "draining":
+            self.state = "starting" if self.health_request else "ready"
 
     def request(self, call: Call) -> bytes:
         length = str(len(call.body)).encode("ascii")

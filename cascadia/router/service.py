@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from cascadia.router.access import Access
 from cascadia.router.asks import ask_of
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
@@ -15,7 +16,7 @@ from cascadia.router.exchange import Exchange, Receive, Scope, Send
 from cascadia.router.failures import ApiError, StageFailed
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
-from cascadia.router.requests import APIS, CASCADED, prefix_of, read_fields
+from cascadia.router.requests import APIS, BYTES_PER_TOKEN, CASCADED, prefix_of, read_fields, tokens_of
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.straight import straight
@@ -34,6 +35,7 @@ class Service:
         cascade: Cascade,
         metrics: Metrics,
         journal: Journal,
+        access: Access | None = None,
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
@@ -42,6 +44,9 @@ class Service:
         self.cascade = cascade
         self.metrics = metrics
         self.journal = journal
+        self.access = access
+        self.running = 0
+        self.on_idle: Callable[[], object] | None = None
         self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
         self._next_id = _ids()
         self._departures = Departures()
@@ -50,6 +55,7 @@ class Service:
         exchange = Exchange(scope, receive, send, self._next_id)
         entry: dict[str, Any] = {"api": APIS[scope["path"]], "model": "other"}
         self.metrics.running += 1
+        self.running += 1
         try:
             await self._serve(exchange, scope["path"], entry)
         except ApiError as error:
@@ -74,12 +80,26 @@ class Service:
             await exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:
             self.metrics.running -= 1
+            self.running -= 1
             exchange.close()
+            if exchange.hold is not None:
+                exchange.hold.release(left=exchange.left)
             self._record(exchange, entry)
+            if not self.running and self.on_idle is not None:
+                self.on_idle()
 
     async def _serve(self, exchange: Exchange, path: str, entry: dict[str, Any]) -> None:
+        key = None
+        if self.access is not None:
+            key = self.access.caller(exchange.authorization, "inference")
+            entry["key"] = key.name
         body = await exchange.body(self.limits.max_body_bytes)
         fields = read_fields(body)
+        if self.access is not None and key is not None:
+            tokens = tokens_of(body, fields)
+            exchange.hold = await self.access.admit(
+                exchange, key, fields.model, tokens, len(body) // BYTES_PER_TOKEN
+            )
         exchange.cancel_on_leaving(asyncio.current_task())
         self._departures.add(exchange)
         prefix = prefix_of(fields) if self._prefixes else None

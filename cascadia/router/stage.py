@@ -81,6 +81,17 @@ class Stage:
         self.turns = Turns()
         self.typical_s = 0.0
 
+    def inherit(self, old: "Stage") -> None:
+        """Goes on where `old`, the same stage under an older plan, is: its replicas, its queue, what it has learnt."""
+        self.replicas = old.replicas
+        self.turns = old.turns
+        self.typical_s = old.typical_s
+        self.budget.saved = old.budget.saved
+        if self.settings.balancing == old.settings.balancing:
+            self.balancer = old.balancer
+        # There may be more room than before.
+        self.turns.wake()
+
     async def buffered(self, call: Call, read: Callable[[bytes, bytes], T]) -> Reply[T]:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
         no answer. Raises `StageFailed`, `Overloaded` among them."""
