@@ -4,7 +4,6 @@ Every call needs a key with the scope `admin` and leaves a line in the log: who,
 takes an address: those come from files only.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
@@ -14,7 +13,7 @@ from starlette.exceptions import HTTPException
 from cascadia import __version__
 from cascadia.domain.errors import BadInput
 from cascadia.router.admin import Refused, drain, put_plan, put_thresholds, state, undrain
-from cascadia.router.exchange import Receive, Scope, Send
+from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.failures import ApiError
 from cascadia.router.guard import authorization_of, refuse
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from cascadia.router.app import Router
 
 MAX_BODY_BYTES = 32 * 2**20
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def admin_face(router: "Router") -> Application:

@@ -1,54 +1,72 @@
 """`/admin/` at a port of its own, beside the router's, so that a firewall can tell them apart."""
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import uvicorn
-
 from cascadia.router.admin_face import admin_face
+from cascadia.router.exchange import Exchange
+from cascadia.router.failures import ApiError
+from cascadia.router.protocol import Front
+from cascadia.router.wire import Dates, ids
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
 
 MOST_CONNECTIONS = 64
-DRAIN_S = 5
+SWEEP_S = 0.5
 
 
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the router's."""
-        yield
+class _NoModels:
+    """Nothing is asked of models at this port."""
+
+    def begin(self, exchange: Exchange) -> None:
+        exchange.error(ApiError(404, "unknown_url", "Models are served at the router's own port."))
 
 
 class AdminServer:
-    """`listening` is closed in the end."""
+    """What connections of this port share. `listening` is closed in the end."""
+
+    closing = False
 
     def __init__(self, router: "Router", listening: socket.socket) -> None:
         self._router = router
         self._listening = listening
-        self._server: _Server | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._door: asyncio.Server | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self.limits = replace(router.settings.limits, max_connections=MOST_CONNECTIONS)
+        self.connections: set[Front] = set()
+        self.dates = Dates()
+        self.next_id: Callable[[], bytes] = ids()
+        self.service = _NoModels()
+        self.face = admin_face(router)
+        self.loop: asyncio.AbstractEventLoop
 
-    def start(self) -> None:
-        config = uvicorn.Config(
-            admin_face(self._router),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            limit_concurrency=MOST_CONNECTIONS,
-            timeout_graceful_shutdown=DRAIN_S,
-        )
-        self._server = _Server(config)
-        self._task = asyncio.create_task(self._server.serve(sockets=[self._listening]))
+    @property
+    def draining(self) -> bool:
+        return self._router.draining
+
+    def lost(self, front: Front) -> None:
+        self.connections.discard(front)
+
+    async def start(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._door = await self.loop.create_server(lambda: Front(self), sock=self._listening)
+        self._sweep()
 
     async def stop(self) -> None:
-        if self._server is not None and self._task is not None:
-            self._server.should_exit = True
-            await self._task
+        """At once: who drains a router has read what it wanted to know."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        if self._door is not None:
+            self._door.close()
+        for front in tuple(self.connections):
+            front.transport.abort()
+
+    def _sweep(self) -> None:
+        now_s = self.loop.time()
+        for front in tuple(self.connections):
+            front.close_overdue(now_s)
+        self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)

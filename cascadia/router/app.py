@@ -1,18 +1,18 @@
-"""The router as one ASGI application: a lineup that serves requests, and what outlives it when plans change.
+"""The router's parts, put together: a lineup that serves requests, and what outlives it when plans change.
 
-POSTs to the OpenAI API go to `Service` at once; everything else goes to a FastAPI application, whose routing and
-validation cost more than the whole of a request's way through `Service`.
+POSTs to the OpenAI API go to `service`, everything else to `face`, a FastAPI application, whose routing and validation
+cost more than the whole of a request's way through `service`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cascadia.router.access import Access
 from cascadia.router.access_setup import access_of, keep_up
+from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.cascade import Cascade
 from cascadia.router.departing import Departing
-from cascadia.router.exchange import Receive, Scope, Send
 from cascadia.router.gates import Gate
 from cascadia.router.guard import refusal, refuse
 from cascadia.router.health import watch
@@ -22,7 +22,6 @@ from cascadia.router.lineup import Lineup, digest_of
 from cascadia.router.metrics import Metrics
 from cascadia.router.reload_metrics import PlanMetrics
 from cascadia.router.replica import Replica
-from cascadia.router.requests import APIS
 from cascadia.router.service import Service
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
@@ -31,8 +30,6 @@ from cascadia.router.swap import succeed
 if TYPE_CHECKING:
     from cascadia.router.admin_server import AdminServer
     from cascadia.router.reload import Reloader
-
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Router:
@@ -109,8 +106,10 @@ class Router:
         stay = {replica for _, replica in new.replicas}
         gone = [replica for _, replica in old.replicas if replica not in stay]
         self._retired.append((old, gone))
-        old.service.on_idle = self._retire
-        self._retire()
+        # Not at once: a request that is about to begin with the old lineup does so before.
+        soon = asyncio.get_running_loop().call_soon
+        old.service.on_idle = lambda: soon(self._retire)
+        soon(self._retire)
         if old.settings.health != settings.health:
             for replica in stay:
                 self._unwatch(replica)
@@ -155,7 +154,7 @@ class Router:
 
             self._admin_face = admin_face(self)
         if self.admin is not None:
-            self.admin.start()
+            await self.admin.start()
         if self.reloader is not None:
             self.reloader.start()
 
@@ -179,15 +178,15 @@ class Router:
             await self.access.shared.close()
         self.journal.flush()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in APIS:
-            await self.lineup.service(scope, receive, send)
-        elif self._face is not None:
-            if self._admin_face is not None and self.admin is None and scope["path"].startswith("/admin/"):
-                await self._admin_face(scope, receive, send)
-                return
-            refused = refusal(self.access, scope)
-            if refused is None:
-                await self._face(scope, receive, send)
-            else:
-                await refuse(refused, scope, send)
+    async def face(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What is not of the OpenAI API's POSTs, for who may see it."""
+        if self._face is None:
+            raise RuntimeError("a router serves after `start`")
+        if self._admin_face is not None and self.admin is None and scope["path"].startswith("/admin/"):
+            await self._admin_face(scope, receive, send)
+            return
+        refused = refusal(self.access, scope)
+        if refused is None:
+            await self._face(scope, receive, send)
+        else:
+            await refuse(refused, scope, send)

@@ -1,7 +1,7 @@
 """Who may see the paths that FastAPI serves. What is not named here needs a key that may ask models."""
 
 from cascadia.router.access import Access
-from cascadia.router.exchange import Scope, Send
+from cascadia.router.asgi import Scope, Send
 from cascadia.router.failures import ApiError
 
 OPEN = frozenset({"/health", "/ready", "/version", "/openapi.json"})

@@ -2,11 +2,12 @@
 
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import DONE
-from cascadia.router.exchange import Exchange, Headers
+from cascadia.router.exchange import Exchange
 from cascadia.router.failures import failed
 from cascadia.router.release import Noting
 from cascadia.router.requests import CASCADED, Api
 from cascadia.router.stage import Live, Stage
+from cascadia.router.wire import Headers
 
 
 async def relay(
@@ -16,7 +17,7 @@ async def relay(
     ends_done = api in CASCADED
     ok: bool | None = None
     try:
-        await exchange.begin_stream(headers)
+        exchange.begin_stream(headers)
         data, tail, hold = live.first, b"", exchange.hold
         while data:
             if hold is not None:
@@ -30,7 +31,7 @@ async def relay(
         if ends_done and DONE not in tail:
             raise UpstreamError("unreadable", "a stream without its end")
         ok = True
-        await exchange.part(noting.rest() if noting else b"", more=False)
+        exchange.last_part(noting.rest() if noting else b"")
     except UpstreamError as error:
         ok = False
         stage.metrics.upstream_error(error.kind)

@@ -4,11 +4,12 @@ import asyncio
 from typing import Any
 
 from cascadia.router.answers import usage_of_reply
-from cascadia.router.exchange import JSON, Exchange, Headers
+from cascadia.router.exchange import JSON, Exchange
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
 from cascadia.router.stage import Stage
+from cascadia.router.wire import Headers
 
 
 async def straight(
@@ -38,7 +39,7 @@ async def straight(
         stage.metrics.ttft.observe(asyncio.get_running_loop().time() - exchange.started_s)
         if live.reply is not None:
             live.close(True)
-            await exchange.refusal(live.reply.status, live.reply.body, headers)
+            exchange.refusal(live.reply.status, live.reply.body, headers)
             return
         await relay(exchange, APIS[path], stage, live, headers, None)
         return
@@ -49,6 +50,6 @@ async def straight(
         stage.metrics.input_tokens.inc(reply.found.input_tokens)
         stage.metrics.output_tokens.inc(reply.found.output_tokens)
         stage.metrics.seconds.observe(asyncio.get_running_loop().time() - exchange.started_s)
-        await exchange.whole(200, [JSON, *headers], reply.body)
+        exchange.whole(200, [JSON, *headers], reply.body)
         return
-    await exchange.refusal(reply.status, reply.body, headers)
+    exchange.refusal(reply.status, reply.body, headers)

@@ -251,8 +251,7 @@ async def running(
             )
             yield Running(router, server, client, port, lines)
         finally:
-            server.force_exit = True
-            server.should_exit = True
+            server.end()
             await task
             await router.stop()
 

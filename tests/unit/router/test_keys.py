@@ -20,6 +20,7 @@ from cascadia.router.keys_file import add_key, read_keys, revoke_key
 from cascadia.router.settings import KeySettings, RouterSettings
 from tests.unit.router.engines import QUICK, FakeEngine, ScriptedGate, run, running, stages, started
 
+NO_LIMITS = KeyLimits()
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -27,7 +28,7 @@ def made(
     name: str = "team-a",
     scopes: tuple[Scope, ...] = ("inference",),
     models: tuple[str, ...] | None = None,
-    limits: KeyLimits = KeyLimits(),
+    limits: KeyLimits = NO_LIMITS,
     expires_s: float | None = None,
 ) -> tuple[Key, dict[str, str]]:
     """A key, and the header that its owner sends."""
