@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 MOST_CONNECTIONS = 64
 SWEEP_S = 0.5
+_ELSEWHERE = ApiError(404, "unknown_url", "Models are served at the router's own port.")
 
 
 class _NoModels:
     """Nothing is asked of models at this port."""
 
     def begin(self, exchange: Exchange) -> None:
-        exchange.error(ApiError(404, "unknown_url", "Models are served at the router's own port."))
+        exchange.error(_ELSEWHERE)
+
+    def turns_away(self, exchange: Exchange) -> ApiError | None:  # noqa: ARG002 (of no request is the body wanted)
+        return _ELSEWHERE
 
 
 class AdminServer:

@@ -130,6 +130,8 @@ class Exchange:
             self.last_part(b"data: " + error.body + b"\n\n")
             return
         headers: Headers = [JSON]
+        if error.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
         if error.retry_after_s is not None:
             headers.append((b"retry-after", str(error.retry_after_s).encode("ascii")))
         self.whole(error.status, headers, error.body)

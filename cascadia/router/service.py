@@ -52,6 +52,15 @@ class Service:
         task = asyncio.get_running_loop().create_task(self._served(exchange))
         exchange.on_leaving = task.cancel
 
+    def turns_away(self, exchange: Exchange) -> ApiError | None:
+        """Why a request is refused by its head alone; None where it may come."""
+        try:
+            if self.access is not None:
+                self.access.caller(exchange.authorization, "inference")
+        except ApiError as error:
+            return error
+        return None
+
     async def _served(self, exchange: Exchange) -> None:
         entry: dict[str, Any] = {"api": APIS[exchange.path], "model": "other"}
         self.metrics.running += 1
