@@ -50,8 +50,10 @@ class Usage:
         if tpm is not None and self.tokens < tokens:
             wait_s = math.inf if tokens > tpm else (tokens - self.tokens) * MINUTE_S / tpm
             return Verdict("tokens", self.requests, self.tokens, wait_s)
-        self.requests -= 1.0
-        self.tokens -= tokens
+        if rpm is not None:
+            self.requests -= 1.0
+        if tpm is not None:
+            self.tokens -= tokens
         self.running += 1
         return Verdict(None, self.requests, self.tokens, 0.0)
 

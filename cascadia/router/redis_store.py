@@ -8,6 +8,7 @@ import redis.asyncio
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from cascadia.router.shared_limits import TIMEOUT_S, StoreFailed, within
+from cascadia.router.shared_script import SCRIPTS
 
 _Calls = Sequence[tuple[str, str, Sequence[str | int]]]
 
@@ -17,6 +18,7 @@ class RedisStore:
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
+        self._loaded = False
         self._client = redis.asyncio.Redis.from_url(
             url, socket_connect_timeout=timeout_s, socket_timeout=timeout_s, protocol=2, retry=None
         )
@@ -30,12 +32,14 @@ class RedisStore:
 
     async def _run(self, calls: _Calls) -> list[Any]:
         try:
-            answers = await self._exchange(calls)
+            if not self._loaded:
+                for script in SCRIPTS:
+                    await self._client.script_load(script)
+                self._loaded = True
+            answers = await self._exchange(calls, by_hash=True)
             if any(isinstance(answer, NoScriptError) for answer in answers):
                 # A Redis that was started anew knows no script, and has run none of these.
-                for script in {script for script, _, _ in calls}:
-                    await self._client.script_load(script)
-                answers = await self._exchange(calls)
+                answers = await self._exchange(calls, by_hash=False)
         except ResponseError:
             raise StoreFailed("refused") from None
         except (RedisError, OSError):
@@ -44,20 +48,16 @@ class RedisStore:
             raise StoreFailed("refused")
         return answers
 
-    async def _exchange(self, calls: _Calls) -> list[Any]:
+    async def _exchange(self, calls: _Calls, *, by_hash: bool) -> list[Any]:
         pipe = self._client.pipeline(transaction=False)
         for script, key, arguments in calls:
-            pipe.evalsha(_hash(script), 1, key, *arguments)
+            if by_hash:
+                pipe.evalsha(_HASHES[script], 1, key, *arguments)
+            else:
+                pipe.eval(script, 1, key, *arguments)
         answers: list[Any] = await pipe.execute(raise_on_error=False)
         return answers
 
 
-_hashes: dict[str, str] = {}
-
-
-def _hash(script: str) -> str:
-    """As Redis names scripts; no secret hangs on it."""
-    known = _hashes.get(script)
-    if known is None:
-        known = _hashes[script] = sha1(script.encode("ascii"), usedforsecurity=False).hexdigest()
-    return known
+_HASHES = {script: sha1(script.encode("ascii"), usedforsecurity=False).hexdigest() for script in SCRIPTS}
+"""As Redis names scripts; no secret hangs on it."""

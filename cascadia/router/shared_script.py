@@ -64,6 +64,9 @@ return 0
 """ARGV: tokens given back (less than 0: used beyond the estimate), the router, what it has under way, ms believed."""
 
 
+SCRIPTS = (TAKE, SETTLE)
+
+
 class Taken(NamedTuple):
     """What `TAKE` says. `refused`: 0 granted, 1 requests, 2 tokens, 3 concurrent; `wait_ms` -1: never."""
 
