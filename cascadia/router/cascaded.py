@@ -6,7 +6,7 @@ from cascadia.router.answers import Usage
 from cascadia.router.cascade import Ask, Cascade, Decision
 from cascadia.router.exchange import JSON, Exchange
 from cascadia.router.relay import relay
-from cascadia.router.release import Noting, released_events, with_note, without_logprobs
+from cascadia.router.release import Noting, released_events, released_response, with_note, without_logprobs
 from cascadia.router.stage import Stage
 from cascadia.router.wire import Headers
 
@@ -37,8 +37,9 @@ async def cascaded(
         "stopped": decision.stopped,
     }
     headers = _headers(decision, stage, score)
+    response = ask.api == "responses"
     if decision.live is not None:
-        asked_usage = b"include_usage" in fields.given("stream_options")
+        asked_usage = response or b"include_usage" in fields.given("stream_options")
 
         def noted(usage: Usage) -> dict[str, Any]:
             stage.metrics.input_tokens.inc(usage.input_tokens)
@@ -46,15 +47,18 @@ async def cascaded(
             decision.total = decision.total.plus(usage)
             return _note(decision, stage, score)
 
-        noting = Noting(noted) if asked_usage else None
+        noting = Noting(noted, response=response) if asked_usage else None
         await relay(exchange, ask.api, stage, decision.live, headers, noting)
         return
     assert held is not None
     note = _note(decision, stage, score)
     asked_logprobs = fields.given("logprobs") not in (b"", b"false")
     if fields.stream:
-        asked_usage = b"include_usage" in fields.given("stream_options")
-        content = released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
+        if response:
+            content = released_response(held.body, note)
+        else:
+            asked_usage = b"include_usage" in fields.given("stream_options")
+            content = released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
         exchange.begin_stream(headers)
         exchange.last_part(content)
         return

@@ -84,6 +84,8 @@ class Exchange:
                 self.given[name[len(_OWN) :]] = value
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
+            elif name == b"x-session-id":
+                self.given[b"session-id"] = value
         self.request_id = request_id or front.doors.next_id()
         self.forwarded = b"x-request-id: " + self.request_id + b"\r\n" + traces
 

@@ -5,19 +5,20 @@ connections, breakers and health, queues) is shared between their lineups: see `
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import blake2b
 
 import orjson
 
 from cascadia.router.access import Access
 from cascadia.router.cascade import Cascade
+from cascadia.router.conversations import Conversations
 from cascadia.router.gates import CertaintyGate, Gate, LlmGate
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
 from cascadia.router.replica import Replica
 from cascadia.router.service import Service
-from cascadia.router.settings import JudgeSettings, RouterSettings
+from cascadia.router.settings import JudgeSettings, Limits, RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.verdict_cache import CachedGate
 
@@ -46,11 +47,16 @@ class Lineup:
         if before is not None and same:
             self.judge, gate = before.judge, before.cascade.gate
         else:
-            self.judge = Stage(judge.stage, limits, metrics.stage(JUDGE)) if judge and judge.stage else None
+            self.judge = _judge(judge, limits, metrics) if judge else None
             gate = given_gate or _gate(judge, self.judge)
             if before is not None and _judges_alike(before.settings.judge, judge):
                 _keep_verdicts(gate, before.cascade.gate)
-        self.cascade: Cascade = Cascade(self.stages, gate, judge or _SCORED, metrics)
+        told = settings.conversations
+        same_memory = before is not None and before.settings.conversations == told
+        self.conversations: Conversations = (
+            before.conversations if before is not None and same_memory else Conversations(told)
+        )
+        self.cascade: Cascade = Cascade(self.stages, gate, judge or _SCORED, metrics, self.conversations)
         self.service = Service(settings, self.stages, self.cascade, metrics, journal, access)
 
     @property
@@ -97,6 +103,18 @@ def _judges_alike(one: JudgeSettings | None, other: JudgeSettings | None) -> boo
 def _keep_verdicts(gate: Gate | None, old: Gate | None) -> None:
     if isinstance(gate, CachedGate) and isinstance(old, CachedGate):
         gate.inherit(old)
+
+
+PATIENCE = 0.9
+"""A verdict that takes this share of the judge's time and is given up then is the judge's failure."""
+
+
+def _judge(judge: JudgeSettings, limits: Limits, metrics: Metrics) -> Stage | None:
+    if judge.stage is None:
+        return None
+    # So the breaker opens for a slow judge as for one that is down, and its time-out is not waited out each time.
+    settings = replace(judge.stage, slow_s=PATIENCE * judge.timeout_s)
+    return Stage(settings, limits, metrics.stage(JUDGE))
 
 
 def _gate(judge: JudgeSettings | None, stage: Stage | None) -> Gate | None:

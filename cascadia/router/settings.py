@@ -21,6 +21,14 @@ class ReplicaSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HedgeSettings:
+    """A second replica is asked after the `quantile` of the time that answers took, for at most `ratio` of requests."""
+
+    quantile: float = 0.95
+    ratio: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
 class StageSettings:
     """`name` is what clients call it, `model` what its engines do. `threshold` 0-100 is not used of the last stage."""
 
@@ -30,6 +38,11 @@ class StageSettings:
     threshold: float = ACCEPTS_ALL
     max_model_len: int | None = None
     balancing: Balancing = "least-outstanding"
+    hedge: HedgeSettings | None = None
+    passes_priority: bool = False
+    """Whether its engines are told the requests' priority, which they refuse unless started with such a scheduler."""
+    slow_s: float | None = None
+    """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +56,16 @@ class JudgeSettings:
     reads_tokens: int = 8192
     cache_size: int = 4096
     """Verdicts of an `llm` judge that are kept; 0 keeps none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSettings:
+    """`sticky`: a conversation's next turn starts at the stage that answered its last, as long as that is known."""
+
+    start: Literal["fresh", "sticky"] = "fresh"
+    kept: int = 100_000
+    """Conversations that are remembered, the last used of them."""
+    kept_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +143,7 @@ class RouterSettings:
     judge: JudgeSettings | None
     names: tuple[str, ...] = ()
     cascade: str = "cascadia"
+    conversations: ConversationSettings = field(default_factory=ConversationSettings)
     limits: Limits = field(default_factory=Limits)
     health: Health = field(default_factory=Health)
     host: str = "127.0.0.1"

@@ -17,7 +17,9 @@ from cascadia.router.secret_values import Secrets
 from cascadia.router.settings import (
     AdminSettings,
     Balancing,
+    ConversationSettings,
     Health,
+    HedgeSettings,
     JudgeSettings,
     KeySettings,
     Limits,
@@ -49,6 +51,17 @@ class _Replica(_Section):
     api_key_file: Path | None = Field(None, description="File that holds the engine's key.")
 
 
+class _Hedge(_Section):
+    quantile: float = Field(0.95, ge=0.5, lt=1)
+    ratio: float = Field(0.05, gt=0, le=1)
+
+
+class _Conversations(_Section):
+    start: Literal["fresh", "sticky"] = "fresh"
+    kept: int = Field(default=100_000, ge=1, le=10_000_000)
+    kept_s: Positive = 3600.0
+
+
 class _Stage(_Section):
     name: Name
     model: str | None = Field(None, description="As its engines serve it; the stage's name where absent.")
@@ -56,6 +69,8 @@ class _Stage(_Section):
     threshold: float = Field(0.0, ge=0, le=1000)
     max_model_len: int | None = Field(None, ge=1)
     balancing: Balancing = "least-outstanding"
+    hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
+    passes_priority: bool = Field(False, description="Its engines schedule by priority.")
 
 
 class _Judge(_Section):
@@ -98,6 +113,7 @@ class _File(_Section):
     stages: list[_Stage] = Field(min_length=1, description="From small to large.")
     judge: _Judge | None = None
     cascade: Name = CASCADE
+    conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     keys: _Keys | None = None
@@ -124,6 +140,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         judge=None if judge is None else _judge(where, judge, secrets),
         names=tuple(stage.name for stage in stages),
         cascade=found.cascade,
+        conversations=ConversationSettings(**found.conversations.model_dump()),
         limits=Limits(**found.limits.model_dump()),
         health=Health(**found.health.model_dump()),
         host=found.host,
@@ -183,6 +200,8 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         threshold=stage.threshold,
         max_model_len=stage.max_model_len,
         balancing=stage.balancing,
+        hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
+        passes_priority=stage.passes_priority,
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from cascadia.router.answers import usage_of_reply
+from cascadia.router.asks import urgency_of
 from cascadia.router.exchange import JSON, Exchange
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
@@ -24,13 +25,14 @@ async def straight(
     prefix: int | None,
 ) -> None:
     """Serves a request that names its stage, within `total_s`. `prefix` as of `Call`."""
-    if stage.settings.model != fields.model or fields.has_own:
-        body = rewritten(body, stage.settings.model, {})
-    deadline_s = exchange.started_s + total_s
-    if fields.deadline_ms:
-        deadline_s = exchange.started_s + min(total_s, fields.deadline_ms / 1000.0)
+    urgency = urgency_of(exchange, fields, total_s)
+    changes = stage.told(urgency.priority)
+    if stage.settings.model != fields.model or fields.has_own or changes:
+        body = rewritten(body, stage.settings.model, changes)
     tokens = tokens_of(body, fields)
-    call = Call(path.encode("ascii"), body, exchange.forwarded, tokens, prefix, deadline_s)
+    call = Call(
+        path.encode("ascii"), body, exchange.forwarded, tokens, prefix, urgency.deadline_s, urgency.priority
+    )
     stage.metrics.requests.inc()
     headers: Headers = [stage.header]
     entry["stage"] = stage.name
