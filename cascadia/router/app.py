@@ -12,6 +12,7 @@ from cascadia.router.access import Access
 from cascadia.router.access_setup import access_of, keep_up
 from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.cascade import Cascade
+from cascadia.router.conversations import Conversations
 from cascadia.router.departing import Departing
 from cascadia.router.gates import Gate
 from cascadia.router.guard import refusal, refuse
@@ -76,6 +77,10 @@ class Router:
     @property
     def cascade(self) -> Cascade:
         return self.lineup.cascade
+
+    @property
+    def conversations(self) -> Conversations:
+        return self.lineup.conversations
 
     @property
     def service(self) -> Service:
