@@ -23,6 +23,8 @@ from cascadia.router.stage import Stage
 from cascadia.router.verdict_cache import CachedGate
 
 JUDGE = "judge"
+PATIENCE = 0.9
+"""A verdict that takes this share of the judge's time and is given up then is the judge's failure."""
 
 
 class Lineup:
@@ -37,7 +39,7 @@ class Lineup:
         given_gate: Gate | None = None,
         before: "Lineup | None" = None,
     ) -> None:
-        """Of `before` it takes the judge over as it is, where nothing about the judge has changed."""
+        """Of `before` it takes over as they are the judge and the memory of conversations, where told the same."""
         self.settings = settings
         limits, judge = settings.limits, settings.judge
         self.stages = [Stage(s, limits, metrics.stage(s.name)) for s in settings.stages]
@@ -51,11 +53,9 @@ class Lineup:
             gate = given_gate or _gate(judge, self.judge)
             if before is not None and _judges_alike(before.settings.judge, judge):
                 _keep_verdicts(gate, before.cascade.gate)
-        told = settings.conversations
-        same_memory = before is not None and before.settings.conversations == told
-        self.conversations: Conversations = (
-            before.conversations if before is not None and same_memory else Conversations(told)
-        )
+        self.conversations = Conversations(settings.conversations)
+        if before is not None and before.settings.conversations == settings.conversations:
+            self.conversations = before.conversations
         self.cascade: Cascade = Cascade(self.stages, gate, judge or _SCORED, metrics, self.conversations)
         self.service = Service(settings, self.stages, self.cascade, metrics, journal, access)
 
@@ -92,6 +92,14 @@ _SCORED = JudgeSettings("certainty")
 """Time limits for a gate that was handed in without settings."""
 
 
+def _judge(judge: JudgeSettings, limits: Limits, metrics: Metrics) -> Stage | None:
+    if judge.stage is None:
+        return None
+    # So the breaker opens for a slow judge as for one that is down, and its time-out is not waited out each time.
+    settings = replace(judge.stage, slow_s=PATIENCE * judge.timeout_s)
+    return Stage(settings, limits, metrics.stage(JUDGE))
+
+
 def _judges_alike(one: JudgeSettings | None, other: JudgeSettings | None) -> bool:
     """Whether the same answer would have the same score: replicas and time limits do not matter."""
     if one is None or other is None or one.stage is None or other.stage is None:
@@ -103,18 +111,6 @@ def _judges_alike(one: JudgeSettings | None, other: JudgeSettings | None) -> boo
 def _keep_verdicts(gate: Gate | None, old: Gate | None) -> None:
     if isinstance(gate, CachedGate) and isinstance(old, CachedGate):
         gate.inherit(old)
-
-
-PATIENCE = 0.9
-"""A verdict that takes this share of the judge's time and is given up then is the judge's failure."""
-
-
-def _judge(judge: JudgeSettings, limits: Limits, metrics: Metrics) -> Stage | None:
-    if judge.stage is None:
-        return None
-    # So the breaker opens for a slow judge as for one that is down, and its time-out is not waited out each time.
-    settings = replace(judge.stage, slow_s=PATIENCE * judge.timeout_s)
-    return Stage(settings, limits, metrics.stage(JUDGE))
 
 
 def _gate(judge: JudgeSettings | None, stage: Stage | None) -> Gate | None:

@@ -91,10 +91,11 @@ class Stage:
 
     def inherit(self, old: "Stage") -> None:
         """Goes on where `old`, the same stage under an older plan, is: its replicas, its queue, what it has learnt."""
+        admission = old.admission
+        admission.limits = self.limits
         if self.settings.balancing != old.settings.balancing:
-            old.admission.balancer = self.admission.balancer
-        old.admission.limits = self.limits
-        self.admission = old.admission
+            admission.balancer = self.admission.balancer
+        self.admission = admission
         self.budget.saved = old.budget.saved
         if self.settings.hedge == old.settings.hedge:
             self.hedge = old.hedge
