@@ -28,19 +28,27 @@ if TYPE_CHECKING:
 )
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option("--reuse-port", is_flag=True, help="Share the port with other routers on this machine.")
 @click.option("--no-log", is_flag=True, help="Write no line a request on standard error.")
 @with_output
 def serve(
-    source: Path, endpoints: tuple[str, ...], host: str | None, port: int | None, no_log: bool, output: Output
+    source: Path,
+    endpoints: tuple[str, ...],
+    host: str | None,
+    port: int | None,
+    reuse_port: bool,
+    no_log: bool,
+    output: Output,
 ) -> None:
     """Serve a plan.json (or the folder with it), or a router.yaml, until SIGTERM."""
     from cascadia.router.app import Router
+    from cascadia.router.log_writer import LogWriter
     from cascadia.router.server import listen, run
 
     settings = _settings(source, endpoints)
     settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
     try:
-        listening = listen(settings.host, settings.port)
+        listening = listen(settings.host, settings.port, reuse_port=reuse_port)
     except OSError as error:
         raise BadInput(
             "--port", f"cannot listen on {settings.host}:{settings.port} ({error.strerror})", "name another"
@@ -53,7 +61,13 @@ def serve(
             write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
         sys.stdout.flush()
 
-    run(Router(settings, None if no_log else _standard_error), listening, told)
+    log = None if no_log else LogWriter(_standard_error)
+    router = Router(settings, log)
+    if log is not None:
+        log.failed = router.metrics.log_failures.inc
+    run(router, listening, told)
+    if log is not None:
+        log.close()
 
 
 def _settings(source: Path, endpoints: tuple[str, ...]) -> "RouterSettings":
