@@ -1,5 +1,6 @@
 """`cascadia serve`: one OpenAI endpoint in front of a plan's stages."""
 
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -56,10 +57,12 @@ def serve(
     url = f"http://{settings.host}:{listening.getsockname()[1]}"
 
     def told() -> None:
-        output.document({"url": url, "stages": [stage.name for stage in settings.stages]})
-        if not output.json and not output.quiet:
-            write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
-        sys.stdout.flush()
+        # Where nobody can be told, e.g. for a full disk, it serves all the same.
+        with contextlib.suppress(OSError):
+            output.document({"url": url, "stages": [stage.name for stage in settings.stages]})
+            if not output.json and not output.quiet:
+                write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
+            sys.stdout.flush()
 
     log = None if no_log else LogWriter(_standard_error)
     router = Router(settings, log)
