@@ -10,6 +10,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -98,6 +99,14 @@ class Client:
             self.close()
         return int(lines[0].split()[1]), headers["content-type"], body
 
+    async def closed(self) -> None:
+        """Closes it, and waits until it is."""
+        writer = self._writer
+        self.close()
+        if writer is not None:
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
@@ -175,7 +184,7 @@ class Load:
         for kind in itertools.islice(itertools.cycle(self.kinds), worker % len(self.kinds), None):
             self.seen.outcomes.append(await ask(client, kind, next(self._numbers)))
             if self._ended.is_set():
-                client.close()
+                await client.closed()
                 return
             await asyncio.sleep(self.pause_s)
 

@@ -40,6 +40,8 @@ class Crowd:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         await asyncio.gather(*tasks)
+        for client in self.idle:
+            await client.closed()
         return seen
 
     async def _one(self, seen: Seen) -> None:
