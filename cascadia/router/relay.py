@@ -2,12 +2,13 @@
 
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import DONE
-from cascadia.router.exchange import Exchange, Headers
+from cascadia.router.exchange import Exchange
 from cascadia.router.failures import failed
 from cascadia.router.release import Noting
 from cascadia.router.requests import Api
 from cascadia.router.responses import FAILED, FINAL
 from cascadia.router.stage import Live, Stage
+from cascadia.router.wire import Headers
 
 
 async def relay(
@@ -18,9 +19,11 @@ async def relay(
     response, ended = api == "responses", False
     ok: bool | None = None
     try:
-        await exchange.begin_stream(headers)
-        data, tail = live.first, b""
+        exchange.begin_stream(headers)
+        data, tail, hold = live.first, b"", exchange.hold
         while data:
+            if hold is not None:
+                hold.passed(data)
             out = noting.part(data) if noting else data
             if out:
                 await exchange.part(out)
@@ -32,7 +35,7 @@ async def relay(
         if not (ended if response else DONE in tail):
             raise UpstreamError("unreadable", "a stream without its end")
         ok = True
-        await exchange.part(noting.rest() if noting else b"", more=False)
+        exchange.last_part(noting.rest() if noting else b"")
     except UpstreamError as error:
         ok = False
         stage.metrics.upstream_error(error.kind)

@@ -5,11 +5,12 @@ from typing import Any
 
 from cascadia.router.answers import usage_of_reply
 from cascadia.router.asks import urgency_of
-from cascadia.router.exchange import JSON, Exchange, Headers
+from cascadia.router.exchange import JSON, Exchange
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
 from cascadia.router.stage import Stage
+from cascadia.router.wire import Headers
 
 
 async def straight(
@@ -40,15 +41,17 @@ async def straight(
         stage.metrics.ttft.observe(asyncio.get_running_loop().time() - exchange.started_s)
         if live.reply is not None:
             live.close(True)
-            await exchange.refusal(live.reply.status, live.reply.body, headers)
+            exchange.refusal(live.reply.status, live.reply.body, headers)
             return
         await relay(exchange, APIS[path], stage, live, headers, None)
         return
     reply = await stage.buffered(call, usage_of_reply)
     if reply.found is not None:
+        if exchange.hold is not None:
+            exchange.hold.spent = reply.found.input_tokens + reply.found.output_tokens
         stage.metrics.input_tokens.inc(reply.found.input_tokens)
         stage.metrics.output_tokens.inc(reply.found.output_tokens)
         stage.metrics.seconds.observe(asyncio.get_running_loop().time() - exchange.started_s)
-        await exchange.whole(200, [JSON, *headers], reply.body)
+        exchange.whole(200, [JSON, *headers], reply.body)
         return
-    await exchange.refusal(reply.status, reply.body, headers)
+    exchange.refusal(reply.status, reply.body, headers)

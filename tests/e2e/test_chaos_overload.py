@@ -1,6 +1,6 @@
 """Ten times what the engines can do, for a minute: what is answered in time stays what it was, and the rest is told so.
 
-The engines take 32 answers at a time, of 0.2 s each: 160 a second from two replicas. Clients ask at a steady pace
+The engines take 16 answers at a time, of 0.2 s each: 80 a second from two replicas. Clients ask at a steady pace
 whatever becomes of their earlier questions, and want an answer within `DEADLINE_MS`.
 """
 

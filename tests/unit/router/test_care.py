@@ -526,7 +526,7 @@ def test_both_sides_send_without_waiting_to_fill_packets() -> None:
             await up.chat("small")
             (connection, *_) = up.router.stages[0].replicas[0].pool.open
             upstream = connection.transport.get_extra_info("socket")
-            (served, *_) = up.server.server_state.connections
+            (served, *_) = up.server.connections
             downstream = served.transport.get_extra_info("socket")
             for end in (upstream, downstream):
                 assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
