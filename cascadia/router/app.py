@@ -6,21 +6,18 @@ cost more than the whole of a request's way through `service`.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 from cascadia.router.asgi import Application
 from cascadia.router.cascade import Cascade
 from cascadia.router.conversations import Conversations
-from cascadia.router.gates import CertaintyGate, Gate, LlmGate
+from cascadia.router.gate_build import judge_of
+from cascadia.router.gates import Gate
 from cascadia.router.health import watch
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
 from cascadia.router.service import Service
-from cascadia.router.settings import JudgeSettings, Limits, RouterSettings
+from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
-from cascadia.router.verdict_cache import CachedGate
-
-JUDGE = "judge"
 
 
 class Router:
@@ -37,16 +34,31 @@ class Router:
         self.journal = Journal(write_line, self.metrics.log_failures.inc)
         limits = settings.limits
         self.stages = [Stage(s, limits, self.metrics.stage(s.name)) for s in settings.stages]
-        judge = settings.judge
-        self.judge = _judge(judge, limits, self.metrics) if judge else None
+        judge = judge_of(settings.judge, limits, self.metrics)
+        self.judges = judge.stages
         self.conversations = Conversations(settings.conversations)
         self.cascade = Cascade(
-            self.stages, gate or _gate(judge, self.judge), judge or _SCORED, self.metrics, self.conversations
+            self.stages,
+            gate or judge.gate,
+            settings.judge or _SCORED,
+            self.metrics,
+            self.conversations,
+            judge.foresight,
         )
         self.service = Service(settings, self.stages, self.cascade, self.metrics, self.journal)
         self.draining = False
         self._face: Application | None = None
         self._watchers: list[asyncio.Task[None]] = []
+
+    @property
+    def judge(self) -> Stage | None:
+        """The judge's engines; of an ensemble those of the first member that has some."""
+        return self.judges[0] if self.judges else None
+
+    @property
+    def all_stages(self) -> list[Stage]:
+        """The judges' own among them, last."""
+        return [*self.stages, *self.judges]
 
     @property
     def ready(self) -> bool:
@@ -63,7 +75,7 @@ class Router:
         from cascadia.router.face import face
 
         self._face = face(self)
-        for stage in [*self.stages, *([self.judge] if self.judge else [])]:
+        for stage in self.all_stages:
             for replica in stage.replicas:
                 if replica.health_request:
                     self._watchers.append(asyncio.create_task(watch(stage, replica, self.settings.health)))
@@ -73,7 +85,7 @@ class Router:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         self._watchers.clear()
-        for stage in [*self.stages, *([self.judge] if self.judge else [])]:
+        for stage in self.all_stages:
             for replica in stage.replicas:
                 replica.pool.close()
         self.journal.flush()
@@ -81,26 +93,3 @@ class Router:
 
 _SCORED = JudgeSettings("certainty")
 """Time limits for a gate that was handed in without settings."""
-
-
-PATIENCE = 0.9
-"""A verdict that takes this share of the judge's time and is given up then is the judge's failure."""
-
-
-def _judge(judge: JudgeSettings, limits: Limits, metrics: Metrics) -> Stage | None:
-    if judge.stage is None:
-        return None
-    # So the breaker opens for a slow judge as for one that is down, and its time-out is not waited out each time.
-    settings = replace(judge.stage, slow_s=PATIENCE * judge.timeout_s)
-    return Stage(settings, limits, metrics.stage(JUDGE))
-
-
-def _gate(judge: JudgeSettings | None, stage: Stage | None) -> Gate | None:
-    if judge is None:
-        return None
-    if judge.kind == "certainty":
-        return CertaintyGate()
-    if stage is None:
-        raise ValueError("an llm judge needs the replicas of its model")
-    asked = LlmGate(stage, judge.reads_tokens)
-    return CachedGate(asked, judge.cache_size) if judge.cache_size else asked

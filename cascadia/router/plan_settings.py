@@ -42,6 +42,8 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
 def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
     if JUDGE in addresses:
         replicas = _replicas(JUDGE, judge.replicas, judge.config.max_num_seqs, addresses)
+        if judge.kind == "embedding":
+            return JudgeSettings("embedding", StageSettings(JUDGE, JUDGE, replicas))
         # A judge of ours is served as `judge`, one elsewhere under its own name.
         model = JUDGE if judge.gpus else judge.model or JUDGE
         return JudgeSettings("llm", StageSettings(JUDGE, model, replicas))
