@@ -21,6 +21,8 @@ async def cascaded(
     decision = await cascade.decide(ask)
     entry["steps"] = [step._asdict() for step in decision.steps]
     stage = decision.stage
+    if exchange.hold is not None:
+        exchange.hold.spent = decision.total.input_tokens + decision.total.output_tokens
     if decision.refused is not None or stage is None:
         refused = decision.refused
         assert refused is not None

@@ -9,6 +9,7 @@ from cascadia.router.failures import ApiError
 from cascadia.router.wire import CLOSE_LINE, LAST_CHUNK, Headers, chunk, header_lines, status_line
 
 if TYPE_CHECKING:
+    from cascadia.router.access import Hold
     from cascadia.router.protocol import Front
 
 HEARTBEAT = b": waiting\n\n"
@@ -23,8 +24,8 @@ _OWN = b"x-cascadia-"
 class Exchange:
     """`given` are the client's headers of the cascade, less `x-cascadia-`. `status` is 0 until something is sent.
 
-    `more` are headers that every answer gets. `lasting`: the client would send another request on its connection;
-    `chunked`: it can read a body of parts.
+    `more` are headers that every answer gets; `hold` is what a key was let in with. `lasting`: the client would send
+    another request on its connection; `chunked`: it can read a body of parts.
     """
 
     __slots__ = (
@@ -38,6 +39,7 @@ class Exchange:
         "expects",
         "forwarded",
         "given",
+        "hold",
         "left",
         "length",
         "more",
@@ -65,6 +67,7 @@ class Exchange:
         self.expects = False
         self.given: dict[bytes, bytes] = {}
         self.authorization = b""
+        self.hold: Hold | None = None
         self.more: Headers = []
         request_id, traces = b"", b""
         for name, value in headers:
@@ -129,6 +132,8 @@ class Exchange:
             self.last_part(b"data: " + error.body + b"\n\n")
             return
         headers: Headers = [JSON]
+        if error.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
         if error.retry_after_s is not None:
             headers.append((b"retry-after", str(error.retry_after_s).encode("ascii")))
         self.whole(error.status, headers, error.body)

@@ -17,14 +17,24 @@ from cascadia.router.requests import APIS
 from cascadia.router.wire import CLOSE_LINE, CONTINUE, JSON_LINE, Dates, status_line
 
 if TYPE_CHECKING:
-    from cascadia.router.service import Service
     from cascadia.router.settings import Limits
 
 HOT_PATHS = {path.encode("ascii"): path for path in APIS}
 KEEP_ALIVE_S = 75.0
+PATIENT_BYTES = 64 * 1024
+"""A body up to this size is read before anybody asks for the key, so that a refusal leaves the connection whole."""
 LINGER_S = 2.0
 """What a refused client still sends is read and dropped for this long: a reset would cost it the refusal."""
 _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
+
+
+class Hot(Protocol):
+    """Serves requests of `APIS`: `Service`."""
+
+    def begin(self, exchange: Exchange) -> None: ...
+
+    def turns_away(self, exchange: Exchange) -> ApiError | None:
+        """Why a request is refused by its head alone, before a body that is large has come."""
 
 
 class Doors(Protocol):
@@ -48,7 +58,8 @@ class Doors(Protocol):
         """Whether each answer is the last of its connection, so that clients move on before the port is closed."""
 
     @property
-    def service(self) -> "Service": ...
+    def service(self) -> "Hot":
+        """Where requests of `APIS` go."""
 
     @property
     def face(self) -> Application: ...
@@ -232,6 +243,8 @@ class Front(asyncio.Protocol):
             self._refusal = ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
         elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
             self._refusal = self._too_large()
+        elif path is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
+            self._refusal = self.doors.service.turns_away(exchange)
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)

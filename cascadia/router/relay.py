@@ -20,8 +20,10 @@ async def relay(
     ok: bool | None = None
     try:
         exchange.begin_stream(headers)
-        data, tail = live.first, b""
+        data, tail, hold = live.first, b"", exchange.hold
         while data:
+            if hold is not None:
+                hold.passed(data)
             out = noting.part(data) if noting else data
             if out:
                 await exchange.part(out)

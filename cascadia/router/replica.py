@@ -32,12 +32,13 @@ class Call:
 
 
 class Replica:
-    """`name` is unique within the stage, and free of the address's secrets."""
+    """`name` is unique within the stage, and free of the address's secrets. Of one `identity` two are the same."""
 
     __slots__ = (
         "_prefix",
         "breaker",
         "health_request",
+        "identity",
         "limits",
         "max_concurrency",
         "name",
@@ -52,6 +53,7 @@ class Replica:
 
     def __init__(self, name: str, settings: ReplicaSettings, limits: Limits) -> None:
         self.name = name
+        self.identity = (settings.url, settings.api_key, settings.health_path)
         self.weight = settings.share
         self.max_concurrency = settings.max_concurrency
         self.limits = limits
@@ -81,6 +83,15 @@ class Replica:
             return  # said by others that were under way
         self.rest_s = min(LONGEST_REST_S, 2 * self.rest_s or FIRST_REST_S)
         self.rests_until_s = now_s + (self.rest_s if asked_s is None else min(asked_s, LONGEST_REST_S))
+
+    def drain(self) -> None:
+        """It gets nothing new and finishes what it has, until `undrain`, whatever its health."""
+        self.state = "draining"
+
+    def undrain(self) -> None:
+        """Its health check decides when it is ready; what waits for it waits."""
+        if self.state == "draining":
+            self.state = "starting" if self.health_request else "ready"
 
     def request(self, call: Call) -> bytes:
         length = str(len(call.body)).encode("ascii")

@@ -110,6 +110,7 @@ async def serve(router: Router, listening: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
+    loop.add_signal_handler(signal.SIGHUP, router.hang_up)
     await router.start()
     try:
         await server.serve([listening])

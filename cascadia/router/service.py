@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
+from cascadia.router.access import Access, Hold
 from cascadia.router.asks import ask_of
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
@@ -11,7 +13,7 @@ from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError, StageFailed
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
-from cascadia.router.requests import APIS, CASCADED, prefix_of, read_fields
+from cascadia.router.requests import APIS, BYTES_PER_TOKEN, CASCADED, prefix_of, read_fields, tokens_of
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.straight import straight
@@ -30,6 +32,7 @@ class Service:
         cascade: Cascade,
         metrics: Metrics,
         journal: Journal,
+        access: Access | None = None,
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
@@ -38,6 +41,10 @@ class Service:
         self.cascade = cascade
         self.metrics = metrics
         self.journal = journal
+        self.access = access
+        self.running = 0
+        self.on_idle: Callable[[], object] | None = None
+        """Called each time that none of its requests is left."""
         self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
 
     def begin(self, exchange: Exchange) -> None:
@@ -45,9 +52,19 @@ class Service:
         task = asyncio.get_running_loop().create_task(self._served(exchange))
         exchange.on_leaving = task.cancel
 
+    def turns_away(self, exchange: Exchange) -> ApiError | None:
+        """Why a request is refused by its head alone; None where it may come."""
+        try:
+            if self.access is not None:
+                self.access.caller(exchange.authorization, "inference")
+        except ApiError as error:
+            return error
+        return None
+
     async def _served(self, exchange: Exchange) -> None:
         entry: dict[str, Any] = {"api": APIS[exchange.path], "model": "other"}
         self.metrics.running += 1
+        self.running += 1
         try:
             await self._serve(exchange, exchange.path, entry)
         except ApiError as error:
@@ -73,11 +90,24 @@ class Service:
         finally:
             self.metrics.running -= 1
             exchange.close()
+            if exchange.hold is not None:
+                exchange.hold.release(left=exchange.left)
             self._record(exchange, entry)
+            self.running -= 1
+            if not self.running and self.on_idle is not None:
+                self.on_idle()
 
     async def _serve(self, exchange: Exchange, path: str, entry: dict[str, Any]) -> None:
         body = exchange.body
+        access, key = self.access, None
+        if access is not None:
+            key = access.caller(exchange.authorization, "inference")
+            entry["key"] = key.name
         fields = read_fields(body)
+        if access is not None and key is not None:
+            admit = access.admit_here if access.shared is None else access.admit
+            hold = admit(exchange, key, fields.model, tokens_of(body, fields), len(body) // BYTES_PER_TOKEN)
+            exchange.hold = hold if isinstance(hold, Hold) else await hold
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
         if stage is not None:

@@ -1,6 +1,7 @@
 """What a router is told: stages, their replicas, the judge, and limits. Defaults are documented here only."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from cascadia_judge.verifiers import Verifier
@@ -137,6 +138,29 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySettings:
+    """`file` holds the keys that may come in. `open`: paths that need none, beside those of `guard.py`.
+
+    `redis_url`: where routers share the limits of keys. While it cannot be asked each router holds them by itself
+    (`local`), or lets nobody with limits in (`refuse`).
+    """
+
+    file: Path
+    open: tuple[str, ...] = ()
+    redis_url: str | None = field(default=None, repr=False)
+    redis_timeout_s: float = 0.1
+    on_redis_failure: Literal["local", "refuse"] = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSettings:
+    """Where `/admin/` is served: at a port of its own, or where `port` is None at the router's."""
+
+    port: int | None = None
+    host: str = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
 class RouterSettings:
     """`stages` from small to large, deployed ones only; `names` are of all, where some are not deployed."""
 
@@ -149,3 +173,9 @@ class RouterSettings:
     health: Health = field(default_factory=Health)
     host: str = "127.0.0.1"
     port: int = 8000
+    keys: KeySettings | None = None
+    admin: AdminSettings | None = None
+    watch_s: float = 1.0
+    """How often `files` are looked at for changes; 0: never."""
+    files: tuple[Path, ...] = ()
+    """What these settings were read from, and what it names: secrets and keys."""

@@ -89,6 +89,19 @@ class Stage:
         """What its engines are told beside the request."""
         return {"priority": priority} if priority and self.settings.passes_priority else {}
 
+    def inherit(self, old: "Stage") -> None:
+        """Goes on where `old`, the same stage under an older plan, is: its replicas, its queue, what it has learnt."""
+        admission = old.admission
+        admission.limits = self.limits
+        if self.settings.balancing != old.settings.balancing:
+            admission.balancer = self.admission.balancer
+        self.admission = admission
+        self.budget.saved = old.budget.saved
+        if self.settings.hedge == old.settings.hedge:
+            self.hedge = old.hedge
+        # There may be more room than before.
+        self.turns.wake()
+
     async def buffered(self, call: Call, read: Callable[[bytes, bytes], T]) -> Reply[T]:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
         no answer. Raises `StageFailed`, `Overloaded` among them."""

@@ -47,6 +47,8 @@ async def straight(
         return
     reply = await stage.buffered(call, usage_of_reply)
     if reply.found is not None:
+        if exchange.hold is not None:
+            exchange.hold.spent = reply.found.input_tokens + reply.found.output_tokens
         stage.metrics.input_tokens.inc(reply.found.input_tokens)
         stage.metrics.output_tokens.inc(reply.found.output_tokens)
         stage.metrics.seconds.observe(asyncio.get_running_loop().time() - exchange.started_s)
