@@ -31,6 +31,7 @@ COMMANDS = {
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
     "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
     "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
+    "judge": Entry("cascadia.cli.judge:judge", "Train, examine and serve an embedding judge."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
