@@ -14,7 +14,7 @@ from pathlib import Path
 from cascadia.clients.model_catalogue import CatalogueModel, ModelFile, models_folder
 from cascadia.clients.model_catalogue_hub import from_hub
 from cascadia.clients.model_catalogue_index import from_index
-from cascadia.clients.model_catalogue_source import Tell, Unavailable
+from cascadia.clients.model_catalogue_source import Tell, Unavailable, untold
 from cascadia.domain.errors import CascadiaError
 
 Source = Callable[[list[ModelFile], Path, Tell], None]
@@ -24,11 +24,11 @@ _BLOCK_BYTES = 1 << 20
 
 def fetch(
     model: CatalogueModel,
-    tell: Tell = lambda done_bytes: None,
+    tell: Tell = untold,
     root: Path | None = None,
     sources: tuple[tuple[str, Source], ...] = SOURCES,
 ) -> Path:
-    """The folder with `model`'s files. `tell` is given the bytes that are there. Raises `CascadiaError`, in one line."""
+    """The folder with `model`'s files; `tell` is given the bytes that are there. Raises `CascadiaError`."""
     folder = (root or models_folder()) / model.folder_name
     if not _missing(model, folder):
         return folder

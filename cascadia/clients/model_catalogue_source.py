@@ -11,6 +11,10 @@ Tell = Callable[[int], None]
 _EVERY_S = 0.25
 
 
+def untold(done_bytes: int) -> None:
+    """Progress that nobody watches."""
+
+
 class Unavailable(Exception):
     """This source does not have it, or cannot be reached: the next is asked."""
 

@@ -48,7 +48,7 @@ class Answer:
 async def ask(
     client: "httpx.AsyncClient", url: str, model: str, question: Question, *, certainty: bool = False
 ) -> Answer:
-    """Raises `CascadiaError` where the endpoint gives no answer. An engine that drops a kept connection is asked anew."""
+    """Raises `CascadiaError` where there is no answer. An engine that drops a kept connection is asked anew."""
     import httpx
 
     body = request(model, question.text)

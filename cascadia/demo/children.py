@@ -76,11 +76,12 @@ class Children:
         self._all.append(child)
         return child
 
-    def wait(self, tell: Callable[[str], None] = lambda text: None, limit_s: float = START_S) -> None:
-        """Until each answers its `/health`. Raises `CascadiaError` with the last line of one that ended or never did."""
+    def wait(self, tell: Callable[[str], None] | None = None, limit_s: float = START_S) -> None:
+        """Until each answers its `/health`. Raises `CascadiaError` with the last line of one that does not."""
         until_s = time.monotonic() + limit_s
         for child in self._all:
-            tell(f"waiting for {child.name}")
+            if tell is not None:
+                tell(f"waiting for {child.name}")
             while not _healthy(child):
                 if (code := child.process.poll()) is not None:
                     raise CascadiaError(f"{child.name} ended with code {code}: {child.last_line()}")

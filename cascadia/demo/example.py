@@ -5,7 +5,7 @@ scores from folds that it was not trained on. The calibrations are measured here
 """
 
 from collections.abc import Mapping
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +92,11 @@ objective: {{minimize: latency, quantile: 0.5, quality_min: {QUALITY_MIN:g}}}
 
 QUALITY_MIN = 55.0
 """Of 100: above what the small model reaches alone, below what the large one does."""
+
+
+def accuracy_alone() -> dict[str, float]:
+    """Share of the table's questions, 0-1, that each stage answers rightly."""
+    names = tuple(stage.name for stage in STAGES)
+    with as_file(files("cascadia.demo").joinpath("data", QUALITY_NAME)) as path:
+        table = read_quality(path, names)
+    return {name: float(table.quality[row].mean()) / 100 for row, name in enumerate(names)}

@@ -13,9 +13,13 @@ MONTHS = ("January", "February", "March", "April", "May", "June", "July", "Augus
           "December")  # fmt: skip
 NAMES = ("Tom", "Anna", "Ben", "Sara", "Carl", "Lucy", "David", "Maria", "Peter", "Nina", "Paul", "Emma")
 THINGS = ("apples", "books", "pens", "coins", "stamps", "shells", "marbles", "cards", "eggs", "balls")
-WORDS = tuple(
-    ["house", "apple", "table", "river", "garden", "window", "flower", "bridge", "candle", "doctor", "school", "letter", "market", "planet", "kitchen", "orange", "silver", "mountain", "pencil", "button", "ticket", "rabbit", "winter", "summer", "island", "forest", "basket", "camera", "dragon", "engine", "family", "guitar", "hammer", "jacket", "ladder", "mirror", "needle", "office", "pocket", "rocket", "saddle", "temple", "valley", "wagon", "yellow", "cat", "dog", "sun", "tree", "bird", "fish", "book", "lamp", "door", "ship", "star", "milk", "rain", "snow", "wind"]
-)
+_WORD_LIST = """
+    house apple table river garden window flower bridge candle doctor school letter market planet
+    kitchen orange silver mountain pencil button ticket rabbit winter summer island forest basket camera
+    dragon engine family guitar hammer jacket ladder mirror needle office pocket rocket saddle temple
+    valley wagon yellow cat dog sun tree bird fish book lamp door ship star milk rain snow wind
+"""
+WORDS = tuple(_WORD_LIST.split())
 CLASSES = {
     "fruit": ["apple", "banana", "cherry", "grape", "mango", "peach", "pear", "plum", "lemon"],
     "animal": ["horse", "tiger", "rabbit", "camel", "monkey", "zebra", "wolf", "sheep", "otter"],

@@ -1,5 +1,6 @@
 """The demo's two stages: which model of the catalogue each runs, and how."""
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,3 +48,14 @@ def engine_command(stage: Stage, weights: Path, port: int) -> list[str]:
 def cascadia_command(*args: str) -> list[str]:
     """The command line of this very installation."""
     return [sys.executable, "-c", "from cascadia.cli.main import main; main()", *args]
+
+
+def cores() -> list[int]:
+    """Those that we may use."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def free_cores() -> dict[str, int | None]:
+    """A core for each stage, by name; None where there are too few."""
+    there = iter(cores())
+    return {stage.name: next(there, None) for stage in STAGES}
