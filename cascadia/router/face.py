@@ -11,7 +11,7 @@ from cascadia import __version__
 from cascadia.router.failures import ApiError
 from cascadia.router.openapi import completion_paths
 from cascadia.router.replica import Replica
-from cascadia.router.service import APIS
+from cascadia.router.requests import APIS
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
@@ -58,7 +58,15 @@ def _add_state(app: FastAPI, router: "Router") -> None:
             }
             for stage in [*router.stages, *([router.judge] if router.judge else [])]
         }
-        document = {"ready": router.ready, "draining": router.draining, "stages": stages}
+        document = {
+            "ready": router.ready,
+            "draining": router.draining,
+            "plan": router.digest,
+            "stages": stages,
+            "leaving": {replica.name: replica.running for replica in router.departing},
+        }
+        if router.reloader is not None and router.reloader.last is not None:
+            document["reload"] = router.reloader.last.document
         return JSONResponse(document, 200 if router.ready else 503)
 
     @app.get("/version", summary="Of the router.")
