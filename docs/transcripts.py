@@ -2,8 +2,8 @@
 
 A page's blocks that begin with "```console run" are one session, in an empty folder: a line `$ command` is run by bash
 (`\\` at its end goes on in the next), the lines up to the next one are what it prints, standard error included. A
-command that ends in `# fails` may fail. `make demo-plan` stands for what the Makefile runs. Files of a page's blocks that
-begin with "```yaml file=NAME" are there from the start.
+command that ends in `# fails` may fail. `make demo-plan` stands for what the Makefile runs. Files of a page's blocks
+that begin with "```yaml file=NAME" are there from the start.
 
 `python docs/transcripts.py` writes the pages; with `--check` it fails where one is stale.
 """
