@@ -159,8 +159,11 @@ The endpoint stays up until ^C. In another terminal:
     -d '{{"model": "{CASCADE}", "messages": [{{"role": "user", "content": "What is the capital of Italy?"}}]}}'
 """)
     never = Event()
-    while not never.wait(1.0):
-        children.check()
+    try:
+        while not never.wait(1.0):
+            children.check()
+    except KeyboardInterrupt:
+        output.note("stopped")
 
 
 @contextmanager
