@@ -13,7 +13,8 @@ from cascadia.router.gates import CertaintyGate, Gate, LlmGate
 from cascadia.router.health import watch
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
-from cascadia.router.service import APIS, Service
+from cascadia.router.requests import APIS
+from cascadia.router.service import Service
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.verdict_cache import CachedGate

@@ -11,7 +11,7 @@ from cascadia import __version__
 from cascadia.router.failures import ApiError
 from cascadia.router.openapi import completion_paths
 from cascadia.router.replica import Replica
-from cascadia.router.service import APIS
+from cascadia.router.requests import APIS
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router

@@ -17,6 +17,13 @@ Api = Literal["chat", "completions", "embeddings", "responses"]
 CASCADED: tuple[Api, ...] = ("chat", "completions")
 """The others go straight to a stage: an embedding is not better or worse, and a response may refer to earlier ones."""
 
+APIS: dict[str, Api] = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "completions",
+    "/v1/embeddings": "embeddings",
+    "/v1/responses": "responses",
+}
+
 OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "quality_min")
 """Of the cascade, not of OpenAI's API: no engine sees them."""
 BYTES_PER_TOKEN = 4
@@ -120,3 +127,8 @@ def prefix_of(fields: Fields) -> int | None:
         if b'"user"' in raw or len(leading) > PREFIX_BYTES:
             break
     return point_of(leading[:PREFIX_BYTES]) if leading else None
+
+
+def tokens_of(body: bytes, fields: Fields) -> int:
+    """An estimate of prompt and answer together; only its ratio to others' counts."""
+    return len(body) // BYTES_PER_TOKEN + fields.output_tokens

@@ -1,0 +1,87 @@
+"""A request to the cascade with its own limits, from the body or from headers."""
+
+from msgspec import UNSET, UnsetType
+
+from cascadia.router.cascade import Ask
+from cascadia.router.exchange import Exchange
+from cascadia.router.failures import ApiError
+from cascadia.router.requests import APIS, Api, Fields, tokens_of
+from cascadia.router.settings import RouterSettings
+
+
+def ask_of(
+    exchange: Exchange,
+    path: str,
+    body: bytes,
+    fields: Fields,
+    settings: RouterSettings,
+    *,
+    prefix: int | None,
+) -> Ask:
+    """Raises `ApiError` where a limit of the request makes no sense."""
+    deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
+    if deadline_ms is not None and not 0 < deadline_ms < float("inf"):
+        raise ApiError(400, "invalid_value", "deadline_ms must be above 0.", param="deadline_ms")
+    quality_min = _limit(exchange, b"quality-min", fields.quality_min)
+    if quality_min is not None and not 0 <= quality_min <= 100:
+        raise ApiError(400, "invalid_value", "quality_min must be 0 to 100.", param="quality_min")
+    total_s = settings.limits.total_s
+    deadline_s = exchange.started_s + (
+        min(total_s, deadline_ms / 1000.0) if deadline_ms is not None else total_s
+    )
+    first, last = _bounds(
+        settings,
+        _name(exchange, b"min-stage", fields.min_stage),
+        _name(exchange, b"max-stage", fields.max_stage),
+    )
+    api: Api = APIS[path]
+    return Ask(
+        api=api,
+        path=path.encode("ascii"),
+        body=body,
+        fields=fields,
+        headers=exchange.forwarded,
+        tokens=tokens_of(body, fields),
+        prefix=prefix,
+        deadline_s=deadline_s,
+        first=first,
+        last=last,
+        quality_min=quality_min or 0.0,
+    )
+
+
+def _bounds(settings: RouterSettings, min_stage: str | None, max_stage: str | None) -> tuple[int, int]:
+    """Indices of the smallest and the largest stage that may be asked, among those that are deployed."""
+    order = [stage.name for stage in settings.stages]
+    names = settings.names or tuple(order)
+    for param, name in (("min_stage", min_stage), ("max_stage", max_stage)):
+        if name is not None and name not in names:
+            message = f"{param} names no stage; there are {', '.join(names)}."
+            raise ApiError(400, "unknown_stage", message, param=param)
+    smallest = names.index(min_stage) if min_stage is not None else 0
+    largest = names.index(max_stage) if max_stage is not None else len(names) - 1
+    within = [i for i, name in enumerate(order) if smallest <= names.index(name) <= largest]
+    if not within:
+        message = "No deployed stage lies between min_stage and max_stage."
+        raise ApiError(400, "invalid_value", message, param="max_stage")
+    return within[0], within[-1]
+
+
+def _limit(exchange: Exchange, header: bytes, field: float | UnsetType | None) -> float | None:
+    value = exchange.given.get(header)
+    if value is None:
+        return None if field is UNSET else field
+    try:
+        return float(value)
+    except ValueError:
+        name = header.decode()
+        raise ApiError(
+            400, "invalid_value", f"The header x-cascadia-{name} is no number.", param=name
+        ) from None
+
+
+def _name(exchange: Exchange, header: bytes, field: str | UnsetType | None) -> str | None:
+    value = exchange.given.get(header)
+    if value is None:
+        return None if field is UNSET else field
+    return value.decode("ascii", "replace")

@@ -1,0 +1,90 @@
+"""The cascade's answer as the client gets it: whole, released in one piece, or live."""
+
+from typing import Any
+
+from cascadia.router.answers import Usage
+from cascadia.router.cascade import Ask, Cascade, Decision
+from cascadia.router.exchange import JSON, Exchange, Headers
+from cascadia.router.relay import relay
+from cascadia.router.release import Noting, released_events, with_note, without_logprobs
+from cascadia.router.stage import Stage
+
+
+async def cascaded(
+    exchange: Exchange, ask: Ask, cascade: Cascade, entry: dict[str, Any], *, heartbeat_s: float
+) -> None:
+    """Serves a request to the cascade: the decision, and then the answer as the client asked for it."""
+    fields = ask.fields
+    if fields.stream:
+        exchange.beat_every(heartbeat_s)
+    decision = await cascade.decide(ask)
+    entry["steps"] = [step._asdict() for step in decision.steps]
+    stage = decision.stage
+    if decision.refused is not None or stage is None:
+        refused = decision.refused
+        assert refused is not None
+        await exchange.refusal(refused.status, refused.body, [])
+        return
+    held = decision.held
+    score = held.score if held is not None else None
+    entry |= {
+        "stage": stage.name,
+        "score": score,
+        "attempts": decision.attempts,
+        "stopped": decision.stopped,
+    }
+    headers = _headers(decision, stage, score)
+    if decision.live is not None:
+        asked_usage = b"include_usage" in fields.given("stream_options")
+
+        def noted(usage: Usage) -> dict[str, Any]:
+            stage.metrics.input_tokens.inc(usage.input_tokens)
+            stage.metrics.output_tokens.inc(usage.output_tokens)
+            decision.total = decision.total.plus(usage)
+            return _note(decision, stage, score)
+
+        noting = Noting(noted) if asked_usage else None
+        await relay(exchange, ask.api, stage, decision.live, headers, noting)
+        return
+    assert held is not None
+    note = _note(decision, stage, score)
+    asked_logprobs = fields.given("logprobs") not in (b"", b"false")
+    if fields.stream:
+        asked_usage = b"include_usage" in fields.given("stream_options")
+        content = released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
+        await exchange.begin_stream(headers)
+        await exchange.part(content, more=False)
+        return
+    content = held.body
+    if not asked_logprobs and any(choice.logprobs for choice in held.written.choices):
+        content = without_logprobs(content)
+    await exchange.whole(200, [JSON, *headers], with_note(content, note))
+
+
+def _note(decision: Decision, stage: Stage, score: float | None) -> dict[str, Any]:
+    total = decision.total
+    note: dict[str, Any] = {
+        "stage": stage.name,
+        "score": score,
+        "attempts": decision.attempts,
+        "usage": {
+            "prompt_tokens": total.input_tokens,
+            "completion_tokens": total.output_tokens,
+            "total_tokens": total.input_tokens + total.output_tokens,
+        },
+    }
+    if decision.stopped is not None:
+        note["stopped"] = decision.stopped
+    return note
+
+
+def _headers(decision: Decision, stage: Stage, score: float | None) -> Headers:
+    headers: Headers = [
+        stage.header,
+        (b"x-cascadia-attempts", str(decision.attempts).encode("ascii")),
+    ]
+    if score is not None:
+        headers.append((b"x-cascadia-score", f"{score:.2f}".encode("ascii")))
+    if decision.stopped is not None:
+        headers.append((b"x-cascadia-stopped", decision.stopped.encode("ascii")))
+    return headers
