@@ -1,5 +1,6 @@
 """`cascadia serve`: one OpenAI endpoint in front of a plan's stages."""
 
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -36,8 +37,10 @@ def serve(
     """Serve a plan.json (or the folder with it), or a router.yaml, until SIGTERM."""
     from cascadia.router.app import Router
     from cascadia.router.server import listen, run
+    from cascadia.router.tracing_setup import tracing_from
 
     settings = _settings(source, endpoints)
+    settings = replace(settings, tracing=settings.tracing or tracing_from(os.environ))
     settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
     try:
         listening = listen(settings.host, settings.port)

@@ -13,10 +13,13 @@ from cascadia.router.gates import CertaintyGate, Gate, LlmGate
 from cascadia.router.health import watch
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
+from cascadia.router.metrics_state import RouterState
+from cascadia.router.records import Observer
 from cascadia.router.requests import APIS
 from cascadia.router.service import Service
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
+from cascadia.router.tracing_setup import tracing_of
 from cascadia.router.verdict_cache import CachedGate
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -41,10 +44,20 @@ class Router:
         judge = settings.judge
         self.judge = Stage(judge.stage, limits, self.metrics.stage(JUDGE)) if judge and judge.stage else None
         self.cascade = Cascade(self.stages, gate or _gate(judge, self.judge), judge or _SCORED, self.metrics)
-        self.service = Service(settings, self.stages, self.cascade, self.metrics, self.journal)
+        self.tracing = tracing_of(settings.tracing, self.metrics.spans_lost.inc) if settings.tracing else None
+        self.observers: list[Observer] = [self.tracing.done] if self.tracing else []
+        self.service = Service(
+            settings, self.stages, self.cascade, self.metrics, self.journal, self.tracing, self.observers
+        )
+        self.metrics.registry.register(RouterState(self))
         self.draining = False
         self._face: Application | None = None
         self._watchers: list[asyncio.Task[None]] = []
+
+    @property
+    def all_stages(self) -> list[Stage]:
+        """The judge's own among them, last."""
+        return [*self.stages, *([self.judge] if self.judge else [])]
 
     @property
     def ready(self) -> bool:
@@ -55,7 +68,7 @@ class Router:
         from cascadia.router.face import face
 
         self._face = face(self)
-        for stage in [*self.stages, *([self.judge] if self.judge else [])]:
+        for stage in self.all_stages:
             for replica in stage.replicas:
                 if replica.health_request:
                     self._watchers.append(asyncio.create_task(watch(stage, replica, self.settings.health)))
@@ -65,10 +78,12 @@ class Router:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
         self._watchers.clear()
-        for stage in [*self.stages, *([self.judge] if self.judge else [])]:
+        for stage in self.all_stages:
             for replica in stage.replicas:
                 replica.pool.close()
         self.journal.flush()
+        if self.tracing is not None:
+            await self.tracing.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in APIS:

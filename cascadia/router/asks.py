@@ -5,6 +5,7 @@ from msgspec import UNSET, UnsetType
 from cascadia.router.cascade import Ask
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError
+from cascadia.router.records import Record
 from cascadia.router.requests import APIS, Api, Fields, tokens_of
 from cascadia.router.settings import RouterSettings
 
@@ -17,6 +18,7 @@ def ask_of(
     settings: RouterSettings,
     *,
     prefix: int | None,
+    record: Record,
 ) -> Ask:
     """Raises `ApiError` where a limit of the request makes no sense."""
     deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
@@ -47,6 +49,8 @@ def ask_of(
         first=first,
         last=last,
         quality_min=quality_min or 0.0,
+        steps=record.steps,
+        trace=record.trace,
     )
 
 

@@ -8,7 +8,7 @@ returned and marked. Nothing here writes to a client.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from cascadia.router.answers import Usage, Written, read_document, read_events
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
@@ -20,6 +20,8 @@ from cascadia.router.requests import Api, Fields, rewritten
 from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
 from cascadia.router.stage import Live, Reply, Stage
+from cascadia.router.steps import Step, begun
+from cascadia.router.tracing_ids import FORWARDED, Trace
 
 FEWEST_BYTES_PER_TOKEN = 6
 """A prompt of this few tokens is not to be had from ordinary text: what is too long even so is not tried."""
@@ -32,7 +34,10 @@ NOTHING = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to the cascade. `first` and `last` bound the stages it may reach; `deadline_s` in the loop's time."""
+    """A request to the cascade. `first` and `last` bound the stages it may reach; `deadline_s` in the loop's time.
+
+    `steps` is filled as it goes; `trace` None: no spans are wanted.
+    """
 
     api: Api
     path: bytes
@@ -45,6 +50,8 @@ class Ask:
     first: int
     last: int
     quality_min: float = 0.0
+    steps: list[Step] = field(default_factory=list)
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +62,6 @@ class Held:
     body: bytes
     written: Written
     score: float | None
-
-
-class Step(NamedTuple):
-    """For the log: what became of a stage's turn."""
-
-    stage: str
-    outcome: str
-    score: float | None
-    seconds: float
 
 
 @dataclass(slots=True)
@@ -98,7 +96,7 @@ class Cascade:
 
     async def decide(self, ask: Ask) -> Decision:
         """Raises `ApiError` where no stage has an answer."""
-        decision = Decision()
+        decision = Decision(steps=ask.steps)
         best: Held | None = None
         failure: StageFailed | None = None
         route = self._route(ask)
@@ -107,14 +105,15 @@ class Cascade:
             if best is not None and self._too_late(ask, stage):
                 return self._settled(decision, best, "deadline")
             stage.metrics.requests.inc()
-            started_s = asyncio.get_running_loop().time()
+            step = begun(stage.name)
+            ask.steps.append(step)
             try:
                 if last and ask.fields.stream:
-                    return await self._live(ask, stage, decision)
-                held = await self._held(ask, stage, decision, last)
+                    return await self._live(ask, stage, decision, step)
+                held = await self._held(ask, stage, decision, last, step)
             except StageFailed as error:
                 failure = error
-                _note(decision, stage, error.kind, None, started_s)
+                step.ended(error.kind)
                 stage.metrics.escalated(error.kind)
                 if isinstance(error, Overloaded) and stage is route[0]:
                     # Who is turned away at the door must not fall on the larger stages instead.
@@ -125,13 +124,13 @@ class Cascade:
                 if not last and _too_long(decision.refused):
                     decision.refused, outcome = None, "context"
                     stage.metrics.escalated("context")
-                _note(decision, stage, outcome, None, started_s)
+                step.ended(outcome)
                 if outcome == "context":
                     continue
                 return decision
             assert held is not None
             accepted, reason = self._accepts(ask, held, last)
-            _note(decision, stage, "accepted" if accepted else reason, held.score, started_s)
+            step.ended("accepted" if accepted else reason)
             if accepted:
                 stage.metrics.accepted.inc()
                 decision.stage, decision.held = stage, held
@@ -165,7 +164,7 @@ class Cascade:
         """Whether the deadline leaves less than this stage's answers took of late."""
         return ask.deadline_s - asyncio.get_running_loop().time() < stage.typical_s
 
-    def _call(self, ask: Ask, stage: Stage, *, gated: bool) -> Call:
+    def _call(self, ask: Ask, stage: Stage, step: Step, *, gated: bool) -> Call:
         changes: dict[str, Any] = {}
         if gated and self.gate is not None:
             wants = self.gate.wants(ask.api)
@@ -176,31 +175,33 @@ class Cascade:
         if gated and ask.fields.stream:
             changes["stream_options"] = {"include_usage": True}
         body = rewritten(ask.body, stage.settings.model, changes)
-        return Call(ask.path, body, ask.headers, ask.tokens, ask.prefix, ask.deadline_s)
+        headers = ask.headers if ask.trace is None else ask.trace.forwarded(step)
+        return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, step)
 
-    async def _live(self, ask: Ask, stage: Stage, decision: Decision) -> Decision:
-        started_s = asyncio.get_running_loop().time()
-        live = await stage.opened(self._call(ask, stage, gated=False))
+    async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> Decision:
+        live = await stage.opened(self._call(ask, stage, step, gated=False))
         decision.stage = stage
         if live.reply is not None:
             live.close(True)
             decision.refused = live.reply
-            _note(decision, stage, "refused", None, started_s)
+            step.ended("refused")
             return decision
-        stage.metrics.ttft.observe(asyncio.get_running_loop().time() - started_s)
+        step.first_at_s = asyncio.get_running_loop().time()
+        stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
         stage.metrics.accepted.inc()
-        _note(decision, stage, "accepted", None, started_s)
+        step.ended("accepted")
         decision.live = live
         return decision
 
-    async def _held(self, ask: Ask, stage: Stage, decision: Decision, last: bool) -> Held | None:
+    async def _held(self, ask: Ask, stage: Stage, decision: Decision, last: bool, step: Step) -> Held | None:
         """The stage's answer with its score; None where `decision.refused` was set instead."""
         threshold = self._threshold(ask, stage)
         gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
         read = read_events if ask.fields.stream else read_document
-        started_s = asyncio.get_running_loop().time()
-        reply = await stage.buffered(self._call(ask, stage, gated=gated or bool(ask.fields.stream)), read)
-        stage.metrics.seconds.observe(asyncio.get_running_loop().time() - started_s)
+        call = self._call(ask, stage, step, gated=gated or bool(ask.fields.stream))
+        reply = await stage.buffered(call, read)
+        step.answered_at_s = asyncio.get_running_loop().time()
+        stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
         if reply.found is None:
             decision.refused = reply
             return None
@@ -208,26 +209,36 @@ class Cascade:
         decision.total = decision.total.plus(written.usage)
         stage.metrics.input_tokens.inc(written.usage.input_tokens)
         stage.metrics.output_tokens.inc(written.usage.output_tokens)
-        score = await self._score(ask, stage, written) if gated else None
-        return Held(stage, reply.body, written, score)
+        step.used(*written.usage)
+        if reply.first_at_s is not None:
+            step.first_at_s = reply.first_at_s
+            stage.metrics.ttft.observe(reply.first_at_s - step.started_at_s)
+            if len(written.choices) == 1 and step.tpot_s is not None:
+                stage.metrics.tpot.observe(step.tpot_s)
+        step.score = await self._score(ask, stage, written, step) if gated else None
+        return Held(stage, reply.body, written, step.score)
 
-    async def _score(self, ask: Ask, stage: Stage, written: Written) -> float | None:
+    async def _score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:
         """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
         if any(refusal(ask.fields, choice) for choice in written.choices):
             stage.metrics.score.observe(0.0)
             return 0.0
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
-        started_s = asyncio.get_running_loop().time()
+        step.judged_at_s = asyncio.get_running_loop().time()
         asked = question(ask.fields)
+        if ask.trace is not None:
+            FORWARDED.set(ask.trace.forwarded(step, judge=True))
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
             verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
             scores = [await verdicts[0]] if len(verdicts) == 1 else await asyncio.gather(*verdicts)
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)
+            step.judge_failure = error.kind
             return None
         finally:
-            self.judge_seconds.observe(asyncio.get_running_loop().time() - started_s)
+            step.judge_s = asyncio.get_running_loop().time() - step.judged_at_s
+            self.judge_seconds.observe(step.judge_s)
         score = min(scores)
         stage.metrics.score.observe(score)
         return score
@@ -249,11 +260,6 @@ class Cascade:
         best.stage.metrics.accepted.inc()
         decision.stage, decision.held, decision.stopped = best.stage, best, why
         return decision
-
-
-def _note(decision: Decision, stage: Stage, outcome: str, score: float | None, started_s: float) -> None:
-    seconds = asyncio.get_running_loop().time() - started_s
-    decision.steps.append(Step(stage.name, outcome, score, round(seconds, 6)))
 
 
 def _too_long(refused: Reply[Any]) -> bool:

@@ -42,6 +42,7 @@ class Exchange:
         "_send",
         "_watcher",
         "closed",
+        "first_at_s",
         "forwarded",
         "given",
         "left",
@@ -49,6 +50,7 @@ class Exchange:
         "request_id",
         "started_s",
         "status",
+        "traceparent",
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, own_id: Callable[[], bytes]) -> None:
@@ -64,6 +66,9 @@ class Exchange:
         self.left = False
         self.closed = False
         self.status = 0
+        self.first_at_s: float | None = None
+        """When the first byte of an answer went out; comments that keep a stream alive are none."""
+        self.traceparent = b""
         self.length: int | None = None
         self.given: dict[bytes, bytes] = {}
         request_id, traces = b"", b""
@@ -73,11 +78,16 @@ class Exchange:
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 request_id = value
             elif name in (b"traceparent", b"tracestate") and value.isascii() and value.decode().isprintable():
-                traces += name + b": " + value + b"\r\n"
+                if name == b"traceparent":
+                    self.traceparent = value
+                else:
+                    traces += name + b": " + value + b"\r\n"
             elif name.startswith(_OWN):
                 self.given[name[len(_OWN) :]] = value
         self.request_id = request_id or own_id()
         self.forwarded = b"x-request-id: " + self.request_id + b"\r\n" + traces
+        if self.traceparent:
+            self.forwarded += b"traceparent: " + self.traceparent + b"\r\n"
 
     async def body(self, max_bytes: int) -> bytes:
         """The whole body. Raises `ApiError` 413 where it is too large."""
@@ -115,6 +125,8 @@ class Exchange:
         """An answer in one piece."""
         await self._end_beat()
         self.status = status
+        if status == 200:
+            self.first_at_s = self._loop.time()
         all_headers = [*headers, (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body))]
         if self._answer is not None:
             lines = b"".join([name + b": " + value + b"\r\n" for name, value in all_headers])
@@ -149,6 +161,7 @@ class Exchange:
     async def begin_stream(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """False where comments have gone out before, and with them the headers of another moment."""
         await self._end_beat()
+        self.first_at_s = self._loop.time()
         if self.status:
             return False
         await self._head(headers)

@@ -56,7 +56,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
                 },
                 "waiting": len(stage.turns),
             }
-            for stage in [*router.stages, *([router.judge] if router.judge else [])]
+            for stage in router.all_stages
         }
         document = {"ready": router.ready, "draining": router.draining, "stages": stages}
         return JSONResponse(document, 200 if router.ready else 503)

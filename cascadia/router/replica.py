@@ -8,6 +8,7 @@ from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.clients.upstream_pool import Pool
 from cascadia.router.breaker import Breaker
 from cascadia.router.settings import Limits, ReplicaSettings
+from cascadia.router.steps import Step
 
 State = Literal["starting", "ready", "down", "draining"]
 
@@ -16,7 +17,7 @@ State = Literal["starting", "ready", "down", "draining"]
 class Call:
     """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of in and out together.
 
-    `deadline_s` is in the event loop's time.
+    `deadline_s` is in the event loop's time. `step` is told what becomes of it.
     """
 
     path: bytes
@@ -25,6 +26,7 @@ class Call:
     tokens: int
     prefix: int | None
     deadline_s: float
+    step: Step | None = None
 
 
 class Replica:

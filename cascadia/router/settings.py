@@ -1,6 +1,7 @@
 """What a router is told: stages, their replicas, the judge, and limits. Defaults are documented here only."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
@@ -29,6 +30,8 @@ class StageSettings:
     threshold: float = ACCEPTS_ALL
     max_model_len: int | None = None
     balancing: Balancing = "least-outstanding"
+    cost: float | None = None
+    """Of a token, on any scale that all stages share: active parameters, or dollars a million tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,48 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """Spans go to `endpoint`, a whole URL. `ratio` (0-1) of the requests that begin a trace have them; one that goes on
+    with a caller's trace has them iff the caller does, unless `follow` is false. `service` None: as the environment
+    says, else `cascadia-router`."""
+
+    endpoint: str
+    ratio: float = 1.0
+    follow: bool = True
+    service: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSettings:
+    """The workload log: `ratio` (0-1) of the requests, as Parquet files in `folder`.
+
+    A file is ended after `rows` or `seconds`, whichever comes first; the oldest go when all are above `max_bytes`.
+    """
+
+    folder: Path
+    ratio: float = 1.0
+    rows: int = 10_000
+    seconds: float = 300.0
+    max_bytes: int = 2**30
+    text: bool = False
+    """Whether the question and the held answers are written too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSettings:
+    """`ratio` (0-1) of the cascade's requests are asked of all stages once more, when they are answered.
+
+    Only where each stage has less than `busy` (0-1) of its room taken, and within `tokens_per_hour`.
+    """
+
+    ratio: float = 0.0
+    busy: float = 0.5
+    tokens_per_hour: int = 100_000
+    max_tokens: int = 1024
+    """Of an answer whose request sets no limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class RouterSettings:
     """`stages` from small to large, deployed ones only; `names` are of all, where some are not deployed."""
 
@@ -100,3 +145,8 @@ class RouterSettings:
     health: Health = field(default_factory=Health)
     host: str = "127.0.0.1"
     port: int = 8000
+    tracing: TracingSettings | None = None
+    samples: SampleSettings | None = None
+    shadow: ShadowSettings = field(default_factory=ShadowSettings)
+    page: bool = True
+    """Whether `/ui` is served."""

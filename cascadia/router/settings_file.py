@@ -20,8 +20,10 @@ from cascadia.router.settings import (
     Limits,
     ReplicaSettings,
     RouterSettings,
+    ShadowSettings,
     StageSettings,
 )
+from cascadia.router.settings_see import SamplesSection, ShadowSection, TracingSection
 
 MAX_BYTES = 1_000_000
 CASCADE = "cascadia"
@@ -52,6 +54,7 @@ class _Stage(_Section):
     threshold: float = Field(0.0, ge=0, le=1000)
     max_model_len: int | None = Field(None, ge=1)
     balancing: Balancing = "least-outstanding"
+    cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
 
 
 class _Judge(_Section):
@@ -79,6 +82,10 @@ class _File(_Section):
     cascade: Name = CASCADE
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    page: bool = Field(True, description="Whether /ui is served.")
+    tracing: TracingSection | None = None
+    samples: SamplesSection | None = None
+    shadow: ShadowSection | None = None
     limits: _numbers("limits", Limits) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
     health: _numbers("health", Health) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
 
@@ -102,6 +109,10 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         health=Health(**found.health.model_dump()),
         host=found.host,
         port=found.port,
+        page=found.page,
+        tracing=found.tracing.settings() if found.tracing else None,
+        samples=found.samples.settings(path.parent) if found.samples else None,
+        shadow=found.shadow.settings() if found.shadow else ShadowSettings(),
     )
     check_settings(settings, where)
     return settings
@@ -121,6 +132,10 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             f"{where}: judge",
             "is missing, and a threshold needs scores",
             "add a judge of kind llm or certainty",
+        )
+    if settings.shadow.ratio and settings.samples is None:
+        raise BadInput(
+            f"{where}: shadow", "has nowhere to write to", "add samples: {folder: samples}, or set ratio: 0"
         )
     if settings.judge is not None and settings.judge.kind == "llm" and settings.judge.stage is None:
         raise BadInput(f"{where}: judge.replicas", "is empty", "name the addresses of the judge's engine")
@@ -151,6 +166,7 @@ def _stage(where: str, index: int, stage: _Stage, environment: Mapping[str, str]
         threshold=stage.threshold,
         max_model_len=stage.max_model_len,
         balancing=stage.balancing,
+        cost=stage.cost,
     )
 
 

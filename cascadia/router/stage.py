@@ -38,6 +38,8 @@ class Reply(Generic[T]):
     content_type: bytes
     body: bytes
     found: T | None = None
+    first_at_s: float | None = None
+    """When its body began, in the loop's time; of an event stream only."""
 
 
 class Live:
@@ -101,7 +103,9 @@ class Stage:
             else:
                 _refuse(status)
             done(True)
-            return Reply(status, connection.content_type, body, found)
+            streamed = connection.content_type.startswith(b"text/event-stream")
+            first_at_s = connection.body_at_s if streamed else None
+            return Reply(status, connection.content_type, body, found, first_at_s)
 
         return await self._persist(call, attempt)
 
@@ -148,6 +152,9 @@ class Stage:
         while True:
             replica = await self._replica(call, tried, failure)
             done = self._given(replica, call)
+            if call.step is not None:
+                call.step.tries += 1
+                call.step.replica = replica.name
             try:
                 return await attempt(replica, done)
             except UpstreamError as error:
@@ -193,7 +200,18 @@ class Stage:
         """The replica to send to, waited for where all are busy or one is starting."""
         chosen = None if self.turns else self._choose(call, tried)
         if chosen is not None:
+            self.metrics.queue.observe(0.0)
             return chosen
+        started_s = asyncio.get_running_loop().time()
+        try:
+            return await self._waited(call, tried, failure)
+        finally:
+            waited_s = asyncio.get_running_loop().time() - started_s
+            self.metrics.queue.observe(waited_s)
+            if call.step is not None:
+                call.step.queued_s += waited_s
+
+    async def _waited(self, call: Call, tried: list[Replica], failure: UpstreamError | None) -> Replica:
         loop = asyncio.get_running_loop()
         give_up_s = min(call.deadline_s, loop.time() + self.limits.queue_s)
         woken = False
