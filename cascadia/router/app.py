@@ -16,8 +16,10 @@ from cascadia.router.metrics import Metrics
 from cascadia.router.metrics_state import RouterState
 from cascadia.router.records import Observer
 from cascadia.router.requests import APIS
+from cascadia.router.samples import Samples
 from cascadia.router.service import Service
 from cascadia.router.settings import JudgeSettings, RouterSettings
+from cascadia.router.shadow import Shadow
 from cascadia.router.stage import Stage
 from cascadia.router.tracing_setup import tracing_of
 from cascadia.router.verdict_cache import CachedGate
@@ -46,6 +48,13 @@ class Router:
         self.cascade = Cascade(self.stages, gate or _gate(judge, self.judge), judge or _SCORED, self.metrics)
         self.tracing = tracing_of(settings.tracing, self.metrics.spans_lost.inc) if settings.tracing else None
         self.observers: list[Observer] = [self.tracing.done] if self.tracing else []
+        self.samples = _samples(settings, self.metrics)
+        self.shadow: Shadow | None = None
+        if self.samples is not None:
+            self.observers.append(self.samples.done)
+            if settings.shadow.ratio:
+                self.shadow = Shadow(settings.shadow, self.samples, self)
+                self.observers.append(self.shadow.done)
         self.service = Service(
             settings, self.stages, self.cascade, self.metrics, self.journal, self.tracing, self.observers
         )
@@ -74,6 +83,8 @@ class Router:
                     self._watchers.append(asyncio.create_task(watch(stage, replica, self.settings.health)))
 
     async def stop(self) -> None:
+        if self.shadow is not None:
+            await self.shadow.stop()
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
@@ -82,6 +93,8 @@ class Router:
             for replica in stage.replicas:
                 replica.pool.close()
         self.journal.flush()
+        if self.samples is not None:
+            await self.samples.stop()
         if self.tracing is not None:
             await self.tracing.stop()
 
@@ -94,6 +107,16 @@ class Router:
 
 _SCORED = JudgeSettings("certainty")
 """Time limits for a gate that was handed in without settings."""
+
+
+def _samples(settings: RouterSettings, metrics: Metrics) -> Samples | None:
+    if settings.samples is None:
+        return None
+    return Samples(
+        settings.samples,
+        lambda kind, rows: metrics.samples.labels(kind).inc(rows),
+        lambda reason, rows: metrics.samples_lost.labels(reason).inc(rows),
+    )
 
 
 def _gate(judge: JudgeSettings | None, stage: Stage | None) -> Gate | None:

@@ -137,6 +137,8 @@ def check_settings(settings: RouterSettings, where: str) -> None:
         raise BadInput(
             f"{where}: shadow", "has nowhere to write to", "add samples: {folder: samples}, or set ratio: 0"
         )
+    if settings.shadow.ratio and settings.judge is None:
+        raise BadInput(f"{where}: shadow", "has no judge whose scores it could write", "add a judge")
     if settings.judge is not None and settings.judge.kind == "llm" and settings.judge.stage is None:
         raise BadInput(f"{where}: judge.replicas", "is empty", "name the addresses of the judge's engine")
 

@@ -82,6 +82,8 @@ class Stage:
         self.budget = RetryBudget(limits.retry_ratio)
         self.turns = Turns()
         self.typical_s = 0.0
+        self.when_crowded: Callable[[], None] | None = None
+        """Called when a request has to wait for a replica."""
 
     async def buffered(self, call: Call, read: Callable[[bytes, bytes], T]) -> Reply[T]:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
@@ -202,6 +204,8 @@ class Stage:
         if chosen is not None:
             self.metrics.queue.observe(0.0)
             return chosen
+        if self.when_crowded is not None:
+            self.when_crowded()
         started_s = asyncio.get_running_loop().time()
         try:
             return await self._waited(call, tried, failure)
