@@ -22,6 +22,7 @@ from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.shadow import Shadow
 from cascadia.router.stage import Stage
 from cascadia.router.tracing_setup import tracing_of
+from cascadia.router.ui_state import Page
 from cascadia.router.verdict_cache import CachedGate
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -55,6 +56,9 @@ class Router:
             if settings.shadow.ratio:
                 self.shadow = Shadow(settings.shadow, self.samples, self)
                 self.observers.append(self.shadow.done)
+        self.page = Page(self) if settings.page else None
+        if self.page is not None:
+            self.observers.append(self.page.done)
         self.service = Service(
             settings, self.stages, self.cascade, self.metrics, self.journal, self.tracing, self.observers
         )
@@ -77,12 +81,16 @@ class Router:
         from cascadia.router.face import face
 
         self._face = face(self)
+        if self.page is not None:
+            self.page.history.start()
         for stage in self.all_stages:
             for replica in stage.replicas:
                 if replica.health_request:
                     self._watchers.append(asyncio.create_task(watch(stage, replica, self.settings.health)))
 
     async def stop(self) -> None:
+        if self.page is not None:
+            self.page.history.stop()
         if self.shadow is not None:
             await self.shadow.stop()
         for watcher in self._watchers:
