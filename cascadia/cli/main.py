@@ -33,6 +33,7 @@ COMMANDS = {
     "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
+    "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
 

@@ -30,6 +30,10 @@ SCORES = tuple(float(score) for score in range(0, 101, 5))
 """As fine as a threshold is set by hand. The first bucket holds what was refused without a judge."""
 
 
+STOPPED = ("failed", "overloaded", "deadline")
+SHADOWS = ("done", "busy", "budget", "unfit", "crowded", "failed")
+
+
 class StageMetrics:
     """Of one stage."""
 
@@ -127,6 +131,16 @@ class Metrics:
         self.shadows = counts("shadows", "Requests drawn for a second look.", "outcome")
         self.shadow_tokens = counts("shadow_tokens", "Read and written for them.").labels()
         self.spans_lost = counts("spans_lost", "Spans that found no room or no collector.").labels()
+
+        # A rate sees an increase only from a number that was there before: these are there from the start.
+        for family, kinds in (
+            (self.stopped, STOPPED),
+            (self.samples, ("requests", "quality")),
+            (self.samples_lost, ("queue", "disk")),
+            (self.shadows, SHADOWS),
+        ):
+            for kind in kinds:
+                family.labels(kind)
 
     def stage(self, name: str) -> StageMetrics:
         return StageMetrics(self, name)

@@ -1,9 +1,11 @@
 """A plan as settings of a router: its thresholds, its stages and the shares of their replicas."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.planner.problem_file_models import find_architecture
 from cascadia.router.settings import JudgeSettings, ReplicaSettings, RouterSettings, StageSettings
 from cascadia.router.settings_file import JUDGE, check_settings, check_url
 
@@ -29,6 +31,7 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
                 replicas=_replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses),
                 threshold=threshold[stage.name],
                 max_model_len=stage.max_model_len,
+                cost=_cost(stage.model, Path(where).parent),
             )
             for stage in deployed
         ),
@@ -37,6 +40,14 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
     )
     check_settings(settings, where)
     return settings
+
+
+def _cost(model: str, folder: Path) -> float | None:
+    """Of a token: the billions of parameters that it passes through. None where the model's config is not to be had."""
+    try:
+        return find_architecture(model, folder, "").active_parameters / 1e9
+    except BadInput:
+        return None
 
 
 def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:

@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pyarrow import parquet
 
+from cascadia.cli.samples import samples
 from cascadia.domain.errors import BadInput
+from cascadia.planner.quality_file import read_quality
+from cascadia.planner.samples_folder import read_samples
 from cascadia.router.samples_rows import QUALITY, REQUESTS
 from cascadia.router.samples_writer import MOST_WAITING, Writer
 from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
@@ -25,6 +29,7 @@ from tests.unit.router.engines import (
     send,
     stages,
     started,
+    until,
 )
 
 SCORED = JudgeSettings("certainty")
@@ -250,6 +255,42 @@ def test_a_writer_that_is_behind_loses_rows_and_nobody_waits(tmp_path: Path) -> 
     for number in range(MOST_WAITING + 2):
         writer.take([quality_row(number)])
     assert told.lost == [("queue", 1), ("queue", 1)]
+
+
+def test_a_folder_becomes_the_inputs_of_a_plan(tmp_path: Path) -> None:
+    """Two routers wrote there; their files overlap, and one question was looked at under older stages."""
+
+    async def main() -> None:
+        small, large = FakeEngine("weak"), FakeEngine("strong")
+        gate = ScriptedGate({"weak": 70.0, "strong": 95.0})
+        async with started(small, large):
+            settings = sampled(tmp_path / "log", small, large, shadow=1.0)
+            async with running(settings, gate) as one, running(settings, gate) as other:
+                for router in (one, other, one):
+                    looks = router.router.metrics.shadows.labels("done")
+                    before = looks.value
+                    await router.chat()
+                    await until(lambda looks=looks, before=before: looks.value > before)
+                old = {"prompt_id": "old", "stage": "gone", "score": 1.0, "at_s": 0.0, "seconds": 0.1}
+                assert one.router.samples is not None
+                one.router.samples.quality([old | {"input_tokens": 1, "output_tokens": 1}])
+
+    run(main)
+    out = tmp_path / "out"
+    done = CliRunner().invoke(samples, [str(tmp_path / "log"), "--out", str(out), "--json"])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert (said["requests"], said["questions"], said["stages"]) == (3, 3, ["small", "large"])
+    assert len(read_trace(out / "trace.parquet")) == 3
+    assert read_quality(out / "quality.parquet", ("small", "large")).score.shape == (2, 3)
+
+
+def test_a_folder_without_a_log_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"holds no requests-\*\.parquet"):
+        read_samples(tmp_path)
+    (tmp_path / "requests-1.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(BadInput, match="Parquet"):
+        read_samples(tmp_path)
 
 
 def test_settings_refuse_a_shadow_that_could_not_write_or_score(tmp_path: Path) -> None:

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.router.metrics import Metrics
+from cascadia.router.plan_settings import settings_of
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.tally import Spread
 from cascadia.router.ui_history import KEPT, History, Window, quantile, tick_of
+from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,
@@ -77,6 +80,20 @@ def test_savings_are_not_told_where_a_cost_is_not_known() -> None:
             assert (await router.client.get("/ui/state")).json()["savings"] is None
 
     run(main)
+
+
+def test_a_plan_gives_the_cost_of_a_token_by_the_parameters_that_it_passes_through() -> None:
+    planned = plan(
+        [
+            stage("small", ReplicaGroup("l4", 1, 1, 1, 1.0), model="meta-llama/Llama-3.1-8B-Instruct"),
+            stage("large", ReplicaGroup("h100", 1, 1, 1, 1.0), model="org/unheard-of"),
+        ],
+        POOLS,
+        JudgePlan("certainty", "router", None, "vllm", None, 0, ()),
+    )
+    settings = settings_of(planned, {"small": ["http://h:1"], "large": ["http://h:2"]}, "plan.json")
+    # 8.03 billion parameters less the embedding's 0.53, which is a look-up.
+    assert [one.cost for one in settings.stages] == [pytest.approx(7.50, abs=0.01), None]
 
 
 def test_only_the_last_decisions_are_kept() -> None:
