@@ -31,9 +31,11 @@ COMMANDS = {
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
     "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
     "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
+    "judge": Entry("cascadia.cli.judge:judge", "Train, examine and serve an embedding judge."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
     "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
+    "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
 

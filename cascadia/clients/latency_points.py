@@ -30,13 +30,15 @@ def ladder(max_model_len: int, max_sequences: int, kv_tokens: int | None) -> tup
     """Points in the order of what they teach, so that a short time budget still covers the range thinly.
 
     Lengths and concurrencies are powers of two, and what fits the engine: its longest request, its sequences,
-    its KV cache (where known; a preempted batch measures something else).
+    its KV cache (where known; a preempted batch measures something else). Single prompts are measured half way
+    between them too: a device that works in tiles of a power of two shows it only there.
     """
     longest = min(LONGEST, max_model_len - DECODED)
     lengths = [n for n in _powers(16, longest) if n + DECODED <= longest] or [longest // 2]
     widths = _powers(1, max_sequences)
     long = lengths[-1]
-    prefill = [Point(1, n, 1) for n in (1, *lengths)]
+    between = [n * 3 // 2 for n in lengths if n * 3 // 2 <= long]
+    prefill = [Point(1, n, 1) for n in sorted({1, *lengths, *between})]
     # Rising, so that the engine's own limit shows itself before anything wider is tried.
     decode = [Point(b, min(SHORT, long), DECODED) for b in widths]
     contexts = [Point(b, n, DECODED) for n in lengths[-4:] for b in (1, 4, 16) if b <= max_sequences]

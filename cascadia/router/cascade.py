@@ -7,18 +7,21 @@ returned and marked. Nothing here writes to a client.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cascadia.router.answers import Usage, Written, read_document, read_events
+from cascadia.router.conversations import Conversations, Session
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
 from cascadia.router.gates import Gate, JudgeFailed, judged
 from cascadia.router.metrics import Metrics
 from cascadia.router.questions import question
 from cascadia.router.replica import Call
 from cascadia.router.requests import Api, Fields, rewritten
+from cascadia.router.responses import read_response, read_response_events
 from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
+from cascadia.router.spent import counted
 from cascadia.router.stage import Live, Reply, Stage
 from cascadia.router.steps import Step, begun
 from cascadia.router.tracing_ids import FORWARDED, Trace
@@ -30,14 +33,19 @@ _TOO_LONG = (b"context_length", b"context length", b"context size", b"exceed_con
 
 
 NOTHING = Usage()
+_READERS = {
+    (False, False): read_document,
+    (False, True): read_events,
+    (True, False): read_response,
+    (True, True): read_response_events,
+}
+"""By whether it is a response, and a stream."""
+_BY_MERIT = frozenset({"accepted", "score", "threshold", "context"})
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to the cascade. `first` and `last` bound the stages it may reach; `deadline_s` in the loop's time.
-
-    `steps` is filled as it goes; `trace` None: no spans are wanted.
-    """
+    """A request to the cascade. `first` and `last` bound the stages it may reach; `deadline_s` in the loop's time."""
 
     api: Api
     path: bytes
@@ -50,8 +58,12 @@ class Ask:
     first: int
     last: int
     quality_min: float = 0.0
+    priority: int = 0
+    session: Session | None = None
     steps: list[Step] = field(default_factory=list)
+    """Filled as it goes."""
     trace: Trace | None = None
+    """None: no spans are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +98,35 @@ class Cascade:
     """`stages` from small to large; `gate` None only where no threshold asks for a score."""
 
     def __init__(
-        self, stages: Sequence[Stage], gate: Gate | None, judge: JudgeSettings | None, metrics: Metrics
+        self,
+        stages: Sequence[Stage],
+        gate: Gate | None,
+        judge: JudgeSettings | None,
+        metrics: Metrics,
+        conversations: Conversations | None = None,
     ) -> None:
         self.stages = stages
         self.gate = gate
         self.judge = judge
+        self.conversations = conversations
         self.judge_seconds = metrics.judge_seconds
         self.max_judged_choices = stages[0].limits.max_judged_choices
 
     async def decide(self, ask: Ask) -> Decision:
         """Raises `ApiError` where no stage has an answer."""
+        if ask.session is None or self.conversations is None:
+            return await self._decided(ask)
+        key, now = ask.session.key, asyncio.get_running_loop().time
+        known = self.conversations.stage_of(key, now()) if ask.session.known else None
+        places = [i for i, stage in enumerate(self.stages) if stage.name == known]
+        start = min(ask.last, max([ask.first, *places]))
+        decision = await self._decided(replace(ask, first=start))
+        # Who answered because others had failed says nothing of how hard the conversation is.
+        if decision.stage is not None and all(step.outcome in _BY_MERIT for step in decision.steps):
+            self.conversations.answered(key, decision.stage.name, now())
+        return decision
+
+    async def _decided(self, ask: Ask) -> Decision:
         decision = Decision(steps=ask.steps)
         best: Held | None = None
         failure: StageFailed | None = None
@@ -150,7 +181,7 @@ class Cascade:
             return stages[-1:]
         if any(mark in ask.body for mark in _NOT_TEXT):
             return stages
-        wanted = ask.fields.max_completion_tokens or ask.fields.max_tokens or 1
+        wanted = ask.fields.output_limit or 1
         fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted
         route = []
         for stage in stages[:-1]:
@@ -165,18 +196,19 @@ class Cascade:
         return ask.deadline_s - asyncio.get_running_loop().time() < stage.typical_s
 
     def _call(self, ask: Ask, stage: Stage, step: Step, *, gated: bool) -> Call:
-        changes: dict[str, Any] = {}
-        if gated and self.gate is not None:
+        changes = stage.told(ask.priority)
+        # A response's log-probabilities are asked for in words of its own, which few engines know.
+        if gated and self.gate is not None and ask.api != "responses":
             wants = self.gate.wants(ask.api)
             # What the client asked for itself stays, where it is enough for the gate.
             changes |= wants if not ask.fields.given("logprobs") else {}
             if "top_logprobs" in wants and ask.fields.given("logprobs") == b"true":
                 changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
-        if gated and ask.fields.stream:
+        if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
         body = rewritten(ask.body, stage.settings.model, changes)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step)
-        return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, step)
+        return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority, step)
 
     async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> Decision:
         live = await stage.opened(self._call(ask, stage, step, gated=False))
@@ -197,7 +229,7 @@ class Cascade:
         """The stage's answer with its score; None where `decision.refused` was set instead."""
         threshold = self._threshold(ask, stage)
         gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
-        read = read_events if ask.fields.stream else read_document
+        read = _READERS[ask.api == "responses", bool(ask.fields.stream)]
         call = self._call(ask, stage, step, gated=gated or bool(ask.fields.stream))
         reply = await stage.buffered(call, read)
         step.answered_at_s = asyncio.get_running_loop().time()
@@ -215,7 +247,11 @@ class Cascade:
             stage.metrics.ttft.observe(reply.first_at_s - step.started_at_s)
             if len(written.choices) == 1 and step.tpot_s is not None:
                 stage.metrics.tpot.observe(step.tpot_s)
-        step.score = await self._score(ask, stage, written, step) if gated else None
+        if gated:
+            with counted() as spent:
+                step.score = await self._score(ask, stage, written, step)
+            for usage in spent:
+                decision.total = decision.total.plus(usage)
         return Held(stage, reply.body, written, step.score)
 
     async def _score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:

@@ -23,8 +23,8 @@ def face(router: "Router") -> FastAPI:
     app = FastAPI(title="Cascadia router", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router)
     _add_models(app, router)
-    if router.page is not None:
-        add_ui(app, router.page)
+    if router.watchers.page is not None:
+        add_ui(app, router.watchers.page)
     app.add_exception_handler(HTTPException, _refuse)
     describe = app.openapi
 
@@ -61,7 +61,15 @@ def _add_state(app: FastAPI, router: "Router") -> None:
             }
             for stage in router.all_stages
         }
-        document = {"ready": router.ready, "draining": router.draining, "stages": stages}
+        document = {
+            "ready": router.ready,
+            "draining": router.draining,
+            "plan": router.digest,
+            "stages": stages,
+            "leaving": {replica.name: replica.running for replica in router.departing},
+        }
+        if router.reloader is not None and router.reloader.last is not None:
+            document["reload"] = router.reloader.last.document
         return JSONResponse(document, 200 if router.ready else 503)
 
     @app.get("/version", summary="Of the router.")

@@ -15,6 +15,7 @@ from cascadia.router.failures import StageFailed
 from cascadia.router.questions import answer
 from cascadia.router.replica import Call
 from cascadia.router.requests import Api
+from cascadia.router.spent import spend
 from cascadia.router.stage import Stage
 from cascadia.router.tracing_ids import FORWARDED
 from cascadia_judge.errors import BadVerdict
@@ -104,7 +105,10 @@ class LlmGate:
                 reply = await self.stage.buffered(call, usage_of_reply)
             except StageFailed as error:
                 raise JudgeFailed(error.kind) from None
-            if reply.status == 200:
+            if reply.found is not None:
+                spend(reply.found)
+                self.stage.metrics.input_tokens.inc(reply.found.input_tokens)
+                self.stage.metrics.output_tokens.inc(reply.found.output_tokens)
                 return _read(reply.body)
             if self.logprobs and b"logprob" in reply.body:
                 self.logprobs = False

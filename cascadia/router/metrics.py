@@ -57,6 +57,9 @@ class StageMetrics:
     def upstream_error(self, kind: str) -> None:
         self._metrics.upstream_errors.labels(self._stage, kind).inc()
 
+    def hedged(self, what: str) -> None:
+        self._metrics.hedges.labels(self._stage, what).inc()
+
     def judge_failed(self, kind: str) -> None:
         self._metrics.judge_failures.labels(self._stage, kind).inc()
 
@@ -84,6 +87,7 @@ class Metrics:
     answers: Counts = field(init=False)
     answer_tokens: Count = field(init=False)
     upstream_errors: Counts = field(init=False)
+    hedges: Counts = field(init=False)
     judgements: Spreads = field(init=False)
     judge_seconds: Spread = field(init=False)
     judge_failures: Counts = field(init=False)
@@ -122,6 +126,7 @@ class Metrics:
         self.answers = counts("answer_tokens", "Of the answers that the cascade gave.")
         self.answer_tokens = self.answers.labels()
         self.upstream_errors = counts("upstream_errors", "Exchanges that failed.", "stage", "kind")
+        self.hedges = counts("hedges", "Second requests: sent, and won.", "stage", "what")
         self.judgements = spreads("judge_seconds", "Time of a verdict.", TTFT_SECONDS)
         self.judge_seconds = self.judgements.labels()
         self.judge_failures = counts("judge_failures", "Answers without verdict.", "stage", "kind")

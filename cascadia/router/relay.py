@@ -4,12 +4,14 @@ import asyncio
 
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import DONE, usage_at_end
-from cascadia.router.exchange import Exchange, Headers
+from cascadia.router.exchange import Exchange
 from cascadia.router.failures import failed
 from cascadia.router.release import Noting
-from cascadia.router.requests import CASCADED, Api
+from cascadia.router.requests import Api
+from cascadia.router.responses import FAILED, FINAL
 from cascadia.router.stage import Live, Stage
 from cascadia.router.steps import Step
+from cascadia.router.wire import Headers
 
 TAIL_BYTES = 2048
 """Of a stream, kept to see whether it ended as it should, and with which usage."""
@@ -29,31 +31,31 @@ async def relay(
     `step` is told when that was, and how many tokens came: the engine's own count where `noting` sees it or the stream
     ends with it, else the events that hold anything.
     """
-    ends_done = api in CASCADED
     parts = 0
+    # A response ends with an event of its own, which holds all of it, or with one that says what failed.
+    response, ended = api == "responses", False
     ok: bool | None = None
     try:
-        await exchange.begin_stream(headers)
-        data, tail = live.first, b""
+        exchange.begin_stream(headers)
+        data, tail, hold = live.first, b"", exchange.hold
         while data:
+            if hold is not None:
+                hold.passed(data)
             out = noting.part(data) if noting else data
             if out:
                 await exchange.part(out)
+            tail += data
+            if response and not ended:
+                ended = any(end in tail for end in (*FINAL, *FAILED))
             parts += data.count(b"data: {")
-            tail = (tail + data)[-TAIL_BYTES:]
+            tail = tail[-TAIL_BYTES:]
             data = await live.some()
-        # A response ends with an event of its own, which holds all of it.
-        if ends_done and DONE not in tail:
+        if not (ended if response else DONE in tail):
             raise UpstreamError("unreadable", "a stream without its end")
         ok = True
-        await exchange.part(noting.rest() if noting else b"", more=False)
-        step.answered_at_s = asyncio.get_running_loop().time()
-        if not step.counted:
-            _count(step, stage, tail, parts)
-        if step.tpot_s is not None:
-            stage.metrics.tpot.observe(step.tpot_s)
-        stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
-        step.ended("accepted")
+        rest = noting.rest() if noting else b""
+        _told(step, stage, tail, parts)
+        exchange.last_part(rest)
     except UpstreamError as error:
         ok = False
         step.ended(error.kind)
@@ -65,12 +67,18 @@ async def relay(
         live.close(ok)
 
 
-def _count(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
-    """A client that asked for usage got it in the last event before the end."""
-    usage = usage_at_end(tail)
-    if usage is None:
-        step.output_tokens = parts
-        return
-    step.used(*usage)
-    stage.metrics.input_tokens.inc(usage.input_tokens)
-    stage.metrics.output_tokens.inc(usage.output_tokens)
+def _told(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
+    step.answered_at_s = asyncio.get_running_loop().time()
+    if not step.counted:
+        # A client that asked for usage got it in the last event before the end.
+        usage = usage_at_end(tail)
+        if usage is None:
+            step.output_tokens = parts
+        else:
+            step.used(*usage)
+            stage.metrics.input_tokens.inc(usage.input_tokens)
+            stage.metrics.output_tokens.inc(usage.output_tokens)
+    if step.tpot_s is not None:
+        stage.metrics.tpot.observe(step.tpot_s)
+    stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
+    step.ended("accepted")

@@ -129,7 +129,7 @@ class Samples:
 
 
 def _prompt(fields: Fields) -> bytes:
-    return fields.given("prompt") or fields.given("messages")
+    return fields.given("prompt") or fields.given("messages") or fields.given("input")
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -1,33 +1,31 @@
 """The hot path: a POST of the OpenAI API, to the cascade or straight to a stage, and what is noted of it."""
 
 import asyncio
-import itertools
 import logging
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
+from cascadia.router.access import Access, Hold
 from cascadia.router.asks import ask_of
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
-from cascadia.router.departures import Departures
-from cascadia.router.exchange import Exchange, Receive, Scope, Send
+from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError, StageFailed
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
-from cascadia.router.records import Observer, Record
-from cascadia.router.requests import APIS, CASCADED, prefix_of, read_fields
+from cascadia.router.records import Record
+from cascadia.router.requests import APIS, BYTES_PER_TOKEN, CASCADED, prefix_of, read_fields, tokens_of
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.straight import straight
-from cascadia.router.tracing import Tracing
+from cascadia.router.watchers import Watchers
 
 CLIENT_LEFT = 499
 """As nginx logs a request whose client did not wait."""
 
 
 class Service:
-    """`__call__` serves one request of a path in `APIS`."""
+    """`begin` serves one request of a path in `APIS`."""
 
     def __init__(
         self,
@@ -36,8 +34,8 @@ class Service:
         cascade: Cascade,
         metrics: Metrics,
         journal: Journal,
-        tracing: Tracing | None = None,
-        observers: Sequence[Observer] = (),
+        access: Access | None = None,
+        watchers: Watchers | None = None,
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
@@ -46,25 +44,41 @@ class Service:
         self.cascade = cascade
         self.metrics = metrics
         self.journal = journal
-        self.tracing = tracing
-        self.observers = observers
+        self.access = access
+        self.tracing = watchers.tracing if watchers is not None else None
+        self.observers = watchers.observers if watchers is not None else []
+        self.running = 0
+        self.on_idle: Callable[[], object] | None = None
+        """Called each time that none of its requests is left."""
         self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
-        self._next_id = _ids()
-        self._departures = Departures()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope, receive, send, self._next_id)
-        entry: dict[str, Any] = {"api": APIS[scope["path"]], "model": "other"}
-        record = Record(entry, exchange.started_s)
-        self.metrics.running += 1
+    def begin(self, exchange: Exchange) -> None:
+        """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
+        task = asyncio.get_running_loop().create_task(self._served(exchange))
+        exchange.on_leaving = task.cancel
+
+    def turns_away(self, exchange: Exchange) -> ApiError | None:
+        """Why a request is refused by its head alone; None where it may come."""
         try:
-            await self._serve(exchange, scope["path"], record)
+            if self.access is not None:
+                self.access.caller(exchange.authorization, "inference")
+        except ApiError as error:
+            return error
+        return None
+
+    async def _served(self, exchange: Exchange) -> None:
+        entry: dict[str, Any] = {"api": APIS[exchange.path], "model": "other"}
+        record = Record(entry, exchange.started_s, body=exchange.body)
+        self.metrics.running += 1
+        self.running += 1
+        try:
+            await self._serve(exchange, exchange.path, record)
         except ApiError as error:
             entry["error"] = error.code
-            await exchange.error(error)
+            exchange.error(error)
         except StageFailed as error:
             entry["error"] = error.kind
-            await exchange.error(error.api_error())
+            exchange.error(error.api_error())
         except asyncio.CancelledError:
             if not exchange.left:
                 raise
@@ -78,20 +92,30 @@ class Service:
         ):  # the boundary: a fault of ours becomes OpenAI's error, and is told in full in the log
             logging.getLogger(__name__).exception("internal error")
             entry["error"] = "internal"
-            await exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
+            exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:
             self.metrics.running -= 1
             exchange.close()
+            if exchange.hold is not None:
+                exchange.hold.release(left=exchange.left)
             self._record(exchange, record)
+            self.running -= 1
+            if not self.running and self.on_idle is not None:
+                self.on_idle()
 
     async def _serve(self, exchange: Exchange, path: str, record: Record) -> None:
-        entry = record.entry
+        body, entry = exchange.body, record.entry
         if self.tracing is not None:
             record.trace = self.tracing.begin(exchange.traceparent, exchange.forwarded)
-        record.body = body = await exchange.body(self.limits.max_body_bytes)
+        access, key = self.access, None
+        if access is not None:
+            key = access.caller(exchange.authorization, "inference")
+            entry["key"] = key.name
         record.fields = fields = read_fields(body)
-        exchange.cancel_on_leaving(asyncio.current_task())
-        self._departures.add(exchange)
+        if access is not None and key is not None:
+            admit = access.admit_here if access.shared is None else access.admit
+            hold = admit(exchange, key, fields.model, tokens_of(body, fields), len(body) // BYTES_PER_TOKEN)
+            exchange.hold = hold if isinstance(hold, Hold) else await hold
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
         if stage is not None:
@@ -130,10 +154,3 @@ class Service:
             self.metrics.answer_tokens.inc(record.answered.tokens)
         if record.entry.get("stopped") is not None:
             self.metrics.stopped.labels(record.entry["stopped"]).inc()
-
-
-def _ids() -> Callable[[], bytes]:
-    """Unique among processes by a random start, within one by counting: a uuid costs more than all else here."""
-    start = os.urandom(8).hex().encode("ascii") + b"-"
-    numbers = itertools.count(1)
-    return lambda: start + b"%x" % next(numbers)

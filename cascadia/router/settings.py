@@ -21,6 +21,14 @@ class ReplicaSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HedgeSettings:
+    """A second replica is asked after the `quantile` of the time that answers took, for at most `ratio` of requests."""
+
+    quantile: float = 0.95
+    ratio: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
 class StageSettings:
     """`name` is what clients call it, `model` what its engines do. `threshold` 0-100 is not used of the last stage."""
 
@@ -32,6 +40,11 @@ class StageSettings:
     balancing: Balancing = "least-outstanding"
     cost: float | None = None
     """Of a token, on any scale that all stages share: active parameters, or dollars a million tokens."""
+    hedge: HedgeSettings | None = None
+    passes_priority: bool = False
+    """Whether its engines are told the requests' priority, which they refuse unless started with such a scheduler."""
+    slow_s: float | None = None
+    """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,16 @@ class JudgeSettings:
     reads_tokens: int = 8192
     cache_size: int = 4096
     """Verdicts of an `llm` judge that are kept; 0 keeps none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSettings:
+    """`sticky`: a conversation's next turn starts at the stage that answered its last, as long as that is known."""
+
+    start: Literal["fresh", "sticky"] = "fresh"
+    kept: int = 100_000
+    """Conversations that are remembered, the last used of them."""
+    kept_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +157,29 @@ class ShadowSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySettings:
+    """`file` holds the keys that may come in. `open`: paths that need none, beside those of `guard.py`.
+
+    `redis_url`: where routers share the limits of keys. While it cannot be asked each router holds them by itself
+    (`local`), or lets nobody with limits in (`refuse`).
+    """
+
+    file: Path
+    open: tuple[str, ...] = ()
+    redis_url: str | None = field(default=None, repr=False)
+    redis_timeout_s: float = 0.1
+    on_redis_failure: Literal["local", "refuse"] = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSettings:
+    """Where `/admin/` is served: at a port of its own, or where `port` is None at the router's."""
+
+    port: int | None = None
+    host: str = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
 class RouterSettings:
     """`stages` from small to large, deployed ones only; `names` are of all, where some are not deployed."""
 
@@ -141,6 +187,7 @@ class RouterSettings:
     judge: JudgeSettings | None
     names: tuple[str, ...] = ()
     cascade: str = "cascadia"
+    conversations: ConversationSettings = field(default_factory=ConversationSettings)
     limits: Limits = field(default_factory=Limits)
     health: Health = field(default_factory=Health)
     host: str = "127.0.0.1"
@@ -150,3 +197,9 @@ class RouterSettings:
     shadow: ShadowSettings = field(default_factory=ShadowSettings)
     page: bool = True
     """Whether `/ui` is served."""
+    keys: KeySettings | None = None
+    admin: AdminSettings | None = None
+    watch_s: float = 1.0
+    """How often `files` are looked at for changes; 0: never."""
+    files: tuple[Path, ...] = ()
+    """What these settings were read from, and what it names: secrets and keys."""

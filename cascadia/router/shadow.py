@@ -74,7 +74,7 @@ class Shadow:
         stages, shared = list(self.router.stages), self.router.all_stages
         self._crowded = False
         for stage in shared:
-            stage.when_crowded = self._yield
+            stage.admission.when_crowded = self._yield
         try:
             self.samples.quality(await self._rows(ask, request_id, stages))
             self._count("done")
@@ -89,12 +89,12 @@ class Shadow:
         finally:
             self._looking = None
             for stage in shared:
-                stage.when_crowded = None
+                stage.admission.when_crowded = None
 
     async def _rows(self, ask: Ask, request_id: bytes, stages: list[Stage]) -> list[Row]:
         """One a stage. Raises `_GivenUp`, `StageFailed` or `JudgeFailed`."""
         gate, judge = self.router.cascade.gate, self.router.cascade.judge
-        if gate is None or judge is None:
+        if gate is None or judge is None or ask.api == "responses":
             raise _GivenUp("unfit")
         estimate = len(stages) * tokens_of(ask.body, ask.fields)
         now_s = asyncio.get_running_loop().time()

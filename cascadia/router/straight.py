@@ -3,13 +3,15 @@
 import asyncio
 
 from cascadia.router.answers import usage_of_reply
-from cascadia.router.exchange import JSON, Exchange, Headers
+from cascadia.router.asks import urgency_of
+from cascadia.router.exchange import JSON, Exchange
 from cascadia.router.records import Record
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
 from cascadia.router.stage import Stage
 from cascadia.router.steps import begun
+from cascadia.router.wire import Headers
 
 
 async def straight(
@@ -24,16 +26,16 @@ async def straight(
     prefix: int | None,
 ) -> None:
     """Serves a request that names its stage, within `total_s`. `prefix` as of `Call`."""
-    if stage.settings.model != fields.model or fields.has_own:
-        body = rewritten(body, stage.settings.model, {})
-    deadline_s = exchange.started_s + total_s
-    if fields.deadline_ms:
-        deadline_s = exchange.started_s + min(total_s, fields.deadline_ms / 1000.0)
+    urgency = urgency_of(exchange, fields, total_s)
+    changes = stage.told(urgency.priority)
+    if stage.settings.model != fields.model or fields.has_own or changes:
+        body = rewritten(body, stage.settings.model, changes)
     tokens = tokens_of(body, fields)
     step = begun(stage.name)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
-    call = Call(path.encode("ascii"), body, forwarded, tokens, prefix, deadline_s, step)
+    deadline_s, priority = urgency
+    call = Call(path.encode("ascii"), body, forwarded, tokens, prefix, deadline_s, priority, step)
     stage.metrics.requests.inc()
     headers: Headers = [stage.header]
     record.entry["stage"] = stage.name
@@ -42,7 +44,7 @@ async def straight(
         if live.reply is not None:
             live.close(True)
             step.ended("refused")
-            await exchange.refusal(live.reply.status, live.reply.body, headers)
+            exchange.refusal(live.reply.status, live.reply.body, headers)
             return
         step.first_at_s = asyncio.get_running_loop().time()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
@@ -51,10 +53,12 @@ async def straight(
     reply = await stage.buffered(call, usage_of_reply)
     step.ended("accepted" if reply.found is not None else "refused")
     if reply.found is not None:
+        if exchange.hold is not None:
+            exchange.hold.spent = reply.found.input_tokens + reply.found.output_tokens
         stage.metrics.input_tokens.inc(reply.found.input_tokens)
         stage.metrics.output_tokens.inc(reply.found.output_tokens)
         step.used(*reply.found)
         stage.metrics.seconds.observe(step.seconds)
-        await exchange.whole(200, [JSON, *headers], reply.body)
+        exchange.whole(200, [JSON, *headers], reply.body)
         return
-    await exchange.refusal(reply.status, reply.body, headers)
+    exchange.refusal(reply.status, reply.body, headers)

@@ -22,6 +22,10 @@ class CachedGate:
         self.size = size
         self._scores: OrderedDict[bytes, float] = OrderedDict()
 
+    def inherit(self, old: "CachedGate") -> None:
+        """The verdicts of `old`, whose judge is the same."""
+        self._scores = old._scores
+
     def wants(self, api: Api) -> Mapping[str, Any]:
         return self.gate.wants(api)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia_sim.architecture import REFERENCE_CONTEXT_TOKENS, Architecture
-from cascadia_sim.gpu import Gpu
+from cascadia_sim.gpu import TILE_ROWS, Gpu
 from cascadia_sim.latent import latent_context_seconds
 from cascadia_sim.quantization import WeightFormat, kv_element_bytes, weight_format
 from cascadia_sim.sharding import Gemm, attention_gemms, kv_elements_per_gpu, mlp_gemms
@@ -19,7 +19,6 @@ from cascadia_sim.sharding import Gemm, attention_gemms, kv_elements_per_gpu, ml
 Floats = NDArray[np.float64]
 
 ACTIVATION_BYTES = 2.0
-TILE_ROWS = 128
 ALLREDUCES_PER_LAYER = 2
 # Two norms, projections in and out, rotary embedding, KV write, attention, up, activation, down.
 DENSE_KERNELS = 10
@@ -40,7 +39,7 @@ def gemm_seconds(tokens: Floats, gemms: tuple[Gemm, ...], gpu: Gpu, form: Weight
     flops = _flops(gpu, form)
     bandwidth = gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm
     total = np.zeros_like(tokens)
-    tiled = tiled_rows(tokens)
+    tiled = tiled_rows(tokens, gpu.tile_rows)
     last_wave = gpu.efficiency.wave_outputs * np.minimum(1.0, tokens / TILE_ROWS)
     for gemm in gemms:
         memory = (gemm.weights * form.bytes_per_weight) / bandwidth + tokens * (
@@ -51,9 +50,9 @@ def gemm_seconds(tokens: Floats, gemms: tuple[Gemm, ...], gpu: Gpu, form: Weight
     return total
 
 
-def tiled_rows(tokens: Floats) -> Floats:
+def tiled_rows(tokens: Floats, tile_rows: int = TILE_ROWS) -> Floats:
     """Rows that a matrix product computes for so many tokens: up to whole tiles, once a tile is half full."""
-    return np.where(tokens > TILE_ROWS / 2, np.ceil(tokens / TILE_ROWS) * TILE_ROWS, tokens)
+    return np.where(tokens > tile_rows / 2, np.ceil(tokens / tile_rows) * tile_rows, tokens)
 
 
 def qkv_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:

@@ -83,6 +83,32 @@ def beside_the_engine() -> Iterator[None]:
         os.sched_setaffinity(0, set(CORES))
 
 
+def others_s() -> float:
+    """Seconds since the machine's start that the engine's core worked for anybody but what is pinned to it.
+
+    What a hypervisor gave to somebody else counts too.
+    """
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    line = next(
+        one for one in Path("/proc/stat").read_text().splitlines() if one.startswith(f"cpu{CORES[0]} ")
+    )
+    user, nice, system, _, _, irq, softirq, steal = map(int, line.split()[1:9])
+    return (user + nice + system + irq + softirq + steal - _pinned_ticks()) / ticks_per_s
+
+
+def _pinned_ticks() -> int:
+    found = 0
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.sched_getaffinity(int(process)) == {CORES[0]}:
+                # After the name, which may hold anything: state is field 3, utime and stime are 14 and 15.
+                fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+                found += int(fields[11]) + int(fields[12])
+        except OSError:
+            continue  # it has ended
+    return found
+
+
 def _as_urgent_as_we(pid: int) -> None:
     """Linux shares the processor among sessions, and the engine's is new: it gets our session's priority."""
     try:

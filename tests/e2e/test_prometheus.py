@@ -25,7 +25,7 @@ PROMETHEUS = shutil.which("prometheus", path=SEARCHED)
 PROMTOOL = shutil.which("promtool", path=SEARCHED)
 SCRAPES_S = 6.0
 """Some scrapes of one second: a rate needs two."""
-QUIET = {"Answers without a verdict"}
+QUIET = {"Answers without a verdict", "Requests by key", "Refused by key", "Tokens by key"}
 """Panels that may have nothing to show where nothing fails."""
 
 pytestmark = pytest.mark.skipif(PROMETHEUS is None or PROMTOOL is None, reason="no Prometheus here")

@@ -66,7 +66,7 @@ async def scene() -> AsyncIterator[Running]:
         costly = tuple(replace(s, cost=c) for s, c in zip(configured, (1.5, 8.0, 70.0), strict=True))
         settings = RouterSettings(costly, JudgeSettings("certainty"), health=QUICK)
         async with running(settings, Drawn()) as router:
-            page = router.router.page
+            page = router.router.watchers.page
             assert page is not None
             for number in range(12):
                 if number == 9:
@@ -109,7 +109,7 @@ def test_it_says_so_when_no_router_answers(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene() as router:
             page = f"http://127.0.0.1:{router.port}/ui"
-            router.router.page.state = None  # type: ignore[union-attr, method-assign, assignment]
+            router.router.watchers.page.state = None  # type: ignore[union-attr, method-assign, assignment]
             seen = await look(page, tmp_path / "profile")
         assert seen.text("health") == "no answer from the router"
 

@@ -167,11 +167,11 @@ def test_it_is_off_unless_asked_for_and_leaves_what_goes_straight_alone(tmp_path
         async with started(small, large):
             async with running(shadowed(tmp_path, small, large, ratio=0.0), GATE) as router:
                 await router.chat()
-                assert router.router.shadow is None
+                assert router.router.watchers.shadow is None
             async with running(shadowed(tmp_path, small, large), GATE) as router:
                 await router.chat("large")
-                assert router.router.shadow is not None
-                assert router.router.shadow._looking is None
+                assert router.router.watchers.shadow is not None
+                assert router.router.watchers.shadow._looking is None
         assert ShadowSettings().ratio == 0.0
         assert (len(small.requests), len(large.requests)) == (1, 1)
 

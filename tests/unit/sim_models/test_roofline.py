@@ -42,6 +42,15 @@ def generic(model: str, card: str = "h100", tp: int = 1, pp: int = 1, **config: 
     return timing(model, card, tp, pp, calibration=known, **config)
 
 
+def test_a_gpu_multiplies_whole_tiles_and_a_cpu_the_rows_that_there_are() -> None:
+    tokens = np.array([64.0, 65.0, 128.0, 129.0])
+    assert roofline.tiled_rows(tokens, gpu("h100").tile_rows).tolist() == [64, 128, 128, 256]
+    assert roofline.tiled_rows(tokens, gpu("cpu").tile_rows).tolist() == tokens.tolist()
+    table = generic("HuggingFaceTB/SmolLM2-135M", "cpu").token_ps
+    assert table[80] == pytest.approx(table[64] * 80 / 64, rel=0.1)
+    assert table[80] < 0.8 * table[128]
+
+
 @pytest.mark.parametrize("card", known_gpus())
 @pytest.mark.parametrize("model", MODELS)
 def test_tables_are_int64_positive_and_never_fall(model: str, card: str) -> None:
