@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("cascadia.cli.demo:demo", "Plan a bundled example."),
+    "demo": Entry("cascadia.cli.demo:demo", "Run and measure a small cascade here."),
     "init": Entry("cascadia.cli.init:init", "Write a commented spec to start from."),
     "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
     "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),
@@ -42,6 +42,7 @@ COMMANDS = {
     "down": Entry("cascadia.cli.down:down", "End what `up` began."),
     "controller": Entry("cascadia.cli.controller:controller", "Watch the traffic and move to better plans."),
     "history": Entry("cascadia.cli.history:history", "Show what the controller decided."),
+    "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
     "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }

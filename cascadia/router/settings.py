@@ -4,7 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cascadia_judge.verifiers import Verifier
+
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
+Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
+Combine = Literal["mean", "minimum"]
 ACCEPTS_ALL = 0.0
 ACCEPTS_NONE_ABOVE = 100.0
 
@@ -38,24 +42,47 @@ class StageSettings:
     threshold: float = ACCEPTS_ALL
     max_model_len: int | None = None
     balancing: Balancing = "least-outstanding"
+    cost: float | None = None
+    """Of a token, on any scale that all stages share: active parameters, or dollars a million tokens."""
     hedge: HedgeSettings | None = None
     passes_priority: bool = False
     """Whether its engines are told the requests' priority, which they refuse unless started with such a scheduler."""
+    skip_below: float | None = None
+    """Passed over where an embedding judge, by the question alone, expects an answer worth less."""
+    verifiers: tuple[Verifier, ...] = ()
+    """An answer that fails one has score 0. Of one that passes all, see `verified`."""
+    verified: Literal["judge", "accept"] = "judge"
+    """Whether an answer that passes all verifiers is still judged."""
     slow_s: float | None = None
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """`stage` holds the replicas of an `llm` judge. A verdict takes at most `timeout_s`, else `on_failure` decides."""
+    """`stage` holds the replicas of an `llm` or `embedding` judge. A verdict takes at most `timeout_s`, else
+    `on_failure` decides.
+    """
 
-    kind: Literal["llm", "certainty"]
+    kind: Literal["llm", "embedding", "certainty", "agreement", "ensemble"]
     stage: StageSettings | None = None
     timeout_s: float = 10.0
     on_failure: Literal["escalate", "accept"] = "escalate"
     reads_tokens: int = 8192
     cache_size: int = 4096
-    """Verdicts of an `llm` judge that are kept; 0 keeps none."""
+    """Verdicts of an `llm` or `embedding` judge that are kept; 0 keeps none."""
+    statistic: Statistic = "margin"
+    points: tuple[tuple[float, float], ...] = ()
+    """Of a `certainty` judge: see `CertaintyGate`."""
+    certainty: bool = True
+    """Whether an `embedding` judge is told the engine's log-probabilities."""
+    samples: int = 2
+    temperature: float = 0.8
+    extract: str | None = None
+    """Of an `agreement` judge: see `AgreementGate`."""
+    members: tuple["JudgeSettings", ...] = ()
+    weight: float = 1.0
+    combine: Combine = "mean"
+    """Of an `ensemble`: its members, each with its weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +140,48 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """Spans go to `endpoint`, a whole URL. `ratio` (0-1) of the requests that begin a trace have them; one that goes on
+    with a caller's trace has them iff the caller does, unless `follow` is false. `service` None: as the environment
+    says, else `cascadia-router`."""
+
+    endpoint: str
+    ratio: float = 1.0
+    follow: bool = True
+    service: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSettings:
+    """The workload log: `ratio` (0-1) of the requests, as Parquet files in `folder`.
+
+    A file is ended after `rows` or `seconds`, whichever comes first; the oldest go when all are above `max_bytes`.
+    """
+
+    folder: Path
+    ratio: float = 1.0
+    rows: int = 10_000
+    seconds: float = 300.0
+    max_bytes: int = 2**30
+    text: bool = False
+    """Whether the question and the held answers are written too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSettings:
+    """`ratio` (0-1) of the cascade's requests are asked of all stages once more, when they are answered.
+
+    Only where each stage has less than `busy` (0-1) of its room taken, and within `tokens_per_hour`.
+    """
+
+    ratio: float = 0.0
+    busy: float = 0.5
+    tokens_per_hour: int = 100_000
+    max_tokens: int = 1024
+    """Of an answer whose request sets no limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeySettings:
     """`file` holds the keys that may come in. `open`: paths that need none, beside those of `guard.py`.
 
@@ -148,6 +217,11 @@ class RouterSettings:
     health: Health = field(default_factory=Health)
     host: str = "127.0.0.1"
     port: int = 8000
+    tracing: TracingSettings | None = None
+    samples: SampleSettings | None = None
+    shadow: ShadowSettings = field(default_factory=ShadowSettings)
+    page: bool = True
+    """Whether `/ui` is served."""
     keys: KeySettings | None = None
     admin: AdminSettings | None = None
     watch_s: float = 1.0
