@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("cascadia.cli.demo:demo", "Plan a bundled example."),
+    "demo": Entry("cascadia.cli.demo:demo", "Run and measure a small cascade here."),
     "init": Entry("cascadia.cli.init:init", "Write a commented spec to start from."),
     "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
     "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),
@@ -34,6 +34,7 @@ COMMANDS = {
     "judge": Entry("cascadia.cli.judge:judge", "Train, examine and serve an embedding judge."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
+    "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
     "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
