@@ -16,6 +16,7 @@ from typing import Any
 SLOW_S = 2.0
 DRIP_S = 0.1
 CHUNKS = 4
+USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
 
 def expected(question: str) -> str:
@@ -33,6 +34,8 @@ class Engine:
 
     def text(self, body: dict[str, Any]) -> str:
         asked = body["messages"][-1]["content"]
+        if isinstance(asked, list):
+            asked = "".join(part["text"] for part in asked)
         if self.name == "judge":
             if self.mode == "lies":
                 return "9"
@@ -67,9 +70,8 @@ class Engine:
 def document(engine: Engine, body: dict[str, Any]) -> bytes:
     message = {"role": "assistant", "content": engine.text(body)}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     found = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-    return json.dumps(found | {"usage": usage}).encode()
+    return json.dumps(found | {"usage": USAGE}).encode()
 
 
 def whole(
@@ -109,6 +111,10 @@ async def fine(engine: Engine, body: dict[str, Any], writer: asyncio.StreamWrite
         whole(writer, document(engine, body))
         return True
     await stream(engine, body, writer, CHUNKS, engine.work_s / CHUNKS)
+    if (body.get("stream_options") or {}).get("include_usage"):
+        chunk(
+            writer, json.dumps({"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": USAGE})
+        )
     chunk(writer, "[DONE]")
     writer.write(b"0\r\n\r\n")
     return True
