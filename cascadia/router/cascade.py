@@ -6,22 +6,25 @@ returned and marked. Nothing here writes to a client.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
-from cascadia.router.answers import Usage, Written, read_document, read_events
+from cascadia.router.answers import Choice, Usage, Written, read_document, read_events
 from cascadia.router.conversations import Conversations, Session
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
-from cascadia.router.gates import Gate, JudgeFailed, judged
+from cascadia.router.gate_context import ASKED, Asked
+from cascadia.router.gate_embedding import EmbeddingGate
+from cascadia.router.gates import Gate, JudgeFailed, judged, within
 from cascadia.router.metrics import Metrics
-from cascadia.router.questions import question
+from cascadia.router.questions import last_said, question
 from cascadia.router.replica import Call
 from cascadia.router.requests import Api, Fields, rewritten
 from cascadia.router.responses import read_response, read_response_events
 from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
-from cascadia.router.spent import counted
+from cascadia.router.spent import counted, spend
 from cascadia.router.stage import Live, Reply, Stage
 
 FEWEST_BYTES_PER_TOKEN = 6
@@ -107,11 +110,13 @@ class Cascade:
         judge: JudgeSettings | None,
         metrics: Metrics,
         conversations: Conversations | None = None,
+        foresight: EmbeddingGate | None = None,
     ) -> None:
         self.stages = stages
         self.gate = gate
         self.judge = judge
         self.conversations = conversations
+        self.foresight = foresight
         self.judge_seconds = metrics.judge_seconds
         self.max_judged_choices = stages[0].limits.max_judged_choices
 
@@ -138,6 +143,9 @@ class Cascade:
             last = stage is route[-1]
             if best is not None and self._too_late(ask, stage):
                 return self._settled(decision, best, "deadline")
+            if not last and stage.settings.skip_below is not None and await self._skips(ask, stage):
+                stage.metrics.escalated("predicted")
+                continue
             stage.metrics.requests.inc()
             started_s = asyncio.get_running_loop().time()
             try:
@@ -197,6 +205,36 @@ class Cascade:
         """Whether the deadline leaves less than this stage's answers took of late."""
         return ask.deadline_s - asyncio.get_running_loop().time() < stage.typical_s
 
+    async def _skips(self, ask: Ask, stage: Stage) -> bool:
+        """Whether by the question alone this stage's answer is likely to be of no use. Not known is no."""
+        foresight, judge, least = self.foresight, self.judge, stage.settings.skip_below
+        if foresight is None or judge is None or least is None:
+            return False
+        token = ASKED.set(Asked(stage.name, last_said(ask.fields)))
+        try:
+            expected = partial(foresight.expected, question(ask.fields))
+            return await within(expected, judge.timeout_s, ask.deadline_s) < least
+        except JudgeFailed as error:
+            stage.metrics.judge_failed(error.kind)
+            return False
+        finally:
+            ASKED.reset(token)
+
+    async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
+        """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
+        call = self._call(ask, stage, gated=bool(ask.fields.stream))
+        call = replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        try:
+            reply = await stage.buffered(call, _READERS[ask.api == "responses", bool(ask.fields.stream)])
+        except StageFailed as error:
+            raise JudgeFailed(error.kind) from None
+        if reply.found is None:
+            raise JudgeFailed(f"status-{reply.status}")
+        spend(reply.found.usage)
+        stage.metrics.input_tokens.inc(reply.found.usage.input_tokens)
+        stage.metrics.output_tokens.inc(reply.found.usage.output_tokens)
+        return reply.found.choices[0]
+
     def _call(self, ask: Ask, stage: Stage, *, gated: bool) -> Call:
         changes = stage.told(ask.priority)
         # A response's log-probabilities are asked for in words of its own, which few engines know.
@@ -254,9 +292,19 @@ class Cascade:
         if any(refusal(ask.fields, choice) for choice in written.choices):
             stage.metrics.score.observe(0.0)
             return 0.0
+        if stage.settings.verifiers:
+            passed = all(
+                v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices
+            )
+            if not passed or stage.settings.verified == "accept":
+                score = ACCEPTS_NONE_ABOVE if passed else 0.0
+                stage.metrics.score.observe(score)
+                return score
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
         started_s = asyncio.get_running_loop().time()
         asked = question(ask.fields)
+        context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage))
+        token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
             verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
@@ -265,6 +313,7 @@ class Cascade:
             stage.metrics.judge_failed(error.kind)
             return None
         finally:
+            ASKED.reset(token)
             self.judge_seconds.observe(asyncio.get_running_loop().time() - started_s)
         score = min(scores)
         stage.metrics.score.observe(score)

@@ -56,7 +56,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
                 },
                 "waiting": len(stage.turns),
             }
-            for stage in [*router.stages, *([router.judge] if router.judge else [])]
+            for stage in router.lineup.all_stages
         }
         document = {
             "ready": router.ready,

@@ -12,6 +12,7 @@ import uvloop
 
 from cascadia.router.app import Router
 from cascadia.router.asgi import Application
+from cascadia.router.faults import of_loop
 from cascadia.router.protocol import Front
 from cascadia.router.service import Service
 from cascadia.router.wire import Dates, ids
@@ -124,6 +125,7 @@ def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> N
     async def main() -> None:
         # What start-up made is here to stay, and a request leaves no cycles behind: looking through all of it time and
         # again took a tenth of the router's CPU.
+        asyncio.get_running_loop().set_exception_handler(of_loop)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
