@@ -6,6 +6,7 @@ grades 1 what is `hard`, else 9. `PUT /chaos {"mode": ...}` tells it how to fail
 
 import asyncio
 import json
+import resource
 import socket
 import struct
 import sys
@@ -223,6 +224,8 @@ MODES: dict[str, Mode] = {
 
 async def main(name: str, port: int, work_s: float, slots: int) -> None:
     engine = Engine(name, work_s, slots)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     server = await asyncio.start_server(engine.serve, "127.0.0.1", port, backlog=4096)
     async with server:
         await server.serve_forever()

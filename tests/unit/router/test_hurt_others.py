@@ -7,7 +7,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
 from cascadia.router.breaker import Breaker
 from cascadia.router.replica import Replica
-from cascadia.router.settings import Health, Limits, ReplicaSettings, RouterSettings, StageSettings
+from cascadia.router.settings import Health, Limits, ReplicaSettings, StageSettings
 from cascadia.router.settings_file import read_settings
 from tests.unit.router.engines import (
-    QUICK,
     FakeEngine,
     ScriptedGate,
     run,
@@ -60,24 +59,19 @@ def test_a_router_starts_while_replicas_are_down_and_takes_them_in_when_they_com
     async def main() -> None:
         there, late = FakeEngine("there"), FakeEngine("late")
         async with started(there, late):
-            both = stages([there, late])
+            settings = stages([there, late])
             await late.stop()
-            dead = replace(both[0], replicas=both[0].replicas[:1])
-            async with running(RouterSettings((dead,), None, health=QUICK)) as up:
-                stage = up.router.stages[0]
-                replica = Replica("small-1", both[0].replicas[1], stage.limits)
-                stage.admission.replicas.append(replica)
-                assert replica.state == "starting"
+            async with running(settings, all_ready=False) as up:
+                states = [replica.state for replica in up.router.stages[0].replicas]
                 answers = [await up.chat("small") for _ in range(5)]
-                assert [a.status_code for a in answers] == [200] * 5
                 assert (await up.client.get("/ready")).status_code == 200
                 await late.start()
-                assert await replica.is_healthy(5.0)
-                replica.state = "ready"
-                await until(lambda: True)
-                while not late.requests:
-                    assert (await up.chat("small")).status_code == 200
-                replica.pool.close()
+                await until(lambda: up.router.stages[0].replicas[1].state == "ready")
+                async with asyncio.timeout(15):
+                    while not late.requests:
+                        assert (await up.chat("small")).status_code == 200
+        assert states == ["ready", "starting"]
+        assert [answer.status_code for answer in answers] == [200] * 5
 
     run(main)
 
@@ -154,7 +148,7 @@ def test_calls_are_capped_however_much_fails() -> None:
 
 NESTED = {
     "type": "object",
-    "$defs": {"node": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}]}},
+    "$defs": {"node": {"anyOf": [{"type": "null"}, {"properties": {"next": {"$ref": "#/$defs/node"}}}]}},
     "properties": {
         "tree": {"$ref": "#/$defs/node"},
         "rows": {"type": "array", "items": {"type": "array", "prefixItems": [{"type": "number"}, True]}},
