@@ -34,6 +34,7 @@ COMMANDS = {
     "judge": Entry("cascadia.cli.judge:judge", "Train, examine and serve an embedding judge."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
+    "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
     "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }

@@ -1,6 +1,7 @@
 """`cascadia serve`: one OpenAI endpoint in front of a plan's stages."""
 
 import contextlib
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -64,9 +65,11 @@ def serve(
     from cascadia.router.log_writer import LogWriter
     from cascadia.router.reload import Reloader
     from cascadia.router.server import run
+    from cascadia.router.tracing_setup import tracing_from
 
     def load() -> "RouterSettings":
         found = _settings(source, endpoints, keys_file, admin_port)
+        found = replace(found, tracing=found.tracing or tracing_from(os.environ))
         return replace(found, host=host or found.host, port=found.port if port is None else port)
 
     settings = load()

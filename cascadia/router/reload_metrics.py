@@ -21,6 +21,9 @@ class PlanMetrics(Collector):
     def __init__(self, router: "Router") -> None:
         self._router = router
         self.reloads = Counts("cascadia_reloads", "Times that files were read again.", ("outcome",))
+        for outcome in ("swapped", "unchanged", "refused"):
+            # A rate sees an increase only from a number that was there before.
+            self.reloads.labels(outcome)
         router.metrics.registry.register(self.reloads)
         router.metrics.registry.register(self)
 
