@@ -24,7 +24,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("cascadia.cli.demo:demo", "Plan a bundled example."),
+    "demo": Entry("cascadia.cli.demo:demo", "Run and measure a small cascade here."),
     "init": Entry("cascadia.cli.init:init", "Write a commented spec to start from."),
     "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
     "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),

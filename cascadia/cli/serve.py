@@ -1,5 +1,6 @@
 """`cascadia serve`: one OpenAI endpoint in front of a plan's stages."""
 
+import contextlib
 import os
 import sys
 from dataclasses import replace
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option("--reuse-port", is_flag=True, help="Share the port with other routers on this machine.")
 @click.option(
     "--keys",
     "keys_file",
@@ -47,6 +49,7 @@ def serve(
     endpoints: tuple[str, ...],
     host: str | None,
     port: int | None,
+    reuse_port: bool,
     keys_file: Path | None,
     admin_port: int | None,
     no_log: bool,
@@ -59,6 +62,7 @@ def serve(
     from cascadia.router.admin_server import AdminServer
     from cascadia.router.app import Router
     from cascadia.router.keys_file import read_keys
+    from cascadia.router.log_writer import LogWriter
     from cascadia.router.reload import Reloader
     from cascadia.router.server import run
     from cascadia.router.tracing_setup import tracing_from
@@ -70,9 +74,12 @@ def serve(
 
     settings = load()
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
-    listening = _listen("--port", settings.host, settings.port)
+    listening = _listen("--port", settings.host, settings.port, reuse_port=reuse_port)
     url = f"http://{settings.host}:{listening.getsockname()[1]}"
-    router = Router(settings, None if no_log else _standard_error, keyring=keyring)
+    log = None if no_log else LogWriter(_standard_error)
+    router = Router(settings, log, keyring=keyring)
+    if log is not None:
+        log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load)
     document = {"url": url, "stages": [stage.name for stage in settings.stages]}
     if settings.admin is not None and settings.admin.port is not None:
@@ -81,19 +88,23 @@ def serve(
         document["admin_url"] = f"http://{settings.admin.host}:{at.getsockname()[1]}/admin"
 
     def told() -> None:
-        output.document(document)
-        if not output.json and not output.quiet:
-            write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
-        sys.stdout.flush()
+        # Where nobody can be told, e.g. for a full disk, it serves all the same.
+        with contextlib.suppress(OSError):
+            output.document(document)
+            if not output.json and not output.quiet:
+                write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
+            sys.stdout.flush()
 
     run(router, listening, told)
+    if log is not None:
+        log.close()
 
 
-def _listen(option: str, host: str, port: int) -> "socket":
+def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "socket":
     from cascadia.router.server import listen
 
     try:
-        return listen(host, port)
+        return listen(host, port, reuse_port=reuse_port)
     except OSError as error:
         raise BadInput(option, f"cannot listen on {host}:{port} ({error.strerror})", "name another") from None
 

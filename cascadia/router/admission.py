@@ -16,8 +16,8 @@ from cascadia.router.replica import Call, Replica
 from cascadia.router.settings import Limits
 from cascadia.router.turns import Rank, Turns
 
-WORTHWHILE = 0.5
-"""Who has waited and has less time left than this share of what answers take, is not sent any more."""
+MARGIN = 2.0
+"""Who must wait is let in where its deadline leaves this many times what answers take beside the wait."""
 
 
 class Admission:
@@ -51,7 +51,7 @@ class Admission:
                 raise self.overloaded if resting else StageFailed(self.stage, "no-replica")
             if rank is None:
                 rank = self.turns.rank(call.priority, loop.time())
-                self._admit(rank, give_up_s)
+                self._admit(rank, give_up_s, call.deadline_s)
             outcome = await self.turns.wait(give_up_s, rank)
             if outcome == "displaced":
                 raise self.overloaded
@@ -60,7 +60,7 @@ class Admission:
             if chosen is not None:
                 # The next may look too, whether or not this one goes.
                 self.turns.wake()
-                if call.deadline_s - loop.time() < WORTHWHILE * self.typical_s:
+                if call.deadline_s - loop.time() < self.typical_s:
                     raise StageFailed(self.stage, "deadline")
                 return chosen
             if outcome == "late":
@@ -92,15 +92,15 @@ class Admission:
         rests_s = min(r.rests_until_s for r in self.replicas) - asyncio.get_running_loop().time()
         return max(1, min(60, math.ceil(max(rests_s, len(self.turns) * self._pace.gap_s))))
 
-    def _admit(self, rank: Rank, give_up_s: float) -> None:
+    def _admit(self, rank: Rank, give_up_s: float, deadline_s: float) -> None:
         """Raises `Overloaded` for whom there is no place, or none in time. Who is urgent takes that of the last."""
         if len(self.turns) >= self.limits.max_queue and not self.turns.displace(rank):
             raise self.overloaded
         ahead = self.turns.ahead(rank)
         # A short queue is always open: it is what the pace is learnt from.
         if ahead > sum(r.max_concurrency for r in self.replicas):
-            wait_s = give_up_s - asyncio.get_running_loop().time()
-            if ahead * self._pace.gap_s > wait_s:
+            served_s = asyncio.get_running_loop().time() + ahead * self._pace.gap_s
+            if served_s > give_up_s or served_s + MARGIN * self.typical_s > deadline_s:
                 raise self.overloaded
 
     def _hope(self, tried: list[Replica], now_s: float, give_up_s: float) -> bool:

@@ -1,7 +1,6 @@
 """A request of the paths that FastAPI serves: health, metrics, administration. Few, so told in ASGI's own words."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
@@ -9,6 +8,7 @@ from urllib.parse import unquote_to_bytes
 import httptools
 
 from cascadia.router.failures import ApiError
+from cascadia.router.faults import tell
 from cascadia.router.wire import CLOSE_LINE, LAST_CHUNK, Headers, chunk, header_lines, status_line
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class Errand:
             await self._front.doors.face(scope, self._receive, self._send)
         except httptools.HttpParserInvalidURLError:
             self._fail(ApiError(400, "invalid_http", "The address cannot be read."))
-        except Exception:  # the boundary: a fault of ours is told in full in the log
-            logging.getLogger(__name__).exception("internal error")
+        except Exception as error:  # the boundary: a fault of ours is told in full in the log
+            tell("internal error", error)
             self._fail(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:
             if not self._done:

@@ -6,22 +6,25 @@ returned and marked. Nothing here writes to a client.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from cascadia.router.answers import Usage, Written, read_document, read_events
+from cascadia.router.answers import Choice, Usage, Written, read_document, read_events
 from cascadia.router.conversations import Conversations, Session
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
-from cascadia.router.gates import Gate, JudgeFailed, judged
+from cascadia.router.gate_context import ASKED, Asked
+from cascadia.router.gate_embedding import EmbeddingGate
+from cascadia.router.gates import Gate, JudgeFailed, judged, within
 from cascadia.router.metrics import Metrics
-from cascadia.router.questions import question
+from cascadia.router.questions import last_said, question
 from cascadia.router.replica import Call
 from cascadia.router.requests import Api, Fields, rewritten
 from cascadia.router.responses import read_response, read_response_events
 from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
-from cascadia.router.spent import counted
+from cascadia.router.spent import counted, spend
 from cascadia.router.stage import Live, Reply, Stage
 from cascadia.router.steps import Step, begun
 from cascadia.router.tracing_ids import FORWARDED, Trace
@@ -104,11 +107,13 @@ class Cascade:
         judge: JudgeSettings | None,
         metrics: Metrics,
         conversations: Conversations | None = None,
+        foresight: EmbeddingGate | None = None,
     ) -> None:
         self.stages = stages
         self.gate = gate
         self.judge = judge
         self.conversations = conversations
+        self.foresight = foresight
         self.judge_seconds = metrics.judge_seconds
         self.max_judged_choices = stages[0].limits.max_judged_choices
 
@@ -135,6 +140,9 @@ class Cascade:
             last = stage is route[-1]
             if best is not None and self._too_late(ask, stage):
                 return self._settled(decision, best, "deadline")
+            if not last and stage.settings.skip_below is not None and await self._skips(ask, stage):
+                stage.metrics.escalated("predicted")
+                continue
             stage.metrics.requests.inc()
             step = begun(stage.name)
             ask.steps.append(step)
@@ -195,7 +203,38 @@ class Cascade:
         """Whether the deadline leaves less than this stage's answers took of late."""
         return ask.deadline_s - asyncio.get_running_loop().time() < stage.typical_s
 
-    def _call(self, ask: Ask, stage: Stage, step: Step, *, gated: bool) -> Call:
+    async def _skips(self, ask: Ask, stage: Stage) -> bool:
+        """Whether by the question alone this stage's answer is likely to be of no use. Not known is no."""
+        foresight, judge, least = self.foresight, self.judge, stage.settings.skip_below
+        if foresight is None or judge is None or least is None:
+            return False
+        token = ASKED.set(Asked(stage.name, last_said(ask.fields)))
+        try:
+            expected = partial(foresight.expected, question(ask.fields))
+            return await within(expected, judge.timeout_s, ask.deadline_s) < least
+        except JudgeFailed as error:
+            stage.metrics.judge_failed(error.kind)
+            return False
+        finally:
+            ASKED.reset(token)
+
+    async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
+        """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
+        call = self._call(ask, stage, None, gated=bool(ask.fields.stream))
+        call = replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        try:
+            reply = await stage.buffered(call, _READERS[ask.api == "responses", bool(ask.fields.stream)])
+        except StageFailed as error:
+            raise JudgeFailed(error.kind) from None
+        if reply.found is None:
+            raise JudgeFailed(f"status-{reply.status}")
+        spend(reply.found.usage)
+        stage.metrics.input_tokens.inc(reply.found.usage.input_tokens)
+        stage.metrics.output_tokens.inc(reply.found.usage.output_tokens)
+        return reply.found.choices[0]
+
+    def _call(self, ask: Ask, stage: Stage, step: Step | None, *, gated: bool) -> Call:
+        """`step` None: on behalf of the judge."""
         changes = stage.told(ask.priority)
         # A response's log-probabilities are asked for in words of its own, which few engines know.
         if gated and self.gate is not None and ask.api != "responses":
@@ -207,7 +246,7 @@ class Cascade:
         if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
         body = rewritten(ask.body, stage.settings.model, changes)
-        headers = ask.headers if ask.trace is None else ask.trace.forwarded(step)
+        headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
         return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority, step)
 
     async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> Decision:
@@ -259,11 +298,17 @@ class Cascade:
         if any(refusal(ask.fields, choice) for choice in written.choices):
             stage.metrics.score.observe(0.0)
             return 0.0
+        proven = by_verifiers(stage, written)
+        if proven is not None:
+            stage.metrics.score.observe(proven)
+            return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
         step.judged_at_s = asyncio.get_running_loop().time()
         asked = question(ask.fields)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
+        context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage))
+        token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
             verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
@@ -275,6 +320,7 @@ class Cascade:
         finally:
             step.judge_s = asyncio.get_running_loop().time() - step.judged_at_s
             self.judge_seconds.observe(step.judge_s)
+            ASKED.reset(token)
         score = min(scores)
         stage.metrics.score.observe(score)
         return score
@@ -296,6 +342,16 @@ class Cascade:
         best.stage.metrics.accepted.inc()
         decision.stage, decision.held, decision.stopped = best.stage, best, why
         return decision
+
+
+def by_verifiers(stage: Stage, written: Written) -> float | None:
+    """The score where the stage's verifiers decide alone; None where the judge does."""
+    if not stage.settings.verifiers:
+        return None
+    passed = all(v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices)
+    if passed and stage.settings.verified != "accept":
+        return None
+    return ACCEPTS_NONE_ABOVE if passed else 0.0
 
 
 def _too_long(refused: Reply[Any]) -> bool:

@@ -5,7 +5,7 @@ connections, breakers and health, queues) is shared between their lineups: see `
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from hashlib import blake2b
 
 import orjson
@@ -13,19 +13,16 @@ import orjson
 from cascadia.router.access import Access
 from cascadia.router.cascade import Cascade
 from cascadia.router.conversations import Conversations
-from cascadia.router.gates import CertaintyGate, Gate, LlmGate
+from cascadia.router.gate_build import Judge, judge_of
+from cascadia.router.gates import Gate
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
 from cascadia.router.replica import Replica
 from cascadia.router.service import Service
-from cascadia.router.settings import JudgeSettings, Limits, RouterSettings
+from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.verdict_cache import CachedGate
 from cascadia.router.watchers import Watchers
-
-JUDGE = "judge"
-PATIENCE = 0.9
-"""A verdict that takes this share of the judge's time and is given up then is the judge's failure."""
 
 
 class Lineup:
@@ -46,25 +43,32 @@ class Lineup:
         limits, judge = settings.limits, settings.judge
         self.stages = [Stage(s, limits, metrics.stage(s.name)) for s in settings.stages]
         same = before is not None and before.settings.judge == judge and before.settings.limits == limits
-        self.judge: Stage | None
+        self._judge: Judge
         gate: Gate | None
         if before is not None and same:
-            self.judge, gate = before.judge, before.cascade.gate
+            self._judge, gate = before._judge, before.cascade.gate
         else:
-            self.judge = _judge(judge, limits, metrics) if judge else None
-            gate = given_gate or _gate(judge, self.judge)
+            self._judge = judge_of(judge, limits, metrics)
+            gate = given_gate or self._judge.gate
             if before is not None and _judges_alike(before.settings.judge, judge):
                 _keep_verdicts(gate, before.cascade.gate)
         self.conversations = Conversations(settings.conversations)
         if before is not None and before.settings.conversations == settings.conversations:
             self.conversations = before.conversations
-        self.cascade: Cascade = Cascade(self.stages, gate, judge or _SCORED, metrics, self.conversations)
+        self.cascade: Cascade = Cascade(
+            self.stages, gate, judge or _SCORED, metrics, self.conversations, self._judge.foresight
+        )
         self.service = Service(settings, self.stages, self.cascade, metrics, journal, access, watchers)
+
+    @property
+    def judge(self) -> Stage | None:
+        """The judge's engines; of an ensemble those of the first member that has some."""
+        return self._judge.stages[0] if self._judge.stages else None
 
     @property
     def all_stages(self) -> list[Stage]:
         """The judge's too."""
-        return [*self.stages, *([self.judge] if self.judge else [])]
+        return [*self.stages, *self._judge.stages]
 
     @property
     def replicas(self) -> Iterator[tuple[Stage, Replica]]:
@@ -94,33 +98,19 @@ _SCORED = JudgeSettings("certainty")
 """Time limits for a gate that was handed in without settings."""
 
 
-def _judge(judge: JudgeSettings, limits: Limits, metrics: Metrics) -> Stage | None:
-    if judge.stage is None:
-        return None
-    # So the breaker opens for a slow judge as for one that is down, and its time-out is not waited out each time.
-    settings = replace(judge.stage, slow_s=PATIENCE * judge.timeout_s)
-    return Stage(settings, limits, metrics.stage(JUDGE))
-
-
 def _judges_alike(one: JudgeSettings | None, other: JudgeSettings | None) -> bool:
-    """Whether the same answer would have the same score: replicas and time limits do not matter."""
+    """Whether the same answer would have the same score: replicas and time limits do not matter.
+
+    What an embedding judge was trained on, its address does not say.
+    """
     if one is None or other is None or one.stage is None or other.stage is None:
         return False
     same_model = one.stage.model == other.stage.model
-    return same_model and (one.kind, one.reads_tokens) == (other.kind, other.reads_tokens)
+    return (
+        same_model and one.kind == "llm" and (one.kind, one.reads_tokens) == (other.kind, other.reads_tokens)
+    )
 
 
 def _keep_verdicts(gate: Gate | None, old: Gate | None) -> None:
     if isinstance(gate, CachedGate) and isinstance(old, CachedGate):
         gate.inherit(old)
-
-
-def _gate(judge: JudgeSettings | None, stage: Stage | None) -> Gate | None:
-    if judge is None:
-        return None
-    if judge.kind == "certainty":
-        return CertaintyGate()
-    if stage is None:
-        raise ValueError("an llm judge needs the replicas of its model")
-    asked = LlmGate(stage, judge.reads_tokens)
-    return CachedGate(asked, judge.cache_size) if judge.cache_size else asked

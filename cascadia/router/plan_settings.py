@@ -83,6 +83,8 @@ def _planned(file: StageSettings, told: StageSettings) -> StageSettings:
 def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
     if JUDGE in addresses:
         replicas = _replicas(JUDGE, judge.replicas, judge.config.max_num_seqs, addresses)
+        if judge.kind == "embedding":
+            return JudgeSettings("embedding", StageSettings(JUDGE, JUDGE, replicas))
         # A judge of ours is served as `judge`, one elsewhere under its own name.
         model = JUDGE if judge.gpus else judge.model or JUDGE
         return JudgeSettings("llm", StageSettings(JUDGE, model, replicas))

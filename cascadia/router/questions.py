@@ -36,6 +36,19 @@ def question(fields: Fields) -> str:
     return "\n".join(f"{role}: {_text(content)}" for role, content in turns)
 
 
+def last_said(fields: Fields) -> str | None:
+    """What the user said last; None where there are no messages, or none of a user."""
+    try:
+        if fields.given("input"):
+            turns = turns_of(fields)
+        else:
+            messages = _messages.decode(fields.given("messages") or b"[]")
+            turns = [(message.role, message.content) for message in messages]
+    except msgspec.MsgspecError:
+        return None
+    return next((_text(content) for role, content in reversed(turns) if role == "user"), None)
+
+
 def answer(choice: Choice) -> str:
     """Its text; calls of tools are written out."""
     calls = "\n".join(f"[calls {call.name} with {call.arguments}]" for call in choice.calls)

@@ -5,7 +5,6 @@ in one line of the log, in a metric, and in `/ready`.
 """
 
 import asyncio
-import logging
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cascadia.domain.errors import CascadiaError
+from cascadia.router.faults import tell
 from cascadia.router.keys import Keyring
 from cascadia.router.keys_file import read_keys
 from cascadia.router.settings import RouterSettings
@@ -83,7 +83,7 @@ class Reloader:
             except CascadiaError as error:
                 told = Reloaded("refused", str(error), time.time())
             except Exception as error:  # the boundary: whatever is wrong with the new, the old serves on
-                logging.getLogger(__name__).exception("reload failed")
+                tell("reload failed", error)
                 told = Reloaded("refused", type(error).__name__, time.time())
         self.last = told
         self._router.plan_metrics.reloads.labels(told.outcome).inc()

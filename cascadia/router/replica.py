@@ -10,7 +10,7 @@ from cascadia.router.breaker import Breaker
 from cascadia.router.settings import Limits, ReplicaSettings
 from cascadia.router.steps import Step
 
-FIRST_REST_S, LONGEST_REST_S = 0.2, 30.0
+FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
 
 State = Literal["starting", "ready", "down", "draining"]
 
@@ -84,7 +84,7 @@ class Replica:
         if now_s < self.rests_until_s:
             return  # said by others that were under way
         self.rest_s = min(LONGEST_REST_S, 2 * self.rest_s or FIRST_REST_S)
-        self.rests_until_s = now_s + (self.rest_s if asked_s is None else min(asked_s, LONGEST_REST_S))
+        self.rests_until_s = now_s + (self.rest_s if asked_s is None else min(asked_s, LONGEST_ASKED_REST_S))
 
     def drain(self) -> None:
         """It gets nothing new and finishes what it has, until `undrain`, whatever its health."""

@@ -12,6 +12,7 @@ import uvloop
 
 from cascadia.router.app import Router
 from cascadia.router.asgi import Application
+from cascadia.router.faults import of_loop
 from cascadia.router.protocol import Front
 from cascadia.router.service import Service
 from cascadia.router.wire import Dates, ids
@@ -124,6 +125,7 @@ def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> N
     async def main() -> None:
         # What start-up made is here to stay, and a request leaves no cycles behind: looking through all of it time and
         # again took a tenth of the router's CPU.
+        asyncio.get_running_loop().set_exception_handler(of_loop)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
@@ -142,12 +144,14 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises `OSError`."""
+def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+    """A listening socket; port 0 takes a free one. `reuse_port` shares it with others that do. Raises `OSError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind((host, port))
         listening.listen(BACKLOG)
         listening.setblocking(False)

@@ -1,7 +1,6 @@
 """The hot path: a POST of the OpenAI API, to the cascade or straight to a stage, and what is noted of it."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError, StageFailed
+from cascadia.router.faults import tell
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
 from cascadia.router.records import Record
@@ -87,10 +87,8 @@ class Service:
             if task is not None:
                 task.uncancel()
             exchange.status = CLIENT_LEFT
-        except (
-            Exception
-        ):  # the boundary: a fault of ours becomes OpenAI's error, and is told in full in the log
-            logging.getLogger(__name__).exception("internal error")
+        except Exception as error:  # the boundary: a fault of ours becomes OpenAI's error
+            tell("internal error", error)
             entry["error"] = "internal"
             exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:

@@ -4,7 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cascadia_judge.verifiers import Verifier
+
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
+Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
+Combine = Literal["mean", "minimum"]
 ACCEPTS_ALL = 0.0
 ACCEPTS_NONE_ABOVE = 100.0
 
@@ -43,21 +47,42 @@ class StageSettings:
     hedge: HedgeSettings | None = None
     passes_priority: bool = False
     """Whether its engines are told the requests' priority, which they refuse unless started with such a scheduler."""
+    skip_below: float | None = None
+    """Passed over where an embedding judge, by the question alone, expects an answer worth less."""
+    verifiers: tuple[Verifier, ...] = ()
+    """An answer that fails one has score 0. Of one that passes all, see `verified`."""
+    verified: Literal["judge", "accept"] = "judge"
+    """Whether an answer that passes all verifiers is still judged."""
     slow_s: float | None = None
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """`stage` holds the replicas of an `llm` judge. A verdict takes at most `timeout_s`, else `on_failure` decides."""
+    """`stage` holds the replicas of an `llm` or `embedding` judge. A verdict takes at most `timeout_s`, else
+    `on_failure` decides.
+    """
 
-    kind: Literal["llm", "certainty"]
+    kind: Literal["llm", "embedding", "certainty", "agreement", "ensemble"]
     stage: StageSettings | None = None
     timeout_s: float = 10.0
     on_failure: Literal["escalate", "accept"] = "escalate"
     reads_tokens: int = 8192
     cache_size: int = 4096
-    """Verdicts of an `llm` judge that are kept; 0 keeps none."""
+    """Verdicts of an `llm` or `embedding` judge that are kept; 0 keeps none."""
+    statistic: Statistic = "margin"
+    points: tuple[tuple[float, float], ...] = ()
+    """Of a `certainty` judge: see `CertaintyGate`."""
+    certainty: bool = True
+    """Whether an `embedding` judge is told the engine's log-probabilities."""
+    samples: int = 2
+    temperature: float = 0.8
+    extract: str | None = None
+    """Of an `agreement` judge: see `AgreementGate`."""
+    members: tuple["JudgeSettings", ...] = ()
+    weight: float = 1.0
+    combine: Combine = "mean"
+    """Of an `ensemble`: its members, each with its weight."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from cascadia.router.settings import (
     ShadowSettings,
     StageSettings,
 )
+from cascadia.router.settings_judge import JudgeFields, VerifierFields
 from cascadia.router.settings_see import SamplesSection, ShadowSection, TracingSection
 
 MAX_BYTES = 1_000_000
@@ -74,16 +75,16 @@ class _Stage(_Section):
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
     passes_priority: bool = Field(False, description="Its engines schedule by priority.")
+    skip_below: float | None = Field(
+        None, ge=0, le=100, description="Pass it over where the question alone promises less."
+    )
+    verifiers: list[VerifierFields] = Field(default_factory=list, max_length=32)
+    verified: Literal["judge", "accept"] = "judge"
 
 
-class _Judge(_Section):
-    kind: Literal["llm", "certainty"]
-    model: str | None = None
+class _Judge(JudgeFields):
     replicas: list[_Replica] = Field(default_factory=list)
-    timeout_s: Positive = 10.0
-    on_failure: Literal["escalate", "accept"] = "escalate"
-    reads_tokens: int = Field(8192, ge=16)
-    cache_size: int = Field(4096, ge=0, le=10_000_000)
+    members: list["_Judge"] = Field(default_factory=list, max_length=8)
 
 
 class _Keys(_Section):
@@ -144,7 +145,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
     keys = None if found.keys is None else _keys(where, found.keys, secrets)
     settings = RouterSettings(
         stages=stages,
-        judge=None if judge is None else _judge(where, judge, secrets),
+        judge=None if judge is None else _judge(f"{where}: judge", judge, secrets),
         names=tuple(stage.name for stage in stages),
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
@@ -175,12 +176,12 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             raise BadInput(
                 f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
             )
-    needs = any(0 < stage.threshold <= 100 for stage in settings.stages[:-1])
+    needs = any(0 < s.threshold <= 100 and s.verified == "judge" for s in settings.stages[:-1])
     if needs and settings.judge is None:
         raise BadInput(
             f"{where}: judge",
             "is missing, and a threshold needs scores",
-            "add a judge of kind llm or certainty",
+            "add a judge, e.g. of kind llm or certainty",
         )
     if settings.shadow.ratio and settings.samples is None:
         raise BadInput(
@@ -188,8 +189,21 @@ def check_settings(settings: RouterSettings, where: str) -> None:
         )
     if settings.shadow.ratio and settings.judge is None:
         raise BadInput(f"{where}: shadow", "has no judge whose scores it could write", "add a judge")
-    if settings.judge is not None and settings.judge.kind == "llm" and settings.judge.stage is None:
+    judge = settings.judge
+    if judge is not None and judge.kind in ("llm", "embedding") and judge.stage is None:
         raise BadInput(f"{where}: judge.replicas", "is empty", "name the addresses of the judge's engine")
+    for i, stage in enumerate(settings.stages):
+        at = f"{where}: stages[{i}]"
+        if stage.verifiers and not 0 < stage.threshold <= 100 and stage is not settings.stages[-1]:
+            raise BadInput(f"{at}.threshold", "decides alone", "set it above 0 and up to 100 for verifiers")
+        if stage.verified == "accept" and not stage.verifiers:
+            raise BadInput(f"{at}.verified", "has no verifiers", "list some")
+        if stage.skip_below is not None and not _foresees(judge):
+            raise BadInput(f"{at}.skip_below", "needs a judge of kind embedding", "use one, or leave it out")
+
+
+def _foresees(judge: JudgeSettings | None) -> bool:
+    return judge is not None and (judge.kind == "embedding" or any(map(_foresees, judge.members)))
 
 
 def check_url(url: str, where: str) -> str:
@@ -220,6 +234,12 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         cost=stage.cost,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
         passes_priority=stage.passes_priority,
+        skip_below=stage.skip_below,
+        verifiers=tuple(
+            verifier.verifier(f"{where}: stages[{index}].verifiers[{i}]")
+            for i, verifier in enumerate(stage.verifiers)
+        ),
+        verified=stage.verified,
     )
 
 
@@ -244,14 +264,16 @@ def _redis_url(url: str | None, where: str) -> str | None:
     return url
 
 
-def _judge(where: str, judge: _Judge, secrets: Secrets) -> JudgeSettings:
+def _judge(where: str, judge: _Judge, secrets: Secrets, name: str = JUDGE) -> JudgeSettings:
     stage = None
     if judge.replicas:
-        replicas = _replicas(f"{where}: judge.replicas", judge.replicas, secrets)
-        stage = StageSettings(JUDGE, judge.model or JUDGE, replicas)
-    return JudgeSettings(
-        judge.kind, stage, judge.timeout_s, judge.on_failure, judge.reads_tokens, judge.cache_size
-    )
+        replicas = _replicas(f"{where}.replicas", judge.replicas, secrets)
+        stage = StageSettings(name, judge.model or JUDGE, replicas)
+    members = [
+        _judge(f"{where}.members[{i}]", member, secrets, f"{JUDGE}-{i}")
+        for i, member in enumerate(judge.members)
+    ]
+    return judge.settings(where, stage, members)
 
 
 def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[ReplicaSettings, ...]:

@@ -55,6 +55,8 @@ def ends(text: str, characters: int) -> str:
 
 def skeleton(text: str) -> str:
     """For comparing only: Latin letters for all that look like them, no accents, lower case."""
+    if text.isascii():
+        return text.lower()
     letters = unicodedata.normalize("NFKD", text.translate(_LOOKS_LIKE)).casefold()
     return "".join(c for c in letters if not unicodedata.combining(c))
 
