@@ -1,8 +1,5 @@
-"""`cascadia demo`: plan the bundled example, from its files to the report."""
+"""`cascadia demo`: a real cascade on this machine, measured against its plan."""
 
-import shlex
-import shutil
-import sys
 from pathlib import Path
 
 import click
@@ -11,82 +8,37 @@ from cascadia.cli.common import with_output
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
-EXAMPLE = "example"
-"""The folder of the example's files, inside that of its plan."""
-
 
 @click.command()
+@click.option("--plan-only", is_flag=True, help="Start nothing: plan a made-up example of 32 GPUs instead.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    default=Path("demo-plan"),
-    show_default=True,
-    help="Folder to write the plan to, and the example's files to its folder example/.",
+    help="Folder to write the plan, the example's files and the answers to.  [default: demo-run, or demo-plan]",
 )
+@click.option("--keep", is_flag=True, help="Leave the endpoint up until it is interrupted.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Of the endpoint; 0 takes a free one.",
+)
+@click.option("--calibrate", is_flag=True, help="Measure the engines' speed again, as the first run does.")
 @with_output
-def demo(out: Path, output: Output) -> None:
-    """Plan a bundled example, and say what to try next.
+def demo(plan_only: bool, out: Path | None, keep: bool, port: int, calibrate: bool, output: Output) -> None:
+    """Run a cascade of two small models on this machine, no GPU needed, and measure it against its plan.
 
-    Writes the example's spec, trace and quality table, all made up, and then runs `cascadia plan` on them. A second
-    run writes them anew; a spec that was edited is kept beside the new one. With --json it prints what `cascadia plan`
-    prints.
+    Gets the models (700 MB, once), measures how fast they are here (once), plans for two cores, starts what
+    the plan says, and sends 60 questions with known answers through the cascade and through each model alone.
     """
-    _refuse_strangers(out)
-    spec = _write_example(out / EXAMPLE, output)
-    _plan(spec, out, output)
-    output.show(_ending(out, spec))
+    if plan_only:
+        if keep or calibrate:
+            raise BadInput("--plan-only", "starts nothing", "leave out --keep and --calibrate")
+        from cascadia.cli.demo_plan import plan_bundled
 
+        plan_bundled(out or Path("demo-plan"), output)
+        return
+    from cascadia.cli.demo_run import run
 
-def _refuse_strangers(out: Path) -> None:
-    """`plan` refuses a folder with files but no plan in it. That of an unfinished demo must pass: check it here."""
-    elsewhere = "name another with --out"
-    try:
-        if out.exists() and not out.is_dir():
-            raise BadInput(str(out), "is a file, not a folder", elsewhere)
-        if not out.is_dir() or (out / "plan.json").exists():
-            return
-        strange = any(entry.name != EXAMPLE for entry in out.iterdir())
-    except OSError as error:
-        raise BadInput(str(out), f"cannot be written to ({error.strerror})", elsewhere) from None
-    if strange:
-        raise BadInput(str(out), "has files in it but no plan.json", elsewhere)
-
-
-def _write_example(folder: Path, output: Output) -> Path:
-    from cascadia.cli.output_dir import output_dir
-    from cascadia.planner.example import EXAMPLE_FILES, SPEC, SPEC_NAME, write_example
-
-    spec = folder / SPEC_NAME
-    with output_dir(folder, EXAMPLE_FILES) as staging:
-        write_example(staging)
-        if spec.is_file() and spec.read_bytes() != SPEC.encode():
-            kept = spec.replace(spec.with_suffix(".edited.yaml"))
-            output.note(f"note: {spec} was edited: kept as {kept.name}")
-    return spec
-
-
-def _plan(spec: Path, out: Path, output: Output) -> None:
-    """What a user would run next, so that the demo shows the real thing."""
-    from cascadia.cli.plan import plan
-
-    flags = ["--json"] * output.json + ["--quiet"] * output.quiet
-    context = plan.make_context(
-        "plan", [str(spec), "--out", str(out), *flags], parent=click.get_current_context().parent
-    )
-    with context:
-        # Not as a flag: the report tells the command, and from now on it does without.
-        context.params["force"] = True
-        plan.invoke(context)
-
-
-def _ending(out: Path, spec: Path) -> str:
-    program = "cascadia" if shutil.which("cascadia") else shlex.quote(sys.argv[0])
-    where, folder, trace = (shlex.quote(str(path)) for path in (spec, out, spec.parent / "chat.parquet"))
-    return f"""
-The plan in words and pictures: {out / "report.html"}
-Its spec, trace and quality table are in {spec.parent}. Try next:
-
-  {program} plan {where} --quality-min 90
-  {program} compare {where}
-  {program} simulate {folder} --trace {trace} --rate 30
-"""
+    run(out or Path("demo-run"), output, keep=keep, port=port, calibrate_again=calibrate)

@@ -24,15 +24,17 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("cascadia.cli.demo:demo", "Plan a bundled example."),
+    "demo": Entry("cascadia.cli.demo:demo", "Run and measure a small cascade here."),
     "init": Entry("cascadia.cli.init:init", "Write a commented spec to start from."),
     "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
     "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
     "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
     "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
+    "judge": Entry("cascadia.cli.judge:judge", "Train, examine and serve an embedding judge."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
+    "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
 

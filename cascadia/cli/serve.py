@@ -1,5 +1,6 @@
 """`cascadia serve`: one OpenAI endpoint in front of a plan's stages."""
 
+import contextlib
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from cascadia.cli.output import Output, write
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from cascadia.domain.plan import Plan
     from cascadia.router.settings import RouterSettings
 
@@ -28,49 +31,112 @@ if TYPE_CHECKING:
 )
 @click.option("--host", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option("--reuse-port", is_flag=True, help="Share the port with other routers on this machine.")
+@click.option(
+    "--keys",
+    "keys_file",
+    type=click.Path(path_type=Path),
+    help="File of API keys (`cascadia keys`). Of a plan only.",
+)
+@click.option(
+    "--admin-port", type=click.IntRange(0, 65535), help="Serve /admin/ there. Of a plan only; needs --keys."
+)
 @click.option("--no-log", is_flag=True, help="Write no line a request on standard error.")
 @with_output
 def serve(
-    source: Path, endpoints: tuple[str, ...], host: str | None, port: int | None, no_log: bool, output: Output
+    source: Path,
+    endpoints: tuple[str, ...],
+    host: str | None,
+    port: int | None,
+    reuse_port: bool,
+    keys_file: Path | None,
+    admin_port: int | None,
+    no_log: bool,
+    output: Output,
 ) -> None:
-    """Serve a plan.json (or the folder with it), or a router.yaml, until SIGTERM."""
-    from cascadia.router.app import Router
-    from cascadia.router.server import listen, run
+    """Serve a plan.json (or the folder with it), or a router.yaml, until SIGTERM.
 
-    settings = _settings(source, endpoints)
-    settings = replace(settings, host=host or settings.host, port=settings.port if port is None else port)
-    try:
-        listening = listen(settings.host, settings.port)
-    except OSError as error:
-        raise BadInput(
-            "--port", f"cannot listen on {settings.host}:{settings.port} ({error.strerror})", "name another"
-        ) from None
+    Files that change are read again, as they are on SIGHUP.
+    """
+    from cascadia.router.admin_server import AdminServer
+    from cascadia.router.app import Router
+    from cascadia.router.keys_file import read_keys
+    from cascadia.router.log_writer import LogWriter
+    from cascadia.router.reload import Reloader
+    from cascadia.router.server import run
+
+    def load() -> "RouterSettings":
+        found = _settings(source, endpoints, keys_file, admin_port)
+        return replace(found, host=host or found.host, port=found.port if port is None else port)
+
+    settings = load()
+    keyring = None if settings.keys is None else read_keys(settings.keys.file)
+    listening = _listen("--port", settings.host, settings.port, reuse_port=reuse_port)
     url = f"http://{settings.host}:{listening.getsockname()[1]}"
+    log = None if no_log else LogWriter(_standard_error)
+    router = Router(settings, log, keyring=keyring)
+    if log is not None:
+        log.failed = router.metrics.log_failures.inc
+    router.reloader = Reloader(router, load)
+    document = {"url": url, "stages": [stage.name for stage in settings.stages]}
+    if settings.admin is not None and settings.admin.port is not None:
+        at = _listen("--admin-port", settings.admin.host, settings.admin.port)
+        router.admin = AdminServer(router, at)
+        document["admin_url"] = f"http://{settings.admin.host}:{at.getsockname()[1]}/admin"
 
     def told() -> None:
-        output.document({"url": url, "stages": [stage.name for stage in settings.stages]})
-        if not output.json and not output.quiet:
-            write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
-        sys.stdout.flush()
+        # Where nobody can be told, e.g. for a full disk, it serves all the same.
+        with contextlib.suppress(OSError):
+            output.document(document)
+            if not output.json and not output.quiet:
+                write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
+            sys.stdout.flush()
 
-    run(Router(settings, None if no_log else _standard_error), listening, told)
+    run(router, listening, told)
+    if log is not None:
+        log.close()
 
 
-def _settings(source: Path, endpoints: tuple[str, ...]) -> "RouterSettings":
+def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "socket":
+    from cascadia.router.server import listen
+
+    try:
+        return listen(host, port, reuse_port=reuse_port)
+    except OSError as error:
+        raise BadInput(option, f"cannot listen on {host}:{port} ({error.strerror})", "name another") from None
+
+
+def _settings(
+    source: Path, endpoints: tuple[str, ...], keys_file: Path | None = None, admin_port: int | None = None
+) -> "RouterSettings":
     if source.suffix in (".yaml", ".yml"):
         from cascadia.router.settings_file import read_settings
 
         if endpoints:
             raise BadInput("--endpoint", "is of a plan only", f"write the replicas into {source}")
+        if keys_file is not None or admin_port is not None:
+            raise BadInput(
+                "--keys, --admin-port", "are of a plan only", f"write keys and admin into {source}"
+            )
         return read_settings(source)
     from cascadia.planner.plan_file import read_plan
     from cascadia.router.plan_settings import settings_of
+    from cascadia.router.settings import AdminSettings, KeySettings
+    from cascadia.router.settings_file import check_settings
 
     plan = read_plan(source)
     addresses = _addresses(endpoints)
     if not addresses:
         addresses = _local_addresses(plan)
-    return settings_of(plan, addresses, str(source))
+    settings = settings_of(plan, addresses, str(source))
+    settings = replace(
+        settings,
+        keys=None if keys_file is None else KeySettings(keys_file),
+        admin=None if admin_port is None else AdminSettings(admin_port),
+        files=(source / "plan.json" if source.is_dir() else source,),
+    )
+    check_settings(settings, str(source))
+    return settings
 
 
 def _addresses(endpoints: tuple[str, ...]) -> dict[str, list[str]]:

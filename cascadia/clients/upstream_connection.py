@@ -32,6 +32,7 @@ class Connection(asyncio.Protocol):
         "_error",
         "_framed",
         "_head_bytes",
+        "_held_s",
         "_idle_s",
         "_max_bytes",
         "_parser",
@@ -77,6 +78,7 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         self._max_bytes = 0
         self._idle_s = 0.0
+        self._held_s = 0.0
         self._seen_s = 0.0
         self._deadline_s = 0.0
         self.headed = False
@@ -103,6 +105,19 @@ class Connection(asyncio.Protocol):
         """Waits for `status`, `content_type` and `retry_after`."""
         if not self.headed:
             await self._wait("head")
+
+    def hold(self, idle_s: float, *, parts: bool) -> None:
+        """Before `whole`: an answer in `parts` may not fall silent for `idle_s`; another has as long in all."""
+        if self._complete:
+            return
+        now_s = self.loop.time()
+        if parts:
+            self._held_s = idle_s
+            self._seen_s = now_s
+        self._deadline_s = self._deadline_s if parts else min(self._deadline_s, now_s + idle_s)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_at(min(now_s + idle_s, self._deadline_s), self._expired)
 
     async def whole(self) -> bytes:
         """Waits for the whole answer: its body."""
@@ -133,6 +148,11 @@ class Connection(asyncio.Protocol):
             if self.transport is not None:
                 self.transport.resume_reading()
         return data
+
+    @property
+    def passed_on(self) -> bool:
+        """Whether somebody may have seen of the answer already."""
+        return self.headed and self._idle_s > 0
 
     def finish(self) -> bool:
         """Ends the exchange, whatever its state; True where the connection can take another."""
@@ -183,7 +203,8 @@ class Connection(asyncio.Protocol):
             kind = "first-byte" if now_s < self._deadline_s else "total"
         else:
             # The idle limit of a stream holds while somebody waits for more: a slow client is not the engine's fault.
-            silent_until_s = self._seen_s + self._idle_s if self._idle_s else self._deadline_s
+            idle_s = self._idle_s or self._held_s
+            silent_until_s = self._seen_s + idle_s if idle_s else self._deadline_s
             if self._idle_s and self._waiter is None:
                 silent_until_s = now_s + self._idle_s
             due_s = min(silent_until_s, self._deadline_s)
@@ -206,7 +227,7 @@ class Connection(asyncio.Protocol):
             return
         if not self.headed:
             self._head_bytes += len(data)
-        elif self._idle_s:
+        elif self._idle_s or self._held_s:
             self._seen_s = self.loop.time()
         try:
             self._parser.feed_data(data)

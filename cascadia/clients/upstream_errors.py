@@ -20,10 +20,13 @@ class UpstreamError(Exception):
     """`kind` is one of few words, for metrics and logs; the message holds no text of anyone's request or answer.
 
     `stale`: a connection kept from before was closed before any byte of the answer came. That says nothing about the
-    engine, and the request may be sent again on a fresh one.
+    engine, and the request may be sent again on a fresh one. `after_s`: when a busy engine wants to be asked again.
     """
 
-    def __init__(self, kind: Kind, message: str = "", *, stale: bool = False) -> None:
+    def __init__(
+        self, kind: Kind, message: str = "", *, stale: bool = False, after_s: float | None = None
+    ) -> None:
         super().__init__(message or kind)
         self.kind: Kind = kind
         self.stale = stale
+        self.after_s = after_s

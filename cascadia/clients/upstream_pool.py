@@ -60,9 +60,9 @@ class Pool:
             self.idle.popleft().abort()
 
     def fail_unanswered(self, error: UpstreamError) -> None:
-        """Every exchange whose answer has not begun ends with `error`: the engine is known to be gone."""
+        """Every exchange of whose answer nobody has seen ends with `error`: the engine is known to be gone."""
         for connection in tuple(self.open):
-            if connection.busy and not connection.headed:
+            if connection.busy and not connection.passed_on:
                 connection.fail(error)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from cascadia.clients.upstream_errors import UpstreamError
 
 DONE = b"[DONE]"
+EVENTS = b"text/event-stream"
 
 
 class Usage(NamedTuple):
@@ -111,12 +112,11 @@ _document = msgspec.json.Decoder(_Document)
 _event = msgspec.json.Decoder(_Event)
 _light = msgspec.json.Decoder(_Light)
 _JSON = b"application/json"
-_EVENTS = b"text/event-stream"
 
 
 def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
     """Of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding or response."""
-    _refuse_other_than_json(content_type)
+    refuse_other_than_json(content_type)
     try:
         found = _light.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -133,7 +133,7 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
 
 def read_document(content_type: bytes, body: bytes) -> Written:
     """Of a 200 in JSON."""
-    _refuse_other_than_json(content_type)
+    refuse_other_than_json(content_type)
     try:
         found = _document.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -145,7 +145,7 @@ def read_document(content_type: bytes, body: bytes) -> Written:
 
 def read_events(content_type: bytes, body: bytes) -> Written:
     """Of a 200 that is a held event stream."""
-    if not content_type.startswith(_EVENTS):
+    if not content_type.startswith(EVENTS):
         raise UpstreamError("unreadable", "not an event stream by its content type")
     choices: dict[int, Choice] = {}
     usage, done = Usage(), False
@@ -182,7 +182,8 @@ def events(body: bytes) -> Iterator[bytes]:
             yield line[5:].strip()
 
 
-def _refuse_other_than_json(content_type: bytes) -> None:
+def refuse_other_than_json(content_type: bytes) -> None:
+    """Raises `UpstreamError`: whatever else this is, it is not an OpenAI-compatible engine's answer."""
     if not content_type.startswith(_JSON):
         raise UpstreamError("unreadable", "not JSON by its content type")
 

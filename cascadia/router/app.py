@@ -1,92 +1,197 @@
-"""The router as one ASGI application: its parts put together, and a dispatcher in front of them.
+"""The router's parts, put together: a lineup that serves requests, and what outlives it when plans change.
 
-POSTs to the OpenAI API go to `Service` at once; everything else goes to a FastAPI application, whose routing and
-validation cost more than the whole of a request's way through `Service`.
+POSTs to the OpenAI API go to `service`, everything else to `face`, a FastAPI application, whose routing and validation
+cost more than the whole of a request's way through `service`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from cascadia.router.access import Access
+from cascadia.router.access_setup import access_of, keep_up
+from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.cascade import Cascade
-from cascadia.router.exchange import Receive, Scope, Send
-from cascadia.router.gates import CertaintyGate, Gate, LlmGate
+from cascadia.router.conversations import Conversations
+from cascadia.router.departing import Departing
+from cascadia.router.gates import Gate
+from cascadia.router.guard import refusal, refuse
 from cascadia.router.health import watch
 from cascadia.router.journal import Journal
+from cascadia.router.keys import Keyring
+from cascadia.router.lineup import Lineup, digest_of
 from cascadia.router.metrics import Metrics
-from cascadia.router.requests import APIS
+from cascadia.router.reload_metrics import PlanMetrics
+from cascadia.router.replica import Replica
 from cascadia.router.service import Service
-from cascadia.router.settings import JudgeSettings, RouterSettings
+from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
-from cascadia.router.verdict_cache import CachedGate
+from cascadia.router.swap import succeed
 
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-JUDGE = "judge"
+if TYPE_CHECKING:
+    from cascadia.router.admin_server import AdminServer
+    from cascadia.router.reload import Reloader
 
 
 class Router:
-    """`start` and `stop` within a running event loop. `gate` replaces the one that the settings ask for."""
+    """`start` and `stop` within a running event loop. `gate` replaces the one that the settings ask for.
+
+    `keyring`: the keys of `settings.keys`; without it none is asked for.
+    """
 
     def __init__(
         self,
         settings: RouterSettings,
         write_line: Callable[[bytes], object] | None = None,
         gate: Gate | None = None,
+        keyring: Keyring | None = None,
     ) -> None:
-        self.settings = settings
         self.metrics = Metrics()
+        self.plan_metrics = PlanMetrics(self)
         self.journal = Journal(write_line, self.metrics.log_failures.inc)
-        limits = settings.limits
-        self.stages = [Stage(s, limits, self.metrics.stage(s.name)) for s in settings.stages]
-        judge = settings.judge
-        self.judge = Stage(judge.stage, limits, self.metrics.stage(JUDGE)) if judge and judge.stage else None
-        self.cascade = Cascade(self.stages, gate or _gate(judge, self.judge), judge or _SCORED, self.metrics)
-        self.service = Service(settings, self.stages, self.cascade, self.metrics, self.journal)
+        self.access: Access | None = access_of(settings.keys, keyring, self.metrics)
+        self._gate = gate
+        self.lineup = Lineup(settings, self.metrics, self.journal, self.access, gate)
+        self.departing = Departing()
         self.draining = False
+        self.reloader: Reloader | None = None
+        self.admin: AdminServer | None = None
         self._face: Application | None = None
-        self._watchers: list[asyncio.Task[None]] = []
+        self._admin_face: Application | None = None
+        self._watchers: dict[Replica, asyncio.Task[None]] = {}
+        self._retired: list[tuple[Lineup, list[Replica]]] = []
+        """Older lineups with requests under way, oldest first, and the replicas that leave with each."""
+
+    @property
+    def settings(self) -> RouterSettings:
+        return self.lineup.settings
+
+    @property
+    def stages(self) -> list[Stage]:
+        return self.lineup.stages
+
+    @property
+    def judge(self) -> Stage | None:
+        return self.lineup.judge
+
+    @property
+    def cascade(self) -> Cascade:
+        return self.lineup.cascade
+
+    @property
+    def conversations(self) -> Conversations:
+        return self.lineup.conversations
+
+    @property
+    def service(self) -> Service:
+        return self.lineup.service
+
+    @property
+    def digest(self) -> str:
+        """Of the plan in force; equal on routers that serve the same."""
+        return digest_of(self.settings)
 
     @property
     def ready(self) -> bool:
         """Whether a request to the cascade could be answered now."""
         return not self.draining and any(stage.ready for stage in self.stages)
 
+    def swap(self, settings: RouterSettings) -> None:
+        """From now on requests begin under `settings`; those under way end under what they began with.
+
+        All that can fail is done before anything changes, and nothing waits in between.
+        """
+        old = self.lineup
+        new = Lineup(settings, self.metrics, self.journal, self.access, self._gate, before=old)
+        drained = succeed(new, old)
+        self.lineup = new
+        for replica in drained:
+            self._unwatch(replica)
+            self.departing.add(replica)
+        stay = {replica for _, replica in new.replicas}
+        gone = [replica for _, replica in old.replicas if replica not in stay]
+        self._retired.append((old, gone))
+        # Not at once: a request that is about to begin with the old lineup does so before.
+        soon = asyncio.get_running_loop().call_soon
+        old.service.on_idle = lambda: soon(self._retire)
+        soon(self._retire)
+        if old.settings.health != settings.health:
+            for replica in stay:
+                self._unwatch(replica)
+        self._watch()
+
+    def hang_up(self) -> None:
+        """What SIGHUP means: read the files again."""
+        if self.reloader is not None:
+            self.reloader.request("signal")
+
+    def _retire(self) -> None:
+        """Closes the stages that only older lineups had, when no request of those or older ones is left.
+
+        Oldest first, as a stage's replicas are shared by all lineups that have it.
+        """
+        while self._retired and not self._retired[0][0].running:
+            _, gone = self._retired.pop(0)
+            for replica in gone:
+                replica.drain()
+                self._unwatch(replica)
+                self.departing.add(replica)
+
+    def _watch(self) -> None:
+        for stage, replica in self.lineup.replicas:
+            if replica.health_request and replica not in self._watchers:
+                task = asyncio.create_task(watch(stage, replica, self.settings.health))
+                self._watchers[replica] = task
+
+    def _unwatch(self, replica: Replica) -> None:
+        watcher = self._watchers.pop(replica, None)
+        if watcher is not None:
+            watcher.cancel()
+
     async def start(self) -> None:
         from cascadia.router.face import face
 
         self._face = face(self)
-        for stage in [*self.stages, *([self.judge] if self.judge else [])]:
-            for replica in stage.replicas:
-                if replica.health_request:
-                    self._watchers.append(asyncio.create_task(watch(stage, replica, self.settings.health)))
+        self._watch()
+        keep_up(self.access, self.settings.keys, self.metrics)
+        if self.settings.admin is not None:
+            from cascadia.router.admin_face import admin_face
+
+            self._admin_face = admin_face(self)
+        if self.admin is not None:
+            await self.admin.start()
+        if self.reloader is not None:
+            self.reloader.start()
 
     async def stop(self) -> None:
-        for watcher in self._watchers:
+        if self.reloader is not None:
+            await self.reloader.stop()
+        if self.admin is not None:
+            await self.admin.stop()
+        watchers = list(self._watchers.values())
+        for watcher in watchers:
             watcher.cancel()
-        await asyncio.gather(*self._watchers, return_exceptions=True)
+        await asyncio.gather(*watchers, return_exceptions=True)
         self._watchers.clear()
-        for stage in [*self.stages, *([self.judge] if self.judge else [])]:
-            for replica in stage.replicas:
-                replica.pool.close()
+        await self.departing.stop()
+        for replica in [
+            *(r for _, r in self.lineup.replicas),
+            *(r for _, gone in self._retired for r in gone),
+        ]:
+            replica.pool.close()
+        if self.access is not None and self.access.shared is not None:
+            await self.access.shared.close()
         self.journal.flush()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in APIS:
-            await self.service(scope, receive, send)
-        elif self._face is not None:
+    async def face(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What is not of the OpenAI API's POSTs, for who may see it."""
+        if self._face is None:
+            raise RuntimeError("a router serves after `start`")
+        if self._admin_face is not None and self.admin is None and scope["path"].startswith("/admin/"):
+            await self._admin_face(scope, receive, send)
+            return
+        refused = refusal(self.access, scope)
+        if refused is None:
             await self._face(scope, receive, send)
-
-
-_SCORED = JudgeSettings("certainty")
-"""Time limits for a gate that was handed in without settings."""
-
-
-def _gate(judge: JudgeSettings | None, stage: Stage | None) -> Gate | None:
-    if judge is None:
-        return None
-    if judge.kind == "certainty":
-        return CertaintyGate()
-    if stage is None:
-        raise ValueError("an llm judge needs the replicas of its model")
-    asked = LlmGate(stage, judge.reads_tokens)
-    return CachedGate(asked, judge.cache_size) if judge.cache_size else asked
+        else:
+            await refuse(refused, scope, send)

@@ -1,12 +1,39 @@
 """A request to the cascade with its own limits, from the body or from headers."""
 
+from typing import NamedTuple
+
 from msgspec import UNSET, UnsetType
 
 from cascadia.router.cascade import Ask
+from cascadia.router.conversations import session_of
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError
 from cascadia.router.requests import APIS, Api, Fields, tokens_of
+from cascadia.router.responses import refers_elsewhere
 from cascadia.router.settings import RouterSettings
+
+MOST_PRIORITY = 2**53
+"""Beyond, a header's number is not what was written."""
+
+
+class Urgency(NamedTuple):
+    """`deadline_s` in the event loop's time."""
+
+    deadline_s: float
+    priority: int
+
+
+def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
+    """By when, and before whom, of a request to the cascade or straight to a stage. Raises `ApiError`."""
+    deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
+    if deadline_ms is not None:
+        if not 0 < deadline_ms < float("inf"):
+            raise ApiError(400, "invalid_value", "deadline_ms must be above 0.", param="deadline_ms")
+        total_s = min(total_s, deadline_ms / 1000.0)
+    priority = _limit(exchange, b"priority", fields.priority)
+    if priority is not None and not (abs(priority) <= MOST_PRIORITY and priority == int(priority)):
+        raise ApiError(400, "invalid_value", "priority must be a whole number.", param="priority")
+    return Urgency(exchange.started_s + total_s, int(priority or 0))
 
 
 def ask_of(
@@ -19,22 +46,20 @@ def ask_of(
     prefix: int | None,
 ) -> Ask:
     """Raises `ApiError` where a limit of the request makes no sense."""
-    deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
-    if deadline_ms is not None and not 0 < deadline_ms < float("inf"):
-        raise ApiError(400, "invalid_value", "deadline_ms must be above 0.", param="deadline_ms")
+    urgency = urgency_of(exchange, fields, settings.limits.total_s)
     quality_min = _limit(exchange, b"quality-min", fields.quality_min)
     if quality_min is not None and not 0 <= quality_min <= 100:
         raise ApiError(400, "invalid_value", "quality_min must be 0 to 100.", param="quality_min")
-    total_s = settings.limits.total_s
-    deadline_s = exchange.started_s + (
-        min(total_s, deadline_ms / 1000.0) if deadline_ms is not None else total_s
-    )
     first, last = _bounds(
         settings,
         _name(exchange, b"min-stage", fields.min_stage),
         _name(exchange, b"max-stage", fields.max_stage),
     )
     api: Api = APIS[path]
+    if api == "responses" and (why := refers_elsewhere(fields)):
+        message = f"{why} is kept by one engine: name its stage, one of {', '.join(settings.names)}."
+        raise ApiError(400, "not_cascaded", message, param=why)
+    sticky = settings.conversations.start == "sticky"
     return Ask(
         api=api,
         path=path.encode("ascii"),
@@ -43,10 +68,12 @@ def ask_of(
         headers=exchange.forwarded,
         tokens=tokens_of(body, fields),
         prefix=prefix,
-        deadline_s=deadline_s,
+        deadline_s=urgency.deadline_s,
         first=first,
         last=last,
         quality_min=quality_min or 0.0,
+        priority=urgency.priority,
+        session=session_of(fields, exchange.given.get(b"session-id")) if sticky else None,
     )
 
 

@@ -6,19 +6,25 @@ returned and marked. Nothing here writes to a client.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
-from cascadia.router.answers import Usage, Written, read_document, read_events
+from cascadia.router.answers import Choice, Usage, Written, read_document, read_events
+from cascadia.router.conversations import Conversations, Session
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
-from cascadia.router.gates import Gate, JudgeFailed, judged
+from cascadia.router.gate_context import ASKED, Asked
+from cascadia.router.gate_embedding import EmbeddingGate
+from cascadia.router.gates import Gate, JudgeFailed, judged, within
 from cascadia.router.metrics import Metrics
-from cascadia.router.questions import question
+from cascadia.router.questions import last_said, question
 from cascadia.router.replica import Call
 from cascadia.router.requests import Api, Fields, rewritten
+from cascadia.router.responses import read_response, read_response_events
 from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
+from cascadia.router.spent import counted, spend
 from cascadia.router.stage import Live, Reply, Stage
 
 FEWEST_BYTES_PER_TOKEN = 6
@@ -28,6 +34,14 @@ _TOO_LONG = (b"context_length", b"context length", b"context size", b"exceed_con
 
 
 NOTHING = Usage()
+_READERS = {
+    (False, False): read_document,
+    (False, True): read_events,
+    (True, False): read_response,
+    (True, True): read_response_events,
+}
+"""By whether it is a response, and a stream."""
+_BY_MERIT = frozenset({"accepted", "score", "threshold", "context"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,8 @@ class Ask:
     first: int
     last: int
     quality_min: float = 0.0
+    priority: int = 0
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +104,37 @@ class Cascade:
     """`stages` from small to large; `gate` None only where no threshold asks for a score."""
 
     def __init__(
-        self, stages: Sequence[Stage], gate: Gate | None, judge: JudgeSettings | None, metrics: Metrics
+        self,
+        stages: Sequence[Stage],
+        gate: Gate | None,
+        judge: JudgeSettings | None,
+        metrics: Metrics,
+        conversations: Conversations | None = None,
+        foresight: EmbeddingGate | None = None,
     ) -> None:
         self.stages = stages
         self.gate = gate
         self.judge = judge
+        self.conversations = conversations
+        self.foresight = foresight
         self.judge_seconds = metrics.judge_seconds
         self.max_judged_choices = stages[0].limits.max_judged_choices
 
     async def decide(self, ask: Ask) -> Decision:
         """Raises `ApiError` where no stage has an answer."""
+        if ask.session is None or self.conversations is None:
+            return await self._decided(ask)
+        key, now = ask.session.key, asyncio.get_running_loop().time
+        known = self.conversations.stage_of(key, now()) if ask.session.known else None
+        places = [i for i, stage in enumerate(self.stages) if stage.name == known]
+        start = min(ask.last, max([ask.first, *places]))
+        decision = await self._decided(replace(ask, first=start))
+        # Who answered because others had failed says nothing of how hard the conversation is.
+        if decision.stage is not None and all(step.outcome in _BY_MERIT for step in decision.steps):
+            self.conversations.answered(key, decision.stage.name, now())
+        return decision
+
+    async def _decided(self, ask: Ask) -> Decision:
         decision = Decision()
         best: Held | None = None
         failure: StageFailed | None = None
@@ -106,6 +143,9 @@ class Cascade:
             last = stage is route[-1]
             if best is not None and self._too_late(ask, stage):
                 return self._settled(decision, best, "deadline")
+            if not last and stage.settings.skip_below is not None and await self._skips(ask, stage):
+                stage.metrics.escalated("predicted")
+                continue
             stage.metrics.requests.inc()
             started_s = asyncio.get_running_loop().time()
             try:
@@ -151,7 +191,7 @@ class Cascade:
             return stages[-1:]
         if any(mark in ask.body for mark in _NOT_TEXT):
             return stages
-        wanted = ask.fields.max_completion_tokens or ask.fields.max_tokens or 1
+        wanted = ask.fields.output_limit or 1
         fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted
         route = []
         for stage in stages[:-1]:
@@ -165,18 +205,49 @@ class Cascade:
         """Whether the deadline leaves less than this stage's answers took of late."""
         return ask.deadline_s - asyncio.get_running_loop().time() < stage.typical_s
 
+    async def _skips(self, ask: Ask, stage: Stage) -> bool:
+        """Whether by the question alone this stage's answer is likely to be of no use. Not known is no."""
+        foresight, judge, least = self.foresight, self.judge, stage.settings.skip_below
+        if foresight is None or judge is None or least is None:
+            return False
+        token = ASKED.set(Asked(stage.name, last_said(ask.fields)))
+        try:
+            expected = partial(foresight.expected, question(ask.fields))
+            return await within(expected, judge.timeout_s, ask.deadline_s) < least
+        except JudgeFailed as error:
+            stage.metrics.judge_failed(error.kind)
+            return False
+        finally:
+            ASKED.reset(token)
+
+    async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
+        """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
+        call = self._call(ask, stage, gated=bool(ask.fields.stream))
+        call = replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        try:
+            reply = await stage.buffered(call, _READERS[ask.api == "responses", bool(ask.fields.stream)])
+        except StageFailed as error:
+            raise JudgeFailed(error.kind) from None
+        if reply.found is None:
+            raise JudgeFailed(f"status-{reply.status}")
+        spend(reply.found.usage)
+        stage.metrics.input_tokens.inc(reply.found.usage.input_tokens)
+        stage.metrics.output_tokens.inc(reply.found.usage.output_tokens)
+        return reply.found.choices[0]
+
     def _call(self, ask: Ask, stage: Stage, *, gated: bool) -> Call:
-        changes: dict[str, Any] = {}
-        if gated and self.gate is not None:
+        changes = stage.told(ask.priority)
+        # A response's log-probabilities are asked for in words of its own, which few engines know.
+        if gated and self.gate is not None and ask.api != "responses":
             wants = self.gate.wants(ask.api)
             # What the client asked for itself stays, where it is enough for the gate.
             changes |= wants if not ask.fields.given("logprobs") else {}
             if "top_logprobs" in wants and ask.fields.given("logprobs") == b"true":
                 changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
-        if gated and ask.fields.stream:
+        if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
         body = rewritten(ask.body, stage.settings.model, changes)
-        return Call(ask.path, body, ask.headers, ask.tokens, ask.prefix, ask.deadline_s)
+        return Call(ask.path, body, ask.headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority)
 
     async def _live(self, ask: Ask, stage: Stage, decision: Decision) -> Decision:
         started_s = asyncio.get_running_loop().time()
@@ -197,7 +268,7 @@ class Cascade:
         """The stage's answer with its score; None where `decision.refused` was set instead."""
         threshold = self._threshold(ask, stage)
         gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
-        read = read_events if ask.fields.stream else read_document
+        read = _READERS[ask.api == "responses", bool(ask.fields.stream)]
         started_s = asyncio.get_running_loop().time()
         reply = await stage.buffered(self._call(ask, stage, gated=gated or bool(ask.fields.stream)), read)
         stage.metrics.seconds.observe(asyncio.get_running_loop().time() - started_s)
@@ -208,7 +279,12 @@ class Cascade:
         decision.total = decision.total.plus(written.usage)
         stage.metrics.input_tokens.inc(written.usage.input_tokens)
         stage.metrics.output_tokens.inc(written.usage.output_tokens)
-        score = await self._score(ask, stage, written) if gated else None
+        score = None
+        if gated:
+            with counted() as spent:
+                score = await self._score(ask, stage, written)
+            for usage in spent:
+                decision.total = decision.total.plus(usage)
         return Held(stage, reply.body, written, score)
 
     async def _score(self, ask: Ask, stage: Stage, written: Written) -> float | None:
@@ -216,9 +292,19 @@ class Cascade:
         if any(refusal(ask.fields, choice) for choice in written.choices):
             stage.metrics.score.observe(0.0)
             return 0.0
+        if stage.settings.verifiers:
+            passed = all(
+                v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices
+            )
+            if not passed or stage.settings.verified == "accept":
+                score = ACCEPTS_NONE_ABOVE if passed else 0.0
+                stage.metrics.score.observe(score)
+                return score
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
         started_s = asyncio.get_running_loop().time()
         asked = question(ask.fields)
+        context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage))
+        token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
             verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
@@ -227,6 +313,7 @@ class Cascade:
             stage.metrics.judge_failed(error.kind)
             return None
         finally:
+            ASKED.reset(token)
             self.judge_seconds.observe(asyncio.get_running_loop().time() - started_s)
         score = min(scores)
         stage.metrics.score.observe(score)

@@ -4,10 +4,11 @@ from typing import Any
 
 from cascadia.router.answers import Usage
 from cascadia.router.cascade import Ask, Cascade, Decision
-from cascadia.router.exchange import JSON, Exchange, Headers
+from cascadia.router.exchange import JSON, Exchange
 from cascadia.router.relay import relay
-from cascadia.router.release import Noting, released_events, with_note, without_logprobs
+from cascadia.router.release import Noting, released_events, released_response, with_note, without_logprobs
 from cascadia.router.stage import Stage
+from cascadia.router.wire import Headers
 
 
 async def cascaded(
@@ -20,10 +21,12 @@ async def cascaded(
     decision = await cascade.decide(ask)
     entry["steps"] = [step._asdict() for step in decision.steps]
     stage = decision.stage
+    if exchange.hold is not None:
+        exchange.hold.spent = decision.total.input_tokens + decision.total.output_tokens
     if decision.refused is not None or stage is None:
         refused = decision.refused
         assert refused is not None
-        await exchange.refusal(refused.status, refused.body, [])
+        exchange.refusal(refused.status, refused.body, [])
         return
     held = decision.held
     score = held.score if held is not None else None
@@ -34,8 +37,9 @@ async def cascaded(
         "stopped": decision.stopped,
     }
     headers = _headers(decision, stage, score)
+    response = ask.api == "responses"
     if decision.live is not None:
-        asked_usage = b"include_usage" in fields.given("stream_options")
+        asked_usage = response or b"include_usage" in fields.given("stream_options")
 
         def noted(usage: Usage) -> dict[str, Any]:
             stage.metrics.input_tokens.inc(usage.input_tokens)
@@ -43,22 +47,25 @@ async def cascaded(
             decision.total = decision.total.plus(usage)
             return _note(decision, stage, score)
 
-        noting = Noting(noted) if asked_usage else None
+        noting = Noting(noted, response=response) if asked_usage else None
         await relay(exchange, ask.api, stage, decision.live, headers, noting)
         return
     assert held is not None
     note = _note(decision, stage, score)
     asked_logprobs = fields.given("logprobs") not in (b"", b"false")
     if fields.stream:
-        asked_usage = b"include_usage" in fields.given("stream_options")
-        content = released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
-        await exchange.begin_stream(headers)
-        await exchange.part(content, more=False)
+        if response:
+            content = released_response(held.body, note)
+        else:
+            asked_usage = b"include_usage" in fields.given("stream_options")
+            content = released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
+        exchange.begin_stream(headers)
+        exchange.last_part(content)
         return
     content = held.body
     if not asked_logprobs and any(choice.logprobs for choice in held.written.choices):
         content = without_logprobs(content)
-    await exchange.whole(200, [JSON, *headers], with_note(content, note))
+    exchange.whole(200, [JSON, *headers], with_note(content, note))
 
 
 def _note(decision: Decision, stage: Stage, score: float | None) -> dict[str, Any]:

@@ -1,201 +1,200 @@
-"""One request of a client: its body, whether the client is still there, and what it is sent.
-
-Tasks and timers cost more than the rest of a fast request. So a task that waits for the client to leave, and then
-cancels the work and with it whatever an engine does for it, is begun only where the request lasts (`departures.py`).
-"""
+"""One request of the hot path: what it brought, and what its client is sent. Nothing of this waits, but for `part`."""
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
-
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from cascadia.router.failures import ApiError
-from cascadia.router.protocol import ANSWER
+from cascadia.router.wire import CLOSE_LINE, LAST_CHUNK, Headers, chunk, header_lines, status_line
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
+if TYPE_CHECKING:
+    from cascadia.router.access import Hold
+    from cascadia.router.protocol import Front
 
 HEARTBEAT = b": waiting\n\n"
 JSON = (b"content-type", b"application/json")
-EVENTS = (b"content-type", b"text/event-stream; charset=utf-8")
-UNCACHED = (b"cache-control", b"no-cache")
+_STREAM = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
+_CHUNKED = b"transfer-encoding: chunked\r\n"
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _OWN = b"x-cascadia-"
 
 
 class Exchange:
-    """`given` are the client's headers of the cascade, less `x-cascadia-`. `status` is 0 until something is sent."""
+    """`given` are the client's headers of the cascade, less `x-cascadia-`. `status` is 0 until something is sent.
+
+    `more` are headers that every answer gets; `hold` is what a key was let in with. `lasting`: the client would send
+    another request on its connection; `chunked`: it can read a body of parts.
+    """
 
     __slots__ = (
-        "_answer",
-        "_beat",
         "_beat_timer",
-        "_loop",
-        "_main",
-        "_receive",
-        "_send",
-        "_watcher",
-        "closed",
+        "_chunked",
+        "_done",
+        "_front",
+        "_lasting",
+        "authorization",
+        "body",
+        "expects",
         "forwarded",
         "given",
+        "hold",
         "left",
         "length",
+        "more",
+        "on_leaving",
+        "path",
         "request_id",
         "started_s",
         "status",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, own_id: Callable[[], bytes]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.started_s = self._loop.time()
-        self._receive = receive
-        self._send = send
-        self._answer = scope["extensions"].get(ANSWER) if "extensions" in scope else None
-        self._main: asyncio.Task[Any] | None = None
-        self._watcher: asyncio.Task[Message] | None = None
-        self._beat: asyncio.Task[None] | None = None
+    def __init__(self, front: "Front", path: str, headers: Headers, *, lasting: bool, chunked: bool) -> None:
+        self._front = front
+        self.path = path
+        self._lasting = lasting
+        self._chunked = chunked
+        self._done = False
         self._beat_timer: asyncio.TimerHandle | None = None
+        self.started_s = front.loop.time()
+        self.on_leaving: Callable[[], object] | None = None
+        """Called when the client leaves before it was answered."""
         self.left = False
-        self.closed = False
         self.status = 0
+        self.body = b""
         self.length: int | None = None
+        self.expects = False
         self.given: dict[bytes, bytes] = {}
+        self.authorization = b""
+        self.hold: Hold | None = None
+        self.more: Headers = []
         request_id, traces = b"", b""
-        for name, value in scope["headers"]:
+        for name, value in headers:
             if name == b"content-length":
                 self.length = int(value)
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 request_id = value
             elif name in (b"traceparent", b"tracestate") and value.isascii() and value.decode().isprintable():
                 traces += name + b": " + value + b"\r\n"
+            elif name == b"authorization":
+                # Of two nobody knows which is meant.
+                self.authorization = b"twice" if self.authorization else value
             elif name.startswith(_OWN):
                 self.given[name[len(_OWN) :]] = value
-        self.request_id = request_id or own_id()
+            elif name == b"expect":
+                self.expects = value.lower() == b"100-continue"
+            elif name == b"x-session-id":
+                self.given[b"session-id"] = value
+        self.request_id = request_id or front.doors.next_id()
         self.forwarded = b"x-request-id: " + self.request_id + b"\r\n" + traces
 
-    async def body(self, max_bytes: int) -> bytes:
-        """The whole body. Raises `ApiError` 413 where it is too large."""
-        if self.length is not None and self.length > max_bytes:
-            raise _too_large(max_bytes)
-        message = await self._receive()
-        body: bytes = message.get("body", b"")
-        if message.get("more_body"):
-            parts, size = [body], len(body)
-            while message.get("more_body"):
-                message = await self._receive()
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > max_bytes:
-                    raise _too_large(max_bytes)
-            body = b"".join(parts)
-        if message["type"] == "http.disconnect":
-            self.left = True
-            raise asyncio.CancelledError
-        return body
+    def begin(self) -> None:
+        self._front.doors.service.begin(self)
 
-    def cancel_on_leaving(self, task: "asyncio.Task[Any] | None") -> None:
-        """From here on `watch_now` makes sense, and cancels `task` when the client leaves."""
-        self._main = task
-
-    def watch_now(self) -> None:
-        self._watcher = self._loop.create_task(self._receive())  # type: ignore[arg-type]
-        self._watcher.add_done_callback(self._gone)
+    def leave(self) -> None:
+        self.left = True
+        if self.on_leaving is not None:
+            self.on_leaving()
 
     def beat_every(self, seconds: float) -> None:
         """Comments are sent while nothing else is, so that no proxy takes the stream for dead."""
-        self._beat_timer = self._loop.call_later(seconds, self._begin_beat, seconds)
+        self._beat_timer = self._front.loop.call_later(seconds, self._beat, seconds)
 
-    async def whole(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+    def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """An answer in one piece."""
-        await self._end_beat()
-        self.status = status
-        all_headers = [*headers, (b"x-request-id", self.request_id), (b"content-length", b"%d" % len(body))]
-        if self._answer is not None:
-            lines = b"".join([name + b": " + value + b"\r\n" for name, value in all_headers])
-            if self._answer(STATUS_LINE[status] + lines, body):
-                return
-        await self._send({"type": "http.response.start", "status": status, "headers": all_headers})
-        await self._send({"type": "http.response.body", "body": body})
+        self.reply(status_line(status) + header_lines(headers), body, status)
 
-    async def error(self, error: ApiError) -> None:
+    def reply(self, head: bytes, body: bytes, status: int = 200) -> None:
+        """An answer in one piece; `head` is its status line and its own headers, in whole lines."""
+        self._end_beat()
+        self.status = status
+        lasting = self._lasting and not self._front.doors.draining
+        if self.more:
+            head += header_lines(self.more)
+        self._front.write(
+            b"%b%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n%b"
+            % (
+                head,
+                self._front.doors.dates.line(),
+                self.request_id,
+                b"" if lasting else CLOSE_LINE,
+                len(body),
+                body,
+            )
+        )
+        self._done = True
+        self._front.finished(lasting=lasting)
+
+    def error(self, error: ApiError) -> None:
         """In place of an answer, or where a stream has begun as its last event."""
-        await self._end_beat()
         if self.status:
-            await self.part(b"data: " + error.body + b"\n\n", more=False)
+            self.last_part(b"data: " + error.body + b"\n\n")
             return
         headers: Headers = [JSON]
+        if error.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
         if error.retry_after_s is not None:
             headers.append((b"retry-after", str(error.retry_after_s).encode("ascii")))
-        await self.whole(error.status, headers, error.body)
+        self.whole(error.status, headers, error.body)
 
-    async def refusal(self, status: int, body: bytes, headers: Headers) -> None:
+    def refusal(self, status: int, body: bytes, headers: Headers) -> None:
         """An engine's own 4xx, as it is where it is JSON."""
-        await self._end_beat()
         if body[:1] != b"{":
-            await self.error(
+            self.error(
                 ApiError(status, "refused", "The engine refused the request without saying why in JSON.")
             )
         elif self.status:
-            await self.part(b"data: " + b" ".join(body.split()) + b"\n\n", more=False)
+            self.last_part(b"data: " + b" ".join(body.split()) + b"\n\n")
         else:
-            await self.whole(status, [JSON, *headers], body)
+            self.whole(status, [JSON, *headers], body)
 
-    async def begin_stream(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    def begin_stream(self, headers: Headers) -> bool:
         """False where comments have gone out before, and with them the headers of another moment."""
-        await self._end_beat()
+        self._end_beat()
         if self.status:
             return False
-        await self._head(headers)
+        self.status = 200
+        self._lasting = self._lasting and not self._front.doors.draining
+        head = [status_line(200), _STREAM, self._front.doors.dates.line(), b"x-request-id: ", self.request_id]
+        head += [b"\r\n", header_lines([*headers, *self.more])]
+        if self._chunked:
+            head.append(_CHUNKED)
+        if not self._lasting:
+            head.append(CLOSE_LINE)
+        self._front.write(b"".join(head) + b"\r\n")
         return True
 
-    async def part(self, data: bytes, *, more: bool = True) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+    async def part(self, data: bytes) -> None:
+        """Part of a stream that has begun. Waits while the client is far behind with reading."""
+        self._front.write(chunk(data) if self._chunked else data)
+        if self._front.full:
+            await self._front.room()
+
+    def last_part(self, data: bytes) -> None:
+        self._end_beat()
+        if self._chunked:
+            data = (chunk(data) if data else b"") + LAST_CHUNK
+        self._front.write(data)
+        self._done = True
+        self._front.finished(lasting=self._lasting)
 
     def close(self) -> None:
-        """Ends whatever still waits on behalf of this exchange."""
-        self.closed = True
-        if self._watcher is not None:
-            self._watcher.cancel()
-        if self._beat_timer is not None:
-            self._beat_timer.cancel()
-        if self._beat is not None:
-            self._beat.cancel()
+        """Ends whatever still goes on for this exchange. A client that was left without an end is told by a reset."""
+        self._end_beat()
+        self.on_leaving = None
+        if not self._done:
+            self._done = True
+            self._front.abandon()
 
-    async def _head(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        self.status = 200
-        all_headers = [EVENTS, UNCACHED, (b"x-request-id", self.request_id), *headers]
-        await self._send({"type": "http.response.start", "status": 200, "headers": all_headers})
-
-    def _gone(self, watcher: "asyncio.Task[Message]") -> None:
-        if watcher.cancelled() or watcher.exception() is not None:
-            return
-        if watcher.result()["type"] == "http.disconnect" and self._main is not None and not self._main.done():
-            self.left = True
-            self._main.cancel()
-
-    def _begin_beat(self, seconds: float) -> None:
-        self._beat = self._loop.create_task(self._send_beat())
-        self._beat_timer = self._loop.call_later(seconds, self._begin_beat, seconds)
-
-    async def _send_beat(self) -> None:
+    def _beat(self, seconds: float) -> None:
         if not self.status:
-            await self._head(())
-        await self.part(HEARTBEAT)
+            self.begin_stream([])
+        if not self._front.full:
+            self._front.write(chunk(HEARTBEAT) if self._chunked else HEARTBEAT)
+        self.beat_every(seconds)
 
-    async def _end_beat(self) -> None:
+    def _end_beat(self) -> None:
         if self._beat_timer is not None:
             self._beat_timer.cancel()
             self._beat_timer = None
-        if self._beat is not None:
-            await self._beat
-            self._beat = None
-
-
-def _too_large(max_bytes: int) -> ApiError:
-    return ApiError(413, "body_too_large", f"The body is larger than {max_bytes:,} bytes.")

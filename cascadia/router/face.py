@@ -56,9 +56,17 @@ def _add_state(app: FastAPI, router: "Router") -> None:
                 },
                 "waiting": len(stage.turns),
             }
-            for stage in [*router.stages, *([router.judge] if router.judge else [])]
+            for stage in router.lineup.all_stages
         }
-        document = {"ready": router.ready, "draining": router.draining, "stages": stages}
+        document = {
+            "ready": router.ready,
+            "draining": router.draining,
+            "plan": router.digest,
+            "stages": stages,
+            "leaving": {replica.name: replica.running for replica in router.departing},
+        }
+        if router.reloader is not None and router.reloader.last is not None:
+            document["reload"] = router.reloader.last.document
         return JSONResponse(document, 200 if router.ready else 503)
 
     @app.get("/version", summary="Of the router.")

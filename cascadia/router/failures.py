@@ -22,7 +22,7 @@ _TYPES = {
 
 
 class ApiError(Exception):
-    """An answer that is an error. `retry_after_s` becomes the header."""
+    """An answer that is an error. `retry_after_s` becomes the header; `kind` is OpenAI's `type`, else by status."""
 
     def __init__(
         self,
@@ -32,9 +32,11 @@ class ApiError(Exception):
         *,
         param: str | None = None,
         retry_after_s: int | None = None,
+        kind: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.kind = kind
         self.code = code
         self.message = message
         self.param = param
@@ -42,7 +44,9 @@ class ApiError(Exception):
 
     @property
     def document(self) -> dict[str, Any]:
-        kind = _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        kind = self.kind or _TYPES.get(
+            self.status, "server_error" if self.status >= 500 else "invalid_request_error"
+        )
         return {
             "error": {"message": self.message, "type": kind, "param": self.param, "code": self.code},
         }

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -15,7 +15,9 @@ from cascadia.router.failures import StageFailed
 from cascadia.router.questions import answer
 from cascadia.router.replica import Call
 from cascadia.router.requests import Api
+from cascadia.router.spent import spend
 from cascadia.router.stage import Stage
+from cascadia_judge.attempts import readings
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
 from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, PROMPT_TOKENS
@@ -76,7 +78,13 @@ class LlmGate:
         return {}
 
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float:
-        text = answer(choice)
+        """The lowest of the answer's readings: what speaks to the judge cannot raise a score."""
+        found = [await self._graded(question, text, deadline_s) for text in readings(answer(choice))]
+        return min(found)
+
+    async def _graded(self, question: str, text: str, deadline_s: float) -> float:
+        if not text:
+            return 0.0
         for manner in MANNERS:
             if manner.forced and not self.schemas:
                 continue
@@ -103,7 +111,10 @@ class LlmGate:
                 reply = await self.stage.buffered(call, usage_of_reply)
             except StageFailed as error:
                 raise JudgeFailed(error.kind) from None
-            if reply.status == 200:
+            if reply.found is not None:
+                spend(reply.found)
+                self.stage.metrics.input_tokens.inc(reply.found.input_tokens)
+                self.stage.metrics.output_tokens.inc(reply.found.output_tokens)
                 return _read(reply.body)
             if self.logprobs and b"logprob" in reply.body:
                 self.logprobs = False
@@ -112,50 +123,6 @@ class LlmGate:
                 self.schemas = False
                 return None
             raise JudgeFailed(f"status-{reply.status}")
-
-
-class CertaintyGate:
-    """The engine's own certainty: the mean over tokens of p(first) - p(second), as 0-100 (CascadeServe, app. B eq. 5).
-
-    The paper takes the scores of one classification; an answer is many choices of a token: their mean is taken.
-    """
-
-    def wants(self, api: Api) -> Mapping[str, Any]:
-        return {"logprobs": True, "top_logprobs": 2} if api == "chat" else {"logprobs": 2}
-
-    async def score(self, question: str, choice: Choice, deadline_s: float) -> float:  # noqa: ARG002
-        margins = [margin for part in choice.logprobs for margin in _margins(part)]
-        if not margins:
-            raise JudgeFailed("no-logprobs")
-        return 100.0 * sum(margins) / len(margins)
-
-
-class _Legacy(Struct):
-    """`/v1/completions`; llama.cpp writes the chat form there."""
-
-    content: list[_Logprob] | None = None
-    top_logprobs: list[dict[str, float] | None] | None = None
-
-
-_legacy = msgspec.json.Decoder(_Legacy)
-
-
-def _margins(logprobs: bytes) -> list[float]:
-    try:
-        found = _legacy.decode(logprobs)
-    except msgspec.MsgspecError:
-        raise JudgeFailed("unreadable-logprobs") from None
-    if found.content is not None:
-        tops = [[top.logprob for top in token.top_logprobs] for token in found.content]
-    else:
-        tops = [list(top.values()) for top in found.top_logprobs or () if top]
-    return [_margin(top) for top in tops if top]
-
-
-def _margin(logprobs: list[float]) -> float:
-    """A token without an alternative was certain."""
-    first, *others = sorted((math.exp(min(0.0, p)) for p in logprobs), reverse=True)
-    return first - others[0] if others else first
 
 
 def _encodable(body: dict[str, Any]) -> dict[str, Any]:
@@ -187,10 +154,15 @@ def _token(entry: _Logprob) -> Token:
 
 async def judged(gate: Gate, question: str, choice: Choice, timeout_s: float, deadline_s: float) -> float:
     """`gate`'s score, within `timeout_s` and the request's own deadline. Raises `JudgeFailed`."""
+    return await within(lambda until_s: gate.score(question, choice, until_s), timeout_s, deadline_s)
+
+
+async def within(ask: Callable[[float], Awaitable[float]], timeout_s: float, deadline_s: float) -> float:
+    """What `ask` says, who is told until when. Raises `JudgeFailed`."""
     until_s = min(deadline_s, asyncio.get_running_loop().time() + timeout_s)
     try:
         async with asyncio.timeout_at(until_s):
-            return await gate.score(question, choice, until_s)
+            return await ask(until_s)
     except TimeoutError:
         raise JudgeFailed("timeout") from None
     except UpstreamError as error:

@@ -13,16 +13,18 @@ async def watch(stage: Stage, replica: Replica, health: Health) -> None:
     loop = asyncio.get_running_loop()
     since_s, failures = loop.time(), 0
     while True:
-        if await replica.is_healthy(health.timeout_s):
+        if replica.state == "draining":
+            since_s, failures = loop.time(), 0
+        elif await replica.is_healthy(health.timeout_s):
             failures = 0
-            if replica.state != "ready":
+            if replica.state not in ("ready", "draining"):
                 replica.state = "ready"
                 replica.breaker.succeeded()
                 stage.turns.wake()
         else:
             failures += 1
             starting = replica.state == "starting" and loop.time() - since_s < health.startup_s
-            if failures >= health.failures and not starting and replica.state != "down":
+            if failures >= health.failures and not starting and replica.state not in ("down", "draining"):
                 replica.state = "down"
                 # A hung engine keeps its connections: what waits there for a first byte goes elsewhere.
                 replica.pool.fail_unanswered(UpstreamError("unhealthy"))

@@ -30,6 +30,9 @@ class StageMetrics:
     def upstream_error(self, kind: str) -> None:
         self._metrics.upstream_errors.labels(self._stage, kind).inc()
 
+    def hedged(self, what: str) -> None:
+        self._metrics.hedges.labels(self._stage, what).inc()
+
     def judge_failed(self, kind: str) -> None:
         self._metrics.judge_failures.labels(self._stage, kind).inc()
 
@@ -50,6 +53,7 @@ class Metrics:
     ttft: Spreads = field(init=False)
     tokens: Counts = field(init=False)
     upstream_errors: Counts = field(init=False)
+    hedges: Counts = field(init=False)
     judge_seconds: Spread = field(init=False)
     judge_failures: Counts = field(init=False)
     log_failures: Count = field(init=False)
@@ -68,6 +72,7 @@ class Metrics:
         self.ttft = self._spreads("stage_ttft_seconds", "To a live stream's first part.", SECONDS, "stage")
         self.tokens = self._counts("stage_tokens", "As engines count them.", "stage", "direction")
         self.upstream_errors = self._counts("upstream_errors", "Exchanges that failed.", "stage", "kind")
+        self.hedges = self._counts("hedges", "Second requests: sent, and won.", "stage", "what")
         self.judge_seconds = self._spreads("judge_seconds", "Time of a verdict.", SECONDS).labels()
         self.judge_failures = self._counts("judge_failures", "Answers without verdict.", "stage", "kind")
         self.log_failures = self._counts("log_failures", "Log lines that could not be written.").labels()

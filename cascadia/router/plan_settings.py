@@ -1,6 +1,7 @@
 """A plan as settings of a router: its thresholds, its stages and the shares of their replicas."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
@@ -39,9 +40,40 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
     return settings
 
 
+def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
+    """`files` with the thresholds, stages and shares of `plan`; addresses, keys and limits stay those of `files`.
+
+    Raises `BadInput` where the plan deploys a stage that `files` has no addresses of, or scores by another judge.
+    """
+    known = {stage.name: stage for stage in files.stages}
+    deployed = [stage.name for stage in plan.stages if stage.deployed]
+    addresses = {name: [r.url for r in known[name].replicas] for name in deployed if name in known}
+    if files.judge is not None and files.judge.stage is not None and len(deployed) > 1:
+        addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
+    told = settings_of(plan, addresses, "plan")
+    if told.judge is not None and files.judge is not None and told.judge.kind != files.judge.kind:
+        raise BadInput(
+            "plan.judge",
+            f"is of kind {told.judge.kind}, the router's of kind {files.judge.kind}",
+            "its thresholds mean nothing to another judge: change the router's files",
+        )
+    stages = tuple(_planned(known[stage.name], stage) for stage in told.stages)
+    return replace(files, stages=stages, judge=files.judge or told.judge, names=told.names)
+
+
+def _planned(file: StageSettings, told: StageSettings) -> StageSettings:
+    replicas = tuple(
+        replace(replica, share=planned.share, max_concurrency=planned.max_concurrency)
+        for replica, planned in zip(file.replicas, told.replicas, strict=True)
+    )
+    return replace(file, replicas=replicas, threshold=told.threshold, max_model_len=told.max_model_len)
+
+
 def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
     if JUDGE in addresses:
         replicas = _replicas(JUDGE, judge.replicas, judge.config.max_num_seqs, addresses)
+        if judge.kind == "embedding":
+            return JudgeSettings("embedding", StageSettings(JUDGE, JUDGE, replicas))
         # A judge of ours is served as `judge`, one elsewhere under its own name.
         model = JUDGE if judge.gpus else judge.model or JUDGE
         return JudgeSettings("llm", StageSettings(JUDGE, model, replicas))

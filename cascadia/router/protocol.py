@@ -1,133 +1,420 @@
-"""uvicorn's HTTP protocol, less patient and with a short cut.
+"""HTTP/1.1 as clients speak it: requests are read, held to their limits, and answered one after another.
 
-Less patient: limits on the head of a request, and on how slowly it may come. The short cut: a whole answer is one
-write, where ASGI makes it two messages and uvicorn two system calls, which cost more than all of our own code.
+A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for FastAPI. Both begin when they are here
+whole and all before them on the connection are answered. What cannot be read is refused, and is the connection's last.
 """
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+import httptools
 
+from cascadia.router.asgi import Application, Errand
+from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError
+from cascadia.router.requests import APIS
+from cascadia.router.wire import CLOSE_LINE, CONTINUE, JSON_LINE, Dates, status_line
 
 if TYPE_CHECKING:
     from cascadia.router.settings import Limits
 
-_REASONS = {
-    400: b"Bad Request",
-    408: b"Request Timeout",
-    431: b"Request Header Fields Too Large",
-    503: b"Unavailable",
-}
+HOT_PATHS = {path.encode("ascii"): path for path in APIS}
+KEEP_ALIVE_S = 75.0
+PATIENT_BYTES = 64 * 1024
+"""A body up to this size is read before anybody asks for the key, so that a refusal leaves the connection whole."""
+LINGER_S = 2.0
+"""What a refused client still sends is read and dropped for this long: a reset would cost it the refusal."""
+_UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
 
 
-ANSWER = "cascadia.answer"
-"""ASGI extension: a function of (the head less its last line, the body); False where ASGI's way must be taken."""
+class Hot(Protocol):
+    """Serves requests of `APIS`: `Service`."""
+
+    def begin(self, exchange: Exchange) -> None: ...
+
+    def turns_away(self, exchange: Exchange) -> ApiError | None:
+        """Why a request is refused by its head alone, before a body that is large has come."""
 
 
-def limited(limits: "Limits", draining: Callable[[], bool]) -> type[HttpToolsProtocol]:
-    """The protocol's class, to be given to uvicorn, which makes one for each connection.
+class Doors(Protocol):
+    """What all connections share: `Server`."""
 
-    While `draining`, each answer is the last of its connection, so that clients move on before the port is closed.
-    """
+    limits: "Limits"
+    loop: asyncio.AbstractEventLoop
+    connections: "set[Front]"
+    dates: Dates
+    next_id: Callable[[], bytes]
 
-    class Limited(HttpToolsProtocol):
-        """`_pending`: a request has begun to come and is not here whole. `_head_bytes`: of its head, about."""
+    def lost(self, front: "Front") -> None:
+        """The connection is gone."""
 
-        _pending = False
-        _in_head = True
-        _head_bytes = 0
-        _slow: asyncio.TimerHandle | None = None
+    @property
+    def closing(self) -> bool:
+        """Whether connections are closed as soon as they are idle."""
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            if len(self.connections) > limits.max_connections:
-                self._refuse(ApiError(503, "too_many_connections", "Too many connections.", retry_after_s=1))
-                return
-            self._slow = self.loop.call_later(limits.head_s, self._too_slow)
+    @property
+    def draining(self) -> bool:
+        """Whether each answer is the last of its connection, so that clients move on before the port is closed."""
 
-        def data_received(self, data: bytes) -> None:
-            if self._in_head:
-                self._head_bytes += len(data)
-            super().data_received(data)
-            if self._in_head and self._head_bytes > limits.max_head_bytes:
-                if not self.transport.is_closing():
-                    self._refuse(ApiError(431, "head_too_large", "The request's head is too large."))
-            elif self._pending:
-                if self._slow is None:
-                    wait_s = limits.head_s if self._in_head else limits.body_s
-                    self._slow = self.loop.call_later(wait_s, self._too_slow)
-            elif self._slow is not None:
-                self._slow.cancel()
-                self._slow = None
+    @property
+    def service(self) -> "Hot":
+        """Where requests of `APIS` go."""
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._slow is not None:
-                self._slow.cancel()
-                self._slow = None
-            super().connection_lost(exc)
+    @property
+    def face(self) -> Application: ...
 
-        def on_message_begin(self) -> None:
-            self._pending = True
-            super().on_message_begin()
 
-        def on_headers_complete(self) -> None:
-            self._in_head = False
-            self._head_bytes = 0
-            super().on_headers_complete()
-            if draining():
-                self.cycle.keep_alive = False
-            self.scope["extensions"] = {ANSWER: partial(self._answer, self.cycle)}  # type: ignore[dict-item]
-            if self._slow is not None:
-                # The head came in parts: its body has a time of its own.
-                self._slow.cancel()
-                self._slow = self.loop.call_later(limits.body_s, self._too_slow)
+class Request(Protocol):
+    """What a connection has to do with: `Exchange` and `Errand`."""
 
-        def on_message_complete(self) -> None:
-            self._pending = False
-            self._in_head = True
-            super().on_message_complete()
+    body: bytes
+    length: int | None
+    expects: bool
 
-        def _answer(self, cycle: RequestResponseCycle, head: bytes, body: bytes) -> bool:
-            if cycle.response_started or cycle.disconnected or cycle.flow.write_paused:
-                return False
-            for name, value in cycle.default_headers:
-                head += name + b": " + value + b"\r\n"
-            end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-            cycle.waiting_for_100_continue = False
-            cycle.response_started = cycle.response_complete = True
-            self.transport.write(head + end + body)
-            cycle.message_event.set()
-            if not cycle.keep_alive:
-                self.transport.close()
-            cycle.on_response()
-            return True
+    def begin(self) -> None:
+        """It is here whole, and its answer may be written."""
 
-        def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's text)
-            self._refuse(ApiError(400, "invalid_http", "This is not an HTTP request that can be read."))
+    def leave(self) -> None:
+        """Its client is gone."""
 
-        def _too_slow(self) -> None:
-            self._slow = None
-            if self._in_head and not self.transport.is_closing():
-                self._refuse(ApiError(408, "too_slow", "The request did not come in time."))
-            else:
+
+class Front(asyncio.Protocol):
+    """One connection. `coming` is the request that is not here whole yet, `running` the one that is being answered."""
+
+    __slots__ = (
+        "_begun",
+        "_body",
+        "_deaf",
+        "_fed",
+        "_head_bytes",
+        "_headers",
+        "_held_bytes",
+        "_in_head",
+        "_left_bytes",
+        "_limits",
+        "_lingers",
+        "_parser",
+        "_pumping",
+        "_ready",
+        "_refusal",
+        "_room",
+        "_size",
+        "_unread",
+        "_url",
+        "_waste",
+        "coming",
+        "doors",
+        "full",
+        "gone",
+        "loop",
+        "running",
+        "since_s",
+        "transport",
+    )
+
+    def __init__(self, doors: Doors) -> None:
+        self.doors = doors
+        self._limits = doors.limits
+        self.loop = doors.loop
+        self._parser = httptools.HttpRequestParser(self)
+        self._ready: list[Request] = []
+        self.running: Request | None = None
+        self.coming: Request | None = None
+        self._in_head = False
+        self._refusal: ApiError | None = None
+        self._deaf = False
+        self._pumping = False
+        self._unread = False
+        self._room: asyncio.Future[None] | None = None
+        self.full = False
+        self.gone = True
+        self._lingers = False
+        self._held_bytes = 0
+        self._left_bytes = 0
+        self._begun = True
+        self._fed = 0
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+        self._head_bytes = self._size = self._waste = 0
+        self.transport: asyncio.Transport
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        self.gone = False
+        self.since_s = self.loop.time()
+        self._in_head = True
+        self.doors.connections.add(self)
+        if len(self.doors.connections) > self._limits.max_connections:
+            self.refuse(ApiError(503, "too_many_connections", "Too many connections.", retry_after_s=1))
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf or self._refusal is not None:
+            return
+        if self._left_bytes:
+            self._add_upgraded(data)
+            return
+        self._fed = len(data)
+        size = self._size
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._not_upgraded(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError:
+            raise
+        except httptools.HttpParserError:
+            self.refuse(_UNREADABLE)
+            return
+        if self._ready or self._refusal is not None:
+            self.pump()
+        elif self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._limits.max_head_bytes:
+                self.refuse(ApiError(431, "head_too_large", "The request's head is too large."))
+        elif self.coming is not None:
+            self._partly(len(data), self._size - size)
+
+    def eof_received(self) -> None:
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.gone = self._deaf = True
+        self.doors.lost(self)
+        self._ready.clear()
+        self.coming = None
+        self.resume_writing()
+        running, self.running = self.running, None
+        if running is not None:
+            running.leave()
+
+    def pause_writing(self) -> None:
+        self.full = True
+        self._held_bytes = self.transport.get_write_buffer_size()
+        self.since_s = self.loop.time()
+
+    def resume_writing(self) -> None:
+        self.full = False
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        self._room = None
+        self.pump()
+
+    # httptools. Nothing is begun here: what a callback raises is told as a fault of the client's.
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = []
+        self._body = []
+        self._head_bytes = self._size = self._waste = 0
+        self._in_head = self._begun = True
+        if not self.gone and self.running is None:
+            self.since_s = self.loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What follows a chunked body is no head.
+        if self._in_head:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        parser = self._parser
+        version = parser.get_http_version()
+        lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
+        method = parser.get_method()
+        path = HOT_PATHS.get(self._url.partition(b"?")[0]) if method == b"POST" else None
+        if path is not None:
+            exchange = Exchange(self, path, self._headers, lasting=lasting, chunked=version == "1.1")
+            self.coming = exchange
+        else:
+            self.coming = Errand(self, method, self._url, self._headers, version=version, lasting=lasting)
+        headers, self._headers = self._headers, []
+        self.since_s = self.loop.time()
+        if self._head_bytes + self._fed > self._limits.max_head_bytes:
+            size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in headers)
+            if size > self._limits.max_head_bytes:
+                self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
+        if version not in ("1.0", "1.1"):
+            self._refusal = ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
+        elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
+            self._refusal = self._too_large()
+        elif path is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
+            self._refusal = self.doors.service.turns_away(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        self._size += len(body)
+        if self._size > self._limits.max_body_bytes:
+            self._refusal = self._too_large()
+        else:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head = True
+        self._begun = False
+        self._head_bytes = 0
+        request = self.coming
+        if request is None or self._refusal is not None:
+            return
+        if request.length and self._parser.should_upgrade():
+            self._left_bytes = request.length
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        assert self.coming is not None
+        self.coming.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._ready.append(self.coming)
+        self._body = []
+        self.coming = None
+
+    # What has come is answered in turn.
+
+    def pump(self) -> None:
+        """Begins what is ready, as long as nothing is being answered and the client reads."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._ready and self.running is None and not self.full and not self.gone:
+                request = self.running = self._ready.pop(0)
+                request.begin()
+        finally:
+            self._pumping = False
+        self._hold_reading(bool(self._ready))
+        if self.running is None and not self._ready:
+            if self._refusal is not None:
+                self._say_refusal()
+            elif self.coming is not None:
+                self._invite()
+
+    def finished(self, *, lasting: bool) -> None:
+        """The running request's answer is written, and the connection's last where it is not `lasting`."""
+        self.running = None
+        self.since_s = self.loop.time()
+        if self.gone:
+            return
+        if not lasting or self.doors.closing:
+            self._deaf = True
+            self._ready.clear()
+            self.coming = None
+            self.transport.close()
+        elif self._ready or self._refusal or self.coming or self._unread:
+            self.pump()
+
+    def abandon(self) -> None:
+        """The running request has no end that its client could be told otherwise."""
+        self.running = None
+        if not self.gone:
+            self.transport.abort()
+
+    def refuse(self, error: ApiError) -> None:
+        """Answers with `error` after all that was ready, reads no more, and closes."""
+        self._refusal = error
+        self.pump()
+
+    def write(self, data: bytes) -> None:
+        if not self.gone:
+            self.transport.write(data)
+
+    async def room(self) -> None:
+        """Waits until the client has read, where it is far behind."""
+        if self.full and not self.gone:
+            self._room = self.loop.create_future()
+            await self._room
+
+    def close_overdue(self, now_s: float) -> None:
+        """Closes the connection where nothing has come of it for too long; the sweep asks this time and again."""
+        waited_s = now_s - self.since_s
+        limits = self._limits
+        if self.full or self.transport.is_closing():
+            held = self.transport.get_write_buffer_size()
+            if held != self._held_bytes:
+                self._held_bytes, self.since_s = held, now_s
+            elif waited_s > limits.idle_s:
                 self.transport.abort()
-
-        def _refuse(self, error: ApiError) -> None:
-            body = error.body
-            head: list[Any] = [
-                b"HTTP/1.1 ",
-                str(error.status).encode(),
-                b" ",
-                _REASONS[error.status],
-                b"\r\n",
-            ]
-            head += [b"content-type: application/json\r\nconnection: close\r\n"]
-            head += [b"content-length: ", str(len(body)).encode(), b"\r\n\r\n", body]
-            self.transport.write(b"".join(head))
+        elif self._lingers:
+            if waited_s > LINGER_S:
+                self.transport.abort()
+        elif self.running is not None or self._unread:
+            return
+        elif self.coming is not None:
+            if waited_s > limits.body_s:
+                self.transport.abort()
+        elif self._begun:
+            if waited_s > limits.head_s:
+                self.refuse(ApiError(408, "too_slow", "The request did not come in time."))
+        elif waited_s > KEEP_ALIVE_S:
             self.transport.close()
 
-    return Limited
+    def drain(self) -> None:
+        """Closes the connection, at once or when what was asked is answered."""
+        if self.running is None and not self._ready and self.coming is None and not self._lingers:
+            self.transport.close()
+
+    def _partly(self, came: int, of_body: int) -> None:
+        """After a part of a request whose head is here."""
+        self._waste = 0 if of_body else self._waste + came
+        if self._refusal is None and self._waste > self._limits.max_head_bytes:
+            # Trailers, or extensions of chunks, without end.
+            self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
+        if self._refusal is not None:
+            self.pump()
+        elif self.running is None:
+            self._invite()
+
+    def _invite(self) -> None:
+        if self.coming is not None and self.coming.expects and not self._size:
+            self.coming.expects = False
+            self.write(CONTINUE)
+
+    def _hold_reading(self, hold: bool) -> None:
+        """A client that asks on before it was answered is not read from meanwhile."""
+        if hold != self._unread and not self.gone and not self.transport.is_closing():
+            self._unread = hold
+            if hold:
+                self.transport.pause_reading()
+            else:
+                self.since_s = self.loop.time()
+                self.transport.resume_reading()
+
+    def _say_refusal(self) -> None:
+        error, self._refusal = self._refusal, None
+        if error is None or self.gone or self.transport.is_closing():
+            return
+        self._deaf = self._lingers = True
+        self.coming = None
+        self._body = []
+        self.since_s = self.loop.time()
+        retry = b"retry-after: %d\r\n" % error.retry_after_s if error.retry_after_s is not None else b""
+        length = b"content-length: %d\r\n\r\n" % len(error.body)
+        head = status_line(error.status) + JSON_LINE + retry + self.doors.dates.line() + CLOSE_LINE
+        self.transport.write(head + length + error.body)
+        self.transport.write_eof()
+
+    def _too_large(self) -> ApiError:
+        return ApiError(
+            413, "body_too_large", f"The body is larger than {self._limits.max_body_bytes:,} bytes."
+        )
+
+    # Java's client asks to go on in HTTP/2 with its first request, be it a POST; the parser stops after such a head.
+
+    def _not_upgraded(self, rest: bytes) -> None:
+        """The body after such a head is taken by its length; what else follows is not read."""
+        if self._left_bytes:
+            self._add_upgraded(rest)
+        else:
+            self._deaf = True
+
+    def _add_upgraded(self, data: bytes) -> None:
+        part = data[: self._left_bytes]
+        self._left_bytes -= len(part)
+        self.on_body(part)
+        if not self._left_bytes:
+            self._deaf = True
+            self._complete()
+            self.pump()

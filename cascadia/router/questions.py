@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from cascadia.router.answers import Choice
 from cascadia.router.requests import Fields
+from cascadia.router.responses import turns_of
 
 
 class _Message(Struct):
@@ -23,12 +24,29 @@ def question(fields: Fields) -> str:
     try:
         if prompt := fields.given("prompt"):
             return _text(_prompt.decode(prompt))
-        messages = _messages.decode(fields.given("messages") or b"[]")
+        if fields.given("input"):
+            turns = turns_of(fields)
+        else:
+            messages = _messages.decode(fields.given("messages") or b"[]")
+            turns = [(message.role, message.content) for message in messages]
     except msgspec.MsgspecError:
         return ""
-    if len(messages) == 1:
-        return _text(messages[0].content)
-    return "\n".join(f"{message.role}: {_text(message.content)}" for message in messages)
+    if len(turns) == 1:
+        return _text(turns[0][1])
+    return "\n".join(f"{role}: {_text(content)}" for role, content in turns)
+
+
+def last_said(fields: Fields) -> str | None:
+    """What the user said last; None where there are no messages, or none of a user."""
+    try:
+        if fields.given("input"):
+            turns = turns_of(fields)
+        else:
+            messages = _messages.decode(fields.given("messages") or b"[]")
+            turns = [(message.role, message.content) for message in messages]
+    except msgspec.MsgspecError:
+        return None
+    return next((_text(content) for role, content in reversed(turns) if role == "user"), None)
 
 
 def answer(choice: Choice) -> str:

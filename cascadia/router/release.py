@@ -12,6 +12,7 @@ import orjson
 from msgspec import Raw
 
 from cascadia.router.answers import DONE, Usage, read_event, usage_in
+from cascadia.router.responses import FINAL, final_event, usage_of_response
 
 _members = msgspec.json.Decoder(dict[str, Raw])
 _choices = msgspec.json.Decoder(list[dict[str, Raw]])
@@ -57,30 +58,48 @@ def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -
         yield data
 
 
+def released_response(body: bytes, note: dict[str, Any]) -> bytes:
+    """A held stream of a response, with the note in its last event."""
+    return b"".join(_noted_response(line, lambda _: note) for line in body.splitlines(keepends=True))
+
+
+def _noted_response(line: bytes, note: Callable[[Usage], dict[str, Any]]) -> bytes:
+    content = line[5:].strip()
+    found = final_event(content) if line.startswith(b"data:") else None
+    if found is None:
+        return line
+    return b"data: " + with_note(content, note(usage_of_response(found))) + b"\n"
+
+
 class Noting:
     """Adds a note to the usage event of a stream that is passed on as it comes, wherever its parts are cut.
 
-    `note` is given the usage of the stream itself.
+    `note` is given the usage of the stream itself. The usage of a response is in its last event.
     """
 
-    __slots__ = ("_note", "_rest")
+    __slots__ = ("_marks", "_note", "_noted", "_rest")
 
-    def __init__(self, note: Callable[[Usage], dict[str, Any]]) -> None:
+    def __init__(self, note: Callable[[Usage], dict[str, Any]], *, response: bool = False) -> None:
         self._note = note
         self._rest = b""
+        self._marks = FINAL if response else (b'"usage"',)
+        self._noted = self._response_line if response else self._line
 
     def part(self, data: bytes) -> bytes:
         """As much as can be passed on after `data` came: all but a line that is not whole yet."""
         data = self._rest + data
         whole = data.rfind(b"\n") + 1
         data, self._rest = data[:whole], data[whole:]
-        if b'"usage"' not in data:
+        if not any(mark in data for mark in self._marks):
             return data
-        return b"".join(self._line(line) for line in data.splitlines(keepends=True))
+        return b"".join(self._noted(line) for line in data.splitlines(keepends=True))
 
     def rest(self) -> bytes:
         data, self._rest = self._rest, b""
         return data
+
+    def _response_line(self, line: bytes) -> bytes:
+        return _noted_response(line, self._note)
 
     def _line(self, line: bytes) -> bytes:
         if not line.startswith(b"data:") or b'"usage"' not in line:

@@ -9,6 +9,8 @@ from cascadia.clients.upstream_pool import Pool
 from cascadia.router.breaker import Breaker
 from cascadia.router.settings import Limits, ReplicaSettings
 
+FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
+
 State = Literal["starting", "ready", "down", "draining"]
 
 
@@ -25,20 +27,25 @@ class Call:
     tokens: int
     prefix: int | None
     deadline_s: float
+    priority: int = 0
+    """Lower is served first, where requests wait."""
 
 
 class Replica:
-    """`name` is unique within the stage, and free of the address's secrets."""
+    """`name` is unique within the stage, and free of the address's secrets. Of one `identity` two are the same."""
 
     __slots__ = (
         "_prefix",
         "breaker",
         "health_request",
+        "identity",
         "limits",
         "max_concurrency",
         "name",
         "outstanding_tokens",
         "pool",
+        "rest_s",
+        "rests_until_s",
         "running",
         "state",
         "weight",
@@ -46,6 +53,7 @@ class Replica:
 
     def __init__(self, name: str, settings: ReplicaSettings, limits: Limits) -> None:
         self.name = name
+        self.identity = (settings.url, settings.api_key, settings.health_path)
         self.weight = settings.share
         self.max_concurrency = settings.max_concurrency
         self.limits = limits
@@ -54,6 +62,8 @@ class Replica:
         self.state: State = "ready" if settings.health_path is None else "starting"
         self.running = 0
         self.outstanding_tokens = 0
+        self.rest_s = 0.0
+        self.rests_until_s = 0.0
         host = b"host: " + self.pool.netloc.encode("ascii") + b"\r\n"
         key = (
             b"authorization: Bearer " + settings.api_key.encode("ascii") + b"\r\n"
@@ -65,7 +75,23 @@ class Replica:
         self.health_request = b"GET " + path + b" HTTP/1.1\r\n" + host + key + b"\r\n" if path else b""
 
     def usable(self, now_s: float) -> bool:
-        return self.state == "ready" and self.breaker.allows(now_s)
+        return self.state == "ready" and now_s >= self.rests_until_s and self.breaker.allows(now_s)
+
+    def rest(self, now_s: float, asked_s: float | None) -> None:
+        """It said that it is full: it gets nothing for as long as it asked, or a little longer each time."""
+        if now_s < self.rests_until_s:
+            return  # said by others that were under way
+        self.rest_s = min(LONGEST_REST_S, 2 * self.rest_s or FIRST_REST_S)
+        self.rests_until_s = now_s + (self.rest_s if asked_s is None else min(asked_s, LONGEST_ASKED_REST_S))
+
+    def drain(self) -> None:
+        """It gets nothing new and finishes what it has, until `undrain`, whatever its health."""
+        self.state = "draining"
+
+    def undrain(self) -> None:
+        """Its health check decides when it is ready; what waits for it waits."""
+        if self.state == "draining":
+            self.state = "starting" if self.health_request else "ready"
 
     def request(self, call: Call) -> bytes:
         length = str(len(call.body)).encode("ascii")

@@ -14,8 +14,8 @@ from cascadia.dispatch.prefix_affinity import point_of
 from cascadia.router.failures import ApiError
 
 Api = Literal["chat", "completions", "embeddings", "responses"]
-CASCADED: tuple[Api, ...] = ("chat", "completions")
-"""The others go straight to a stage: an embedding is not better or worse, and a response may refer to earlier ones."""
+CASCADED: tuple[Api, ...] = ("chat", "completions", "responses")
+"""Embeddings go straight to a stage: none is better or worse, and those of two models cannot be compared."""
 
 APIS: dict[str, Api] = {
     "/v1/chat/completions": "chat",
@@ -24,7 +24,7 @@ APIS: dict[str, Api] = {
     "/v1/responses": "responses",
 }
 
-OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "quality_min")
+OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "quality_min", "priority")
 """Of the cascade, not of OpenAI's API: no engine sees them."""
 BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
@@ -51,16 +51,30 @@ class Fields(Struct):
     min_stage: str | UnsetType | None = UNSET
     deadline_ms: float | UnsetType | None = UNSET
     quality_min: float | UnsetType | None = UNSET
+    priority: int | UnsetType | None = UNSET
+    user: Raw | UnsetType = UNSET
+    input: Raw | UnsetType = UNSET
+    instructions: Raw | UnsetType = UNSET
+    text: Raw | UnsetType = UNSET
+    max_output_tokens: int | None = None
+    previous_response_id: Raw | UnsetType = UNSET
+    conversation: Raw | UnsetType = UNSET
+    background: Raw | UnsetType = UNSET
 
     @property
     def has_own(self) -> bool:
         """Whether a field of the cascade's own is there, be it null."""
-        return not (self.max_stage is self.min_stage is self.deadline_ms is self.quality_min is UNSET)
+        limits = (self.max_stage, self.min_stage, self.deadline_ms, self.quality_min, self.priority)
+        return any(limit is not UNSET for limit in limits)
 
     @property
     def output_tokens(self) -> int:
-        limit = self.max_completion_tokens or self.max_tokens or OUTPUT_TOKENS
-        return max(1, limit) * max(1, self.n or 1)
+        return max(1, self.output_limit or OUTPUT_TOKENS) * max(1, self.n or 1)
+
+    @property
+    def output_limit(self) -> int | None:
+        """Tokens that one answer may have, where the request says so."""
+        return self.max_completion_tokens or self.max_tokens or self.max_output_tokens
 
     def given(self, name: str) -> bytes:
         """The field's bytes; empty where it is absent or null."""
@@ -111,22 +125,30 @@ def rewritten(body: bytes, model: str, changes: Mapping[str, Any]) -> bytes:
 
 
 def prefix_of(fields: Fields) -> int | None:
-    """A hash of the leading messages, up to the first that a user wrote: all turns of a conversation share it."""
+    """A hash of how the request begins: all turns of a conversation share it."""
+    leading = leading_of(fields)
+    return point_of(leading) if leading else None
+
+
+def leading_of(fields: Fields) -> bytes:
+    """The leading messages, up to the first that a user wrote; empty where there is none."""
     content = fields.given("prompt")
     if content:
-        return point_of(content[:PREFIX_BYTES])
-    content = fields.given("messages")
+        return content[:PREFIX_BYTES]
+    content = fields.given("messages") or fields.given("input")
+    if content.lstrip()[:1] == b'"':
+        return content[:PREFIX_BYTES]
     try:
         messages = _messages.decode(content) if content else []
     except msgspec.DecodeError:
-        return None
+        return b""
     leading = b""
     for message in messages:
         raw = bytes(message)
         leading += raw
         if b'"user"' in raw or len(leading) > PREFIX_BYTES:
             break
-    return point_of(leading[:PREFIX_BYTES]) if leading else None
+    return leading[:PREFIX_BYTES]
 
 
 def tokens_of(body: bytes, fields: Fields) -> int:

@@ -20,10 +20,23 @@ class _Function(Struct):
 
 
 class _Tool(Struct):
+    """Responses name the function in the tool itself."""
+
     function: _Function | None = None
+    name: str = ""
+
+
+class _ResponseFormat(Struct):
+    type: str = "text"
+    schema: dict[str, Any] | None = None
+
+
+class _Text(Struct):
+    format: _ResponseFormat | None = None
 
 
 _format = msgspec.json.Decoder(_Format)
+_text = msgspec.json.Decoder(_Text)
 _tools = msgspec.json.Decoder(list[_Tool])
 
 
@@ -41,7 +54,7 @@ def _calls_refusal(fields: Fields, choice: Choice) -> str | None:
         tools = _tools.decode(fields.given("tools") or b"[]")
     except msgspec.MsgspecError:
         tools = []
-    names = {tool.function.name for tool in tools if tool.function}
+    names = {tool.function.name if tool.function else tool.name for tool in tools} - {""}
     for call in choice.calls:
         if names and call.name not in names:
             return "unknown-tool"
@@ -51,19 +64,27 @@ def _calls_refusal(fields: Fields, choice: Choice) -> str | None:
 
 
 def _format_refusal(fields: Fields, text: str) -> str | None:
-    try:
-        wanted = _format.decode(fields.given("response_format") or b"{}")
-    except msgspec.MsgspecError:
-        return None
-    if wanted.type not in ("json_object", "json_schema"):
+    wanted, schema = _wanted(fields)
+    if wanted not in ("json_object", "json_schema"):
         return None
     document = _parsed(text)
     if document is _NOT_JSON:
         return "not-json"
-    schema = (wanted.json_schema or {}).get("schema")
     if isinstance(schema, dict) and not _admits(schema, document):
         return "schema"
     return None
+
+
+def _wanted(fields: Fields) -> tuple[str, Any]:
+    """The form that the answer must have, and its schema; text where what was asked for cannot be read."""
+    try:
+        if content := fields.given("text"):
+            found = _text.decode(content).format or _ResponseFormat()
+            return found.type, found.schema
+        wanted = _format.decode(fields.given("response_format") or b"{}")
+    except msgspec.MsgspecError:
+        return "text", None
+    return wanted.type, (wanted.json_schema or {}).get("schema")
 
 
 _NOT_JSON = object()

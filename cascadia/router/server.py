@@ -1,4 +1,4 @@
-"""The router as a process: uvicorn on uvloop, and what SIGTERM means."""
+"""The router as a process: connections on uvloop, and what SIGTERM means."""
 
 import asyncio
 import contextlib
@@ -6,54 +6,103 @@ import gc
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import uvicorn
 import uvloop
 
 from cascadia.router.app import Router
-from cascadia.router.protocol import limited
+from cascadia.router.asgi import Application
+from cascadia.router.faults import of_loop
+from cascadia.router.protocol import Front
+from cascadia.router.service import Service
+from cascadia.router.wire import Dates, ids
 
 BACKLOG = 4096
-KEEP_ALIVE_S = 75
 MOST_DESCRIPTORS = 65_536
 GC_THRESHOLDS = (20_000, 20, 20)
+SWEEP_S = 0.25
+"""How often connections are looked over for clients that are too slow: one timer for all, none a request."""
 
 
-class Server(uvicorn.Server):
-    """`stop` drains: what runs is finished, nothing new is taken. A second signal ends at once."""
+class Server:
+    """`stop` drains: what runs is finished, nothing new is taken. A second call ends at once."""
 
     def __init__(self, router: Router) -> None:
-        settings = router.settings
         self.router = router
-        config = uvicorn.Config(
-            router,
-            http=limited(settings.limits, lambda: router.draining),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=max(1, round(settings.limits.drain_s)),
-        )
-        super().__init__(config)
+        self.limits = router.settings.limits
+        self.loop = asyncio.get_running_loop()
+        self.connections: set[Front] = set()
+        self.dates = Dates()
+        self.next_id = ids()
+        self.started = False
+        self._closing = asyncio.Event()
+        self._over = asyncio.Event()
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def closing(self) -> bool:
+        return self._closing.is_set()
+
+    @property
+    def draining(self) -> bool:
+        return self.router.draining
+
+    @property
+    def service(self) -> Service:
+        return self.router.service
+
+    @property
+    def face(self) -> Application:
+        return self.router.face
 
     def stop(self) -> None:
         if self.router.draining:
-            self.force_exit = True
+            self.end()
         self.router.draining = True
-        asyncio.get_running_loop().call_later(self.router.settings.limits.drain_notice_s, self._close)
+        self.loop.call_later(self.limits.drain_notice_s, self._closing.set)
 
-    def _close(self) -> None:
-        self.should_exit = True
+    def end(self) -> None:
+        """Without waiting for anything."""
+        self._over.set()
+        self._closing.set()
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """uvicorn would raise SIGTERM again when all is done; a drain that went well is exit code 0."""
-        yield
+    async def serve(self, sockets: list[socket.socket]) -> None:
+        """Until `stop`, and what was under way then is done; not for longer than `drain_s`."""
+        doors = [
+            await self.loop.create_server(lambda: Front(self), sock=listening, backlog=BACKLOG)
+            for listening in sockets
+        ]
+        self._sweep()
+        self.started = True
+        try:
+            await self._closing.wait()
+            for door in doors:
+                door.close()
+            await self._drain()
+        finally:
+            if self._sweep_timer is not None:
+                self._sweep_timer.cancel()
+            for front in tuple(self.connections):
+                front.transport.abort()
+
+    def lost(self, front: Front) -> None:
+        self.connections.discard(front)
+        if self._closing.is_set() and not self.connections:
+            self._over.set()
+
+    async def _drain(self) -> None:
+        for front in tuple(self.connections):
+            front.drain()
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.drain_s):
+                    await self._over.wait()
+
+    def _sweep(self) -> None:
+        now_s = self.loop.time()
+        for front in tuple(self.connections):
+            front.close_overdue(now_s)
+        self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)
 
 
 async def serve(router: Router, listening: socket.socket) -> None:
@@ -62,9 +111,10 @@ async def serve(router: Router, listening: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
+    loop.add_signal_handler(signal.SIGHUP, router.hang_up)
     await router.start()
     try:
-        await server.serve(sockets=[listening])
+        await server.serve([listening])
     finally:
         await router.stop()
 
@@ -75,6 +125,7 @@ def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> N
     async def main() -> None:
         # What start-up made is here to stay, and a request leaves no cycles behind: looking through all of it time and
         # again took a tenth of the router's CPU.
+        asyncio.get_running_loop().set_exception_handler(of_loop)
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
@@ -93,12 +144,14 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises `OSError`."""
+def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+    """A listening socket; port 0 takes a free one. `reuse_port` shares it with others that do. Raises `OSError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind((host, port))
         listening.listen(BACKLOG)
         listening.setblocking(False)

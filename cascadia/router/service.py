@@ -1,21 +1,19 @@
 """The hot path: a POST of the OpenAI API, to the cascade or straight to a stage, and what is noted of it."""
 
 import asyncio
-import itertools
-import logging
-import os
 from collections.abc import Callable
 from typing import Any
 
+from cascadia.router.access import Access
 from cascadia.router.asks import ask_of
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
-from cascadia.router.departures import Departures
-from cascadia.router.exchange import Exchange, Receive, Scope, Send
+from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError, StageFailed
+from cascadia.router.faults import tell
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
-from cascadia.router.requests import APIS, CASCADED, prefix_of, read_fields
+from cascadia.router.requests import APIS, BYTES_PER_TOKEN, CASCADED, prefix_of, read_fields, tokens_of
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.straight import straight
@@ -25,7 +23,7 @@ CLIENT_LEFT = 499
 
 
 class Service:
-    """`__call__` serves one request of a path in `APIS`."""
+    """`begin` serves one request of a path in `APIS`."""
 
     def __init__(
         self,
@@ -34,6 +32,7 @@ class Service:
         cascade: Cascade,
         metrics: Metrics,
         journal: Journal,
+        access: Access | None = None,
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
@@ -42,22 +41,38 @@ class Service:
         self.cascade = cascade
         self.metrics = metrics
         self.journal = journal
+        self.access = access
+        self.running = 0
+        self.on_idle: Callable[[], object] | None = None
+        """Called each time that none of its requests is left."""
         self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
-        self._next_id = _ids()
-        self._departures = Departures()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope, receive, send, self._next_id)
-        entry: dict[str, Any] = {"api": APIS[scope["path"]], "model": "other"}
-        self.metrics.running += 1
+    def begin(self, exchange: Exchange) -> None:
+        """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
+        task = asyncio.get_running_loop().create_task(self._served(exchange))
+        exchange.on_leaving = task.cancel
+
+    def turns_away(self, exchange: Exchange) -> ApiError | None:
+        """Why a request is refused by its head alone; None where it may come."""
         try:
-            await self._serve(exchange, scope["path"], entry)
+            if self.access is not None:
+                self.access.caller(exchange.authorization, "inference")
+        except ApiError as error:
+            return error
+        return None
+
+    async def _served(self, exchange: Exchange) -> None:
+        entry: dict[str, Any] = {"api": APIS[exchange.path], "model": "other"}
+        self.metrics.running += 1
+        self.running += 1
+        try:
+            await self._serve(exchange, exchange.path, entry)
         except ApiError as error:
             entry["error"] = error.code
-            await exchange.error(error)
+            exchange.error(error)
         except StageFailed as error:
             entry["error"] = error.kind
-            await exchange.error(error.api_error())
+            exchange.error(error.api_error())
         except asyncio.CancelledError:
             if not exchange.left:
                 raise
@@ -66,22 +81,33 @@ class Service:
             if task is not None:
                 task.uncancel()
             exchange.status = CLIENT_LEFT
-        except (
-            Exception
-        ):  # the boundary: a fault of ours becomes OpenAI's error, and is told in full in the log
-            logging.getLogger(__name__).exception("internal error")
+        except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
+            tell("internal error", error)
             entry["error"] = "internal"
-            await exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
+            exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:
             self.metrics.running -= 1
             exchange.close()
+            if exchange.hold is not None:
+                exchange.hold.release(left=exchange.left)
             self._record(exchange, entry)
+            self.running -= 1
+            if not self.running and self.on_idle is not None:
+                self.on_idle()
 
     async def _serve(self, exchange: Exchange, path: str, entry: dict[str, Any]) -> None:
-        body = await exchange.body(self.limits.max_body_bytes)
+        body = exchange.body
+        access, account = self.access, None
+        if access is not None:
+            account = access.caller(exchange.authorization, "inference")
+            entry["key"] = account.key.name
         fields = read_fields(body)
-        exchange.cancel_on_leaving(asyncio.current_task())
-        self._departures.add(exchange)
+        if access is not None and account is not None:
+            tokens, prompt_tokens = tokens_of(body, fields), len(body) // BYTES_PER_TOKEN
+            if access.shared is None:
+                exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+            else:
+                exchange.hold = await access.admit(exchange, account, fields.model, tokens, prompt_tokens)
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
         if stage is not None:
@@ -108,10 +134,3 @@ class Service:
         entry["seconds"] = int(seconds * 1e6) / 1e6
         entry["request_id"] = exchange.request_id.decode("ascii")
         self.journal.line(entry)
-
-
-def _ids() -> Callable[[], bytes]:
-    """Unique among processes by a random start, within one by counting: a uuid costs more than all else here."""
-    start = os.urandom(8).hex().encode("ascii") + b"-"
-    numbers = itertools.count(1)
-    return lambda: start + b"%x" % next(numbers)

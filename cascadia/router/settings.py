@@ -1,9 +1,14 @@
 """What a router is told: stages, their replicas, the judge, and limits. Defaults are documented here only."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
+from cascadia_judge.verifiers import Verifier
+
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
+Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
+Combine = Literal["mean", "minimum"]
 ACCEPTS_ALL = 0.0
 ACCEPTS_NONE_ABOVE = 100.0
 
@@ -20,6 +25,14 @@ class ReplicaSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HedgeSettings:
+    """A second replica is asked after the `quantile` of the time that answers took, for at most `ratio` of requests."""
+
+    quantile: float = 0.95
+    ratio: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
 class StageSettings:
     """`name` is what clients call it, `model` what its engines do. `threshold` 0-100 is not used of the last stage."""
 
@@ -29,19 +42,55 @@ class StageSettings:
     threshold: float = ACCEPTS_ALL
     max_model_len: int | None = None
     balancing: Balancing = "least-outstanding"
+    hedge: HedgeSettings | None = None
+    passes_priority: bool = False
+    """Whether its engines are told the requests' priority, which they refuse unless started with such a scheduler."""
+    skip_below: float | None = None
+    """Passed over where an embedding judge, by the question alone, expects an answer worth less."""
+    verifiers: tuple[Verifier, ...] = ()
+    """An answer that fails one has score 0. Of one that passes all, see `verified`."""
+    verified: Literal["judge", "accept"] = "judge"
+    """Whether an answer that passes all verifiers is still judged."""
+    slow_s: float | None = None
+    """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """`stage` holds the replicas of an `llm` judge. A verdict takes at most `timeout_s`, else `on_failure` decides."""
+    """`stage` holds the replicas of an `llm` or `embedding` judge. A verdict takes at most `timeout_s`, else
+    `on_failure` decides.
+    """
 
-    kind: Literal["llm", "certainty"]
+    kind: Literal["llm", "embedding", "certainty", "agreement", "ensemble"]
     stage: StageSettings | None = None
     timeout_s: float = 10.0
     on_failure: Literal["escalate", "accept"] = "escalate"
     reads_tokens: int = 8192
     cache_size: int = 4096
-    """Verdicts of an `llm` judge that are kept; 0 keeps none."""
+    """Verdicts of an `llm` or `embedding` judge that are kept; 0 keeps none."""
+    statistic: Statistic = "margin"
+    points: tuple[tuple[float, float], ...] = ()
+    """Of a `certainty` judge: see `CertaintyGate`."""
+    certainty: bool = True
+    """Whether an `embedding` judge is told the engine's log-probabilities."""
+    samples: int = 2
+    temperature: float = 0.8
+    extract: str | None = None
+    """Of an `agreement` judge: see `AgreementGate`."""
+    members: tuple["JudgeSettings", ...] = ()
+    weight: float = 1.0
+    combine: Combine = "mean"
+    """Of an `ensemble`: its members, each with its weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSettings:
+    """`sticky`: a conversation's next turn starts at the stage that answered its last, as long as that is known."""
+
+    start: Literal["fresh", "sticky"] = "fresh"
+    kept: int = 100_000
+    """Conversations that are remembered, the last used of them."""
+    kept_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +138,29 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySettings:
+    """`file` holds the keys that may come in. `open`: paths that need none, beside those of `guard.py`.
+
+    `redis_url`: where routers share the limits of keys. While it cannot be asked each router holds them by itself
+    (`local`), or lets nobody with limits in (`refuse`).
+    """
+
+    file: Path
+    open: tuple[str, ...] = ()
+    redis_url: str | None = field(default=None, repr=False)
+    redis_timeout_s: float = 0.1
+    on_redis_failure: Literal["local", "refuse"] = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSettings:
+    """Where `/admin/` is served: at a port of its own, or where `port` is None at the router's."""
+
+    port: int | None = None
+    host: str = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
 class RouterSettings:
     """`stages` from small to large, deployed ones only; `names` are of all, where some are not deployed."""
 
@@ -96,7 +168,14 @@ class RouterSettings:
     judge: JudgeSettings | None
     names: tuple[str, ...] = ()
     cascade: str = "cascadia"
+    conversations: ConversationSettings = field(default_factory=ConversationSettings)
     limits: Limits = field(default_factory=Limits)
     health: Health = field(default_factory=Health)
     host: str = "127.0.0.1"
     port: int = 8000
+    keys: KeySettings | None = None
+    admin: AdminSettings | None = None
+    watch_s: float = 1.0
+    """How often `files` are looked at for changes; 0: never."""
+    files: tuple[Path, ...] = ()
+    """What these settings were read from, and what it names: secrets and keys."""

@@ -13,15 +13,21 @@ from cascadia.domain.errors import BadInput
 from cascadia.planner.spec_errors import bad_input
 from cascadia.planner.spec_yaml import parse_yaml
 from cascadia.planner.text_file import read_text
+from cascadia.router.secret_values import Secrets
 from cascadia.router.settings import (
+    AdminSettings,
     Balancing,
+    ConversationSettings,
     Health,
+    HedgeSettings,
     JudgeSettings,
+    KeySettings,
     Limits,
     ReplicaSettings,
     RouterSettings,
     StageSettings,
 )
+from cascadia.router.settings_judge import JudgeFields, VerifierFields
 
 MAX_BYTES = 1_000_000
 CASCADE = "cascadia"
@@ -43,6 +49,18 @@ class _Replica(_Section):
     max_concurrency: int = Field(256, ge=1, le=100_000)
     health_path: str | None = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
     api_key_env: str | None = Field(None, description="Variable that holds the engine's key.")
+    api_key_file: Path | None = Field(None, description="File that holds the engine's key.")
+
+
+class _Hedge(_Section):
+    quantile: float = Field(0.95, ge=0.5, lt=1)
+    ratio: float = Field(0.05, gt=0, le=1)
+
+
+class _Conversations(_Section):
+    start: Literal["fresh", "sticky"] = "fresh"
+    kept: int = Field(default=100_000, ge=1, le=10_000_000)
+    kept_s: Positive = 3600.0
 
 
 class _Stage(_Section):
@@ -52,16 +70,35 @@ class _Stage(_Section):
     threshold: float = Field(0.0, ge=0, le=1000)
     max_model_len: int | None = Field(None, ge=1)
     balancing: Balancing = "least-outstanding"
+    hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
+    passes_priority: bool = Field(False, description="Its engines schedule by priority.")
+    skip_below: float | None = Field(
+        None, ge=0, le=100, description="Pass it over where the question alone promises less."
+    )
+    verifiers: list[VerifierFields] = Field(default_factory=list, max_length=32)
+    verified: Literal["judge", "accept"] = "judge"
 
 
-class _Judge(_Section):
-    kind: Literal["llm", "certainty"]
-    model: str | None = None
+class _Judge(JudgeFields):
     replicas: list[_Replica] = Field(default_factory=list)
-    timeout_s: Positive = 10.0
-    on_failure: Literal["escalate", "accept"] = "escalate"
-    reads_tokens: int = Field(8192, ge=16)
-    cache_size: int = Field(4096, ge=0, le=10_000_000)
+    members: list["_Judge"] = Field(default_factory=list, max_length=8)
+
+
+class _Keys(_Section):
+    file: Path = Field(description="Made by `cascadia keys add`.")
+    open: list[Annotated[str, Field(pattern=r"^/[\x21-\x7e]*$", max_length=200)]] = Field(
+        default_factory=list
+    )
+    redis_url: str | None = Field(None, description="redis://host:port/0, where it holds no secret.")
+    redis_url_env: str | None = None
+    redis_url_file: Path | None = None
+    redis_timeout_s: Positive = 0.1
+    on_redis_failure: Literal["local", "refuse"] = "local"
+
+
+class _Admin(_Section):
+    port: int | None = Field(None, ge=0, le=65535, description="Of its own; the router's where absent.")
+    host: str = "127.0.0.1"
 
 
 def _numbers(name: str, values: type[Limits] | type[Health]) -> type[_Section]:
@@ -77,8 +114,12 @@ class _File(_Section):
     stages: list[_Stage] = Field(min_length=1, description="From small to large.")
     judge: _Judge | None = None
     cascade: Name = CASCADE
+    conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    keys: _Keys | None = None
+    admin: _Admin | None = None
+    watch_s: float = Field(1.0, ge=0, le=3600)
     limits: _numbers("limits", Limits) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
     health: _numbers("health", Health) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
 
@@ -91,17 +132,24 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         found = _File.model_validate(document)
     except ValidationError as error:
         raise bad_input(error, _File, where) from None
-    stages = tuple(_stage(where, i, stage, environment) for i, stage in enumerate(found.stages))
+    secrets = Secrets(path.parent, environment)
+    stages = tuple(_stage(where, i, stage, secrets) for i, stage in enumerate(found.stages))
     judge = found.judge
+    keys = None if found.keys is None else _keys(where, found.keys, secrets)
     settings = RouterSettings(
         stages=stages,
-        judge=None if judge is None else _judge(where, judge, environment),
+        judge=None if judge is None else _judge(f"{where}: judge", judge, secrets),
         names=tuple(stage.name for stage in stages),
         cascade=found.cascade,
+        conversations=ConversationSettings(**found.conversations.model_dump()),
         limits=Limits(**found.limits.model_dump()),
         health=Health(**found.health.model_dump()),
         host=found.host,
         port=found.port,
+        keys=keys,
+        admin=None if found.admin is None else AdminSettings(found.admin.port, found.admin.host),
+        watch_s=found.watch_s,
+        files=(path, *secrets.files),
     )
     check_settings(settings, where)
     return settings
@@ -109,21 +157,36 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
 
 def check_settings(settings: RouterSettings, where: str) -> None:
     """What must hold between the parts. Raises `BadInput`."""
+    if settings.admin is not None and settings.keys is None:
+        raise BadInput(f"{where}: admin", "needs keys, or anyone could use it", "add keys: {file: keys.json}")
     names = [stage.name for stage in settings.stages]
     for i, name in enumerate(names):
         if name in names[:i] or name in (settings.cascade, JUDGE):
             raise BadInput(
                 f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
             )
-    needs = any(0 < stage.threshold <= 100 for stage in settings.stages[:-1])
+    needs = any(0 < s.threshold <= 100 and s.verified == "judge" for s in settings.stages[:-1])
     if needs and settings.judge is None:
         raise BadInput(
             f"{where}: judge",
             "is missing, and a threshold needs scores",
-            "add a judge of kind llm or certainty",
+            "add a judge, e.g. of kind llm or certainty",
         )
-    if settings.judge is not None and settings.judge.kind == "llm" and settings.judge.stage is None:
+    judge = settings.judge
+    if judge is not None and judge.kind in ("llm", "embedding") and judge.stage is None:
         raise BadInput(f"{where}: judge.replicas", "is empty", "name the addresses of the judge's engine")
+    for i, stage in enumerate(settings.stages):
+        at = f"{where}: stages[{i}]"
+        if stage.verifiers and not 0 < stage.threshold <= 100 and stage is not settings.stages[-1]:
+            raise BadInput(f"{at}.threshold", "decides alone", "set it above 0 and up to 100 for verifiers")
+        if stage.verified == "accept" and not stage.verifiers:
+            raise BadInput(f"{at}.verified", "has no verifiers", "list some")
+        if stage.skip_below is not None and not _foresees(judge):
+            raise BadInput(f"{at}.skip_below", "needs a judge of kind embedding", "use one, or leave it out")
+
+
+def _foresees(judge: JudgeSettings | None) -> bool:
+    return judge is not None and (judge.kind == "embedding" or any(map(_foresees, judge.members)))
 
 
 def check_url(url: str, where: str) -> str:
@@ -142,49 +205,67 @@ def check_url(url: str, where: str) -> str:
     return address
 
 
-def _stage(where: str, index: int, stage: _Stage, environment: Mapping[str, str]) -> StageSettings:
+def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSettings:
     at = f"{where}: stages[{index}].replicas"
     return StageSettings(
         name=stage.name,
         model=stage.model or stage.name,
-        replicas=_replicas(at, stage.replicas, environment),
+        replicas=_replicas(at, stage.replicas, secrets),
         threshold=stage.threshold,
         max_model_len=stage.max_model_len,
         balancing=stage.balancing,
+        hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
+        passes_priority=stage.passes_priority,
+        skip_below=stage.skip_below,
+        verifiers=tuple(
+            verifier.verifier(f"{where}: stages[{index}].verifiers[{i}]")
+            for i, verifier in enumerate(stage.verifiers)
+        ),
+        verified=stage.verified,
     )
 
 
-def _judge(where: str, judge: _Judge, environment: Mapping[str, str]) -> JudgeSettings:
+def _keys(where: str, keys: _Keys, secrets: Secrets) -> KeySettings:
+    at = f"{where}: keys"
+    url = secrets.one(at, "redis_url", keys.redis_url_env, keys.redis_url_file)
+    if url is not None and keys.redis_url is not None:
+        raise BadInput(f"{at}.redis_url", "is given in two ways", "keep one of them")
+    return KeySettings(
+        file=secrets.path(keys.file),
+        open=tuple(keys.open),
+        redis_url=_redis_url(url or keys.redis_url, f"{at}.redis_url"),
+        redis_timeout_s=keys.redis_timeout_s,
+        on_redis_failure=keys.on_redis_failure,
+    )
+
+
+def _redis_url(url: str | None, where: str) -> str | None:
+    """It may hold a password, so it is never shown."""
+    if url is not None and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
+        raise BadInput(where, "is no address of a Redis", "write e.g. redis://127.0.0.1:6379/0")
+    return url
+
+
+def _judge(where: str, judge: _Judge, secrets: Secrets, name: str = JUDGE) -> JudgeSettings:
     stage = None
     if judge.replicas:
-        replicas = _replicas(f"{where}: judge.replicas", judge.replicas, environment)
-        stage = StageSettings(JUDGE, judge.model or JUDGE, replicas)
-    return JudgeSettings(
-        judge.kind, stage, judge.timeout_s, judge.on_failure, judge.reads_tokens, judge.cache_size
-    )
+        replicas = _replicas(f"{where}.replicas", judge.replicas, secrets)
+        stage = StageSettings(name, judge.model or JUDGE, replicas)
+    members = [
+        _judge(f"{where}.members[{i}]", member, secrets, f"{JUDGE}-{i}")
+        for i, member in enumerate(judge.members)
+    ]
+    return judge.settings(where, stage, members)
 
 
-def _replicas(
-    where: str, replicas: list[_Replica], environment: Mapping[str, str]
-) -> tuple[ReplicaSettings, ...]:
+def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[ReplicaSettings, ...]:
     return tuple(
         ReplicaSettings(
             url=check_url(replica.url, f"{where}[{i}].url"),
             share=replica.share,
             max_concurrency=replica.max_concurrency,
             health_path=replica.health_path,
-            api_key=_secret(replica.api_key_env, f"{where}[{i}].api_key_env", environment),
+            api_key=secrets.one(f"{where}[{i}]", "api_key", replica.api_key_env, replica.api_key_file),
         )
         for i, replica in enumerate(replicas)
     )
-
-
-def _secret(variable: str | None, where: str, environment: Mapping[str, str]) -> str | None:
-    if variable is None:
-        return None
-    value = environment.get(variable, "").strip()
-    if not value:
-        raise BadInput(where, f"the variable {variable} is not set", "set it to the engine's key")
-    if not value.isascii() or not value.isprintable():
-        raise BadInput(where, f"the variable {variable} holds what no header can", "check the key")
-    return value

@@ -1,10 +1,9 @@
 """One stage: requests wait for a replica, are sent to one, and to another where that fails before its answer began."""
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from cascadia.clients.upstream_connection import TICK_S, Connection
@@ -13,8 +12,11 @@ from cascadia.dispatch.candidate import Balancer
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity
 from cascadia.dispatch.round_robin import SmoothRoundRobin
+from cascadia.router.admission import Admission
+from cascadia.router.answers import EVENTS
 from cascadia.router.breaker import RetryBudget
-from cascadia.router.failures import Overloaded, StageFailed
+from cascadia.router.failures import StageFailed
+from cascadia.router.hedging import Hedge, Quantile, raced
 from cascadia.router.metrics import StageMetrics
 from cascadia.router.replica import Call, Replica
 from cascadia.router.settings import Limits, StageSettings
@@ -23,9 +25,14 @@ from cascadia.router.turns import Turns
 T = TypeVar("T")
 A = TypeVar("A")
 
+Done = Callable[[bool | None], None]
+"""Ends a request at its replica: True where that did well, None where it cannot be told."""
+Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]
+
 _MISCONFIGURED = frozenset({401, 403, 404, 405})
 """Not the client's doing: key, model and path of what an engine gets are the router's."""
 _BUSY = frozenset({408, 409, 425, 429})
+_GONE = frozenset({"connect", "reset", "unhealthy", "busy"})
 LEARNS = 0.1
 """Weight of the latest answer in a stage's typical time."""
 
@@ -45,9 +52,7 @@ class Live:
 
     __slots__ = ("_connection", "_done", "_replica", "first", "reply")
 
-    def __init__(
-        self, replica: Replica, connection: Connection, done: "Callable[[bool | None], None]"
-    ) -> None:
+    def __init__(self, replica: Replica, connection: Connection, done: "Done") -> None:
         self._replica = replica
         self._connection = connection
         self._done = done
@@ -75,20 +80,38 @@ class Stage:
         self.settings = settings
         self.limits = limits
         self.metrics = metrics
-        self.replicas = [Replica(f"{settings.name}-{i}", r, limits) for i, r in enumerate(settings.replicas)]
-        self.balancer = _balancer(settings)
+        replicas = [Replica(f"{settings.name}-{i}", r, limits) for i, r in enumerate(settings.replicas)]
+        self.admission = Admission(settings.name, replicas, _balancer(settings), limits)
         self.budget = RetryBudget(limits.retry_ratio)
-        self.turns = Turns()
-        self.typical_s = 0.0
+        self.hedge = Hedge(settings.hedge) if settings.hedge else None
+
+    def told(self, priority: int) -> dict[str, Any]:
+        """What its engines are told beside the request."""
+        return {"priority": priority} if priority and self.settings.passes_priority else {}
+
+    def inherit(self, old: "Stage") -> None:
+        """Goes on where `old`, the same stage under an older plan, is: its replicas, its queue, what it has learnt."""
+        admission = old.admission
+        admission.limits = self.limits
+        if self.settings.balancing != old.settings.balancing:
+            admission.balancer = self.admission.balancer
+        self.admission = admission
+        self.budget.saved = old.budget.saved
+        if self.settings.hedge == old.settings.hedge:
+            self.hedge = old.hedge
+        # There may be more room than before.
+        self.turns.wake()
 
     async def buffered(self, call: Call, read: Callable[[bytes, bytes], T]) -> Reply[T]:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
         no answer. Raises `StageFailed`, `Overloaded` among them."""
 
-        async def attempt(replica: Replica, done: Callable[[bool | None], None]) -> Reply[T]:
-            started_s = asyncio.get_running_loop().time()
+        async def attempt(replica: Replica, done: Done) -> Reply[T]:
+            loop = asyncio.get_running_loop()
+            started_s = loop.time()
             connection = await self._begin(replica, call)
             try:
+                connection.hold(self.limits.idle_s, parts=connection.content_type.startswith(EVENTS))
                 body = await connection.whole()
             finally:
                 replica.pool.release(connection)
@@ -96,28 +119,28 @@ class Stage:
             found: T | None = None
             if status == 200:
                 found = read(connection.content_type, body)
-                took_s = asyncio.get_running_loop().time() - started_s
-                self.typical_s += LEARNS * (took_s - self.typical_s) if self.typical_s else took_s
+                self._took(loop.time() - started_s)
             else:
-                _refuse(status)
+                _refuse(connection)
             done(True)
             return Reply(status, connection.content_type, body, found)
 
-        return await self._persist(call, attempt)
+        return await self._persist(call, attempt, self.hedge.whole if self.hedge else None, _forget)
 
     async def opened(self, call: Call) -> Live:
         """An answer whose first part has come. Raises `StageFailed`."""
 
-        async def attempt(replica: Replica, done: Callable[[bool | None], None]) -> Live:
+        async def attempt(replica: Replica, done: Done) -> Live:
             connection = await self._begin(replica, call)
             live = Live(replica, connection, done)
             try:
                 if connection.status != 200:
+                    connection.hold(self.limits.idle_s, parts=False)
                     body = await connection.whole()
-                    _refuse(connection.status)
+                    _refuse(connection)
                     live.reply = Reply(connection.status, connection.content_type, body)
                 else:
-                    if not connection.content_type.startswith(b"text/event-stream"):
+                    if not connection.content_type.startswith(EVENTS):
                         raise UpstreamError("unreadable", "no event stream")
                     connection.stream(self.limits.idle_s)
                     live.first = await connection.some()
@@ -128,7 +151,7 @@ class Stage:
                 raise
             return live
 
-        return await self._persist(call, attempt)
+        return await self._persist(call, attempt, self.hedge.first if self.hedge else None, _close)
 
     async def _begin(self, replica: Replica, call: Call) -> Connection:
         left_s = call.deadline_s - asyncio.get_running_loop().time()
@@ -139,33 +162,88 @@ class Stage:
         )
 
     async def _persist(
-        self, call: Call, attempt: Callable[[Replica, Callable[[bool | None], None]], Awaitable[A]]
+        self, call: Call, attempt: Attempt[A], usual: Quantile | None, drop: Callable[[A], None]
     ) -> A:
-        loop = asyncio.get_running_loop()
+        """`attempt` on one replica after another. `usual`: how long it takes, where hedging is on."""
         self.budget.earn()
+        give_up_s = asyncio.get_running_loop().time() + self.limits.queue_s
         tried: list[Replica] = []
         failure: UpstreamError | None = None
+        tries = 0
         while True:
-            replica = await self._replica(call, tried, failure)
-            done = self._given(replica, call)
             try:
-                return await attempt(replica, done)
+                replica = await self.admission.replica(call, tried, give_up_s)
+            except StageFailed as error:
+                if failure is None or error.kind != "no-replica":
+                    raise
+                raise self._failed(failure) from None
+            try:
+                if usual is None or self.hedge is None:
+                    return await self._once(call, replica, attempt)
+                return await self._hedged(call, replica, tried, attempt, usual, drop)
             except UpstreamError as error:
-                # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
-                late = error.kind in ("total", "first-byte") and loop.time() + TICK_S >= call.deadline_s
-                done(None if late or error.kind == "busy" else False)
-                self.metrics.upstream_error(error.kind)
-                if late:
-                    raise StageFailed(self.name, "deadline") from None
                 failure = error
                 tried.append(replica)
-                if len(tried) >= self.limits.max_tries or not self.budget.take():
+                # A replica that is gone has done none of the work: to send it again adds no load.
+                tries += error.kind not in ("connect", "busy")
+                if tries >= self.limits.max_tries or not (error.kind in _GONE or self.budget.take()):
                     raise self._failed(failure) from None
-            except BaseException:
-                done(None)
-                raise
 
-    def _given(self, replica: Replica, call: Call) -> Callable[[bool | None], None]:
+    async def _once(self, call: Call, replica: Replica, attempt: Attempt[A]) -> A:
+        """One exchange, and what it says about the replica."""
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        done = self._given(replica, call)
+        try:
+            return await attempt(replica, done)
+        except UpstreamError as error:
+            if error.kind == "busy":
+                replica.rest(loop.time(), error.after_s)
+                # A tick later: a timer may ring early, and who looks then waits for ever.
+                loop.call_at(replica.rests_until_s + TICK_S, self.turns.wake)
+            # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
+            late = error.kind in ("total", "first-byte") and loop.time() + TICK_S >= call.deadline_s
+            done(None if error.kind == "busy" or (late and not self._slow(started_s)) else False)
+            self.metrics.upstream_error(error.kind)
+            if late:
+                raise StageFailed(self.name, "deadline") from None
+            raise
+        except BaseException:
+            done(False if self._slow(started_s) else None)
+            raise
+
+    async def _hedged(
+        self,
+        call: Call,
+        replica: Replica,
+        tried: list[Replica],
+        attempt: Attempt[A],
+        usual: Quantile,
+        drop: Callable[[A], None],
+    ) -> A:
+        assert self.hedge is not None
+        loop, budget = asyncio.get_running_loop(), self.hedge.budget
+        budget.earn()
+        started_s, after_s = loop.time(), usual.value_s
+
+        def second() -> Awaitable[A] | None:
+            # Where others wait a replica has better to do.
+            other = None if self.turns else self.admission.free(call, [replica, *tried])
+            if other is None or not budget.take():
+                return None
+            self.metrics.hedged("sent")
+            return self._once(call, other, attempt)
+
+        if after_s is None:
+            found = await self._once(call, replica, attempt)
+        else:
+            found, won = await raced(self._once(call, replica, attempt), after_s, second, drop)
+            if won:
+                self.metrics.hedged("won")
+        usual.seen(loop.time() - started_s)
+        return found
+
+    def _given(self, replica: Replica, call: Call) -> "Done":
         """Counts the request to `replica`; what is returned ends that, once, and tells its breaker."""
         replica.running += 1
         replica.outstanding_tokens += call.tokens
@@ -180,75 +258,64 @@ class Stage:
             replica.running -= 1
             replica.outstanding_tokens -= call.tokens
             if ok:
+                replica.rest_s = 0.0
                 replica.breaker.succeeded()
             elif ok is None:
                 replica.breaker.abandoned(probe)
             else:
                 replica.breaker.failed(asyncio.get_running_loop().time(), probe)
-            self.turns.wake()
+            self.admission.ended()
 
         return done
 
-    async def _replica(self, call: Call, tried: list[Replica], failure: UpstreamError | None) -> Replica:
-        """The replica to send to, waited for where all are busy or one is starting."""
-        chosen = None if self.turns else self._choose(call, tried)
-        if chosen is not None:
-            return chosen
-        loop = asyncio.get_running_loop()
-        give_up_s = min(call.deadline_s, loop.time() + self.limits.queue_s)
-        woken = False
-        while True:
-            if not self._hope(tried, loop.time()):
-                self.turns.wake()
-                raise self._failed(failure) if failure else StageFailed(self.name, "no-replica")
-            if not woken and len(self.turns) >= self.limits.max_queue:
-                raise Overloaded(self.name, self.retry_after_s)
-            woken = await self.turns.wait(give_up_s, in_front=woken)
-            # Who has waited takes what there is: a replica that failed a moment ago may be the one with room.
-            chosen = self._choose(call, [])
-            if chosen is not None:
-                self.turns.wake()
-                return chosen
-            if not woken:
-                late = loop.time() + TICK_S >= call.deadline_s
-                raise (
-                    StageFailed(self.name, "deadline") if late else Overloaded(self.name, self.retry_after_s)
-                )
+    def _took(self, seconds: float) -> None:
+        self.typical_s += LEARNS * (seconds - self.typical_s) if self.typical_s else seconds
+
+    def _slow(self, started_s: float) -> bool:
+        """Whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave it up."""
+        slow_s = self.settings.slow_s
+        return slow_s is not None and asyncio.get_running_loop().time() - started_s >= slow_s
+
+    @property
+    def replicas(self) -> list[Replica]:
+        return self.admission.replicas
+
+    @property
+    def turns(self) -> Turns:
+        return self.admission.turns
+
+    @property
+    def typical_s(self) -> float:
+        """How long whole answers took of late."""
+        return self.admission.typical_s
+
+    @typical_s.setter
+    def typical_s(self, seconds: float) -> None:
+        self.admission.typical_s = seconds
 
     @property
     def ready(self) -> bool:
         now_s = asyncio.get_running_loop().time()
         return any(replica.usable(now_s) for replica in self.replicas)
 
-    @property
-    def retry_after_s(self) -> int:
-        """When the queue will have moved on, by how long answers took of late; 1 to 60."""
-        capacity = sum(r.max_concurrency for r in self.replicas if r.state == "ready") or 1
-        return max(1, min(60, math.ceil(len(self.turns) * self.typical_s / capacity)))
-
-    def _choose(self, call: Call, tried: list[Replica]) -> Replica | None:
-        now_s = asyncio.get_running_loop().time()
-        candidates = [
-            r for r in self.replicas if r.running < r.max_concurrency and r.usable(now_s) and r not in tried
-        ]
-        if not candidates:
-            return None
-        return candidates[self.balancer.choose(candidates, call.tokens, call.prefix)]
-
-    def _hope(self, tried: list[Replica], now_s: float) -> bool:
-        """Whether waiting can help: some replica is busy, or starting."""
-        return any(r.state == "starting" or (r.usable(now_s) and r not in tried) for r in self.replicas)
-
     def _failed(self, failure: UpstreamError) -> StageFailed:
-        if failure.kind == "busy":
-            return Overloaded(self.name, self.retry_after_s)
-        return StageFailed(self.name, failure.kind)
+        return self.admission.overloaded if failure.kind == "busy" else StageFailed(self.name, failure.kind)
 
 
-def _refuse(status: int) -> None:
+def _forget(reply: Reply[Any]) -> None:
+    """A whole answer that nobody needs holds nothing."""
+
+
+def _close(live: Live) -> None:
+    live.close(None)
+
+
+def _refuse(connection: Connection) -> None:
     """Raises for a status that another replica may not give, and that the client has not caused."""
+    status = connection.status
     if status in _BUSY:
-        raise UpstreamError("busy", f"HTTP {status}")
+        after = connection.retry_after
+        raise UpstreamError("busy", f"HTTP {status}", after_s=int(after) if after.isdigit() else None)
     if status >= 500 or status < 400 or status in _MISCONFIGURED:
         raise UpstreamError("status", f"HTTP {status}")
 

@@ -4,11 +4,13 @@ import asyncio
 from typing import Any
 
 from cascadia.router.answers import usage_of_reply
-from cascadia.router.exchange import JSON, Exchange, Headers
+from cascadia.router.asks import urgency_of
+from cascadia.router.exchange import JSON, Exchange
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
 from cascadia.router.stage import Stage
+from cascadia.router.wire import Headers
 
 
 async def straight(
@@ -23,13 +25,14 @@ async def straight(
     prefix: int | None,
 ) -> None:
     """Serves a request that names its stage, within `total_s`. `prefix` as of `Call`."""
-    if stage.settings.model != fields.model or fields.has_own:
-        body = rewritten(body, stage.settings.model, {})
-    deadline_s = exchange.started_s + total_s
-    if fields.deadline_ms:
-        deadline_s = exchange.started_s + min(total_s, fields.deadline_ms / 1000.0)
+    urgency = urgency_of(exchange, fields, total_s)
+    changes = stage.told(urgency.priority)
+    if stage.settings.model != fields.model or fields.has_own or changes:
+        body = rewritten(body, stage.settings.model, changes)
     tokens = tokens_of(body, fields)
-    call = Call(path.encode("ascii"), body, exchange.forwarded, tokens, prefix, deadline_s)
+    call = Call(
+        path.encode("ascii"), body, exchange.forwarded, tokens, prefix, urgency.deadline_s, urgency.priority
+    )
     stage.metrics.requests.inc()
     headers: Headers = [stage.header]
     entry["stage"] = stage.name
@@ -38,15 +41,17 @@ async def straight(
         stage.metrics.ttft.observe(asyncio.get_running_loop().time() - exchange.started_s)
         if live.reply is not None:
             live.close(True)
-            await exchange.refusal(live.reply.status, live.reply.body, headers)
+            exchange.refusal(live.reply.status, live.reply.body, headers)
             return
         await relay(exchange, APIS[path], stage, live, headers, None)
         return
     reply = await stage.buffered(call, usage_of_reply)
     if reply.found is not None:
+        if exchange.hold is not None:
+            exchange.hold.spent = reply.found.input_tokens + reply.found.output_tokens
         stage.metrics.input_tokens.inc(reply.found.input_tokens)
         stage.metrics.output_tokens.inc(reply.found.output_tokens)
         stage.metrics.seconds.observe(asyncio.get_running_loop().time() - exchange.started_s)
-        await exchange.whole(200, [JSON, *headers], reply.body)
+        exchange.whole(200, [JSON, *headers], reply.body)
         return
-    await exchange.refusal(reply.status, reply.body, headers)
+    exchange.refusal(reply.status, reply.body, headers)

@@ -1,53 +1,109 @@
-"""Those who wait for a replica, first come, first served."""
+"""Those who wait for a replica: lower priority first, as vLLM has it, and within one who waits longest.
+
+A step of priority is worth `STEP_S` seconds of waiting, and `MOST_STEPS` of them are as far as it goes. So whoever
+waits is overtaken only by those who come within a bounded time after: nobody starves, whatever the others' priority.
+"""
 
 import asyncio
-from collections import deque
+from bisect import bisect_left, insort
+from typing import Literal, NamedTuple
+
+STEP_S = 2.0
+MOST_STEPS = 10
+
+Outcome = Literal["woken", "late", "displaced"]
+
+
+class Rank(NamedTuple):
+    """Lower is served first. `number` tells apart those of one moment."""
+
+    due_s: float
+    number: int
+
+
+class _Ticket:
+    __slots__ = ("displaced", "rank", "woken")
+
+    def __init__(self, rank: Rank, woken: "asyncio.Future[None]") -> None:
+        self.rank = rank
+        self.woken = woken
+        self.displaced = False
 
 
 class Turns:
     """Whoever is woken looks for a replica, and wakes the next when it found one or went away: no wake is lost."""
 
-    __slots__ = ("_tickets",)
+    __slots__ = ("_number", "_tickets")
 
     def __init__(self) -> None:
-        self._tickets: deque[asyncio.Future[None]] = deque()
+        self._tickets: list[_Ticket] = []
+        """The next is at the end."""
+        self._number = 0
 
     def __len__(self) -> int:
         return len(self._tickets)
 
-    async def wait(self, until_s: float, *, in_front: bool) -> bool:
-        """True when woken, False at `until_s` of the event loop's time. `in_front`: it was woken in vain before."""
+    def rank(self, priority: int, now_s: float) -> Rank:
+        """The place of one who comes now; it is kept when waking was in vain."""
+        self._number += 1
+        return Rank(now_s + STEP_S * max(-MOST_STEPS, min(MOST_STEPS, priority)), self._number)
+
+    def ahead(self, rank: Rank) -> int:
+        """How many are served before `rank`."""
+        return len(self._tickets) - bisect_left(self._tickets, _from_behind(rank), key=_place)
+
+    async def wait(self, until_s: float, rank: Rank) -> Outcome:
+        """`late` at `until_s` of the event loop's time."""
         loop = asyncio.get_running_loop()
-        ticket: asyncio.Future[None] = loop.create_future()
-        if in_front:
-            self._tickets.appendleft(ticket)
-        else:
-            self._tickets.append(ticket)
-        timer = loop.call_at(until_s, _expire, ticket)
+        ticket = _Ticket(rank, loop.create_future())
+        insort(self._tickets, ticket, key=_place)
+        timer = loop.call_at(until_s, _end, ticket.woken)
         try:
-            await ticket
+            await ticket.woken
         except BaseException:
-            if ticket in self._tickets:
-                self._tickets.remove(ticket)
-            else:
+            if not self._left(ticket) and not ticket.displaced:
                 self.wake()
             raise
         finally:
             timer.cancel()
-        if ticket in self._tickets:
-            self._tickets.remove(ticket)
-            return False
-        return True
+        if ticket.displaced:
+            return "displaced"
+        return "late" if self._left(ticket) else "woken"
 
     def wake(self) -> None:
         """The first who waits looks again."""
         while self._tickets:
-            ticket = self._tickets.popleft()
-            if not ticket.done():
-                ticket.set_result(None)
+            ticket = self._tickets.pop()
+            if not ticket.woken.done():
+                ticket.woken.set_result(None)
                 return
 
+    def displace(self, rank: Rank) -> bool:
+        """Sends the last away where `rank` comes before it; False where nobody waits behind `rank`."""
+        if not self._tickets or self._tickets[0].rank < rank:
+            return False
+        ticket = self._tickets.pop(0)
+        ticket.displaced = True
+        _end(ticket.woken)
+        return True
 
-def _expire(ticket: "asyncio.Future[None]") -> None:
-    if not ticket.done():
-        ticket.set_result(None)
+    def _left(self, ticket: _Ticket) -> bool:
+        """Takes `ticket` out of the queue; False where it is not in there any more."""
+        at = bisect_left(self._tickets, _place(ticket), key=_place)
+        if at == len(self._tickets) or self._tickets[at] is not ticket:
+            return False
+        del self._tickets[at]
+        return True
+
+
+def _place(ticket: _Ticket) -> tuple[float, int]:
+    return _from_behind(ticket.rank)
+
+
+def _from_behind(rank: Rank) -> tuple[float, int]:
+    return -rank.due_s, -rank.number
+
+
+def _end(woken: "asyncio.Future[None]") -> None:
+    if not woken.done():
+        woken.set_result(None)

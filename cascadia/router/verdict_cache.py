@@ -4,29 +4,42 @@ Hashes alone are kept, no text. Failures are not kept: the next time may go bett
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 from cascadia.router.answers import Choice
+from cascadia.router.gate_context import ASKED
 from cascadia.router.gates import Gate
 from cascadia.router.questions import answer
 from cascadia.router.requests import Api
 
 
 class CachedGate:
-    """`gate`'s scores, the `size` >= 1 last used of them."""
+    """`gate`'s scores, the `size` >= 1 last used of them.
 
-    def __init__(self, gate: Gate, size: int) -> None:
+    `sees_more`: it looks at the stage and its log-probabilities too.
+    """
+
+    def __init__(self, gate: Gate, size: int, *, sees_more: bool = False) -> None:
         self.gate = gate
+        self.sees_more = sees_more
         self.size = size
         self._scores: OrderedDict[bytes, float] = OrderedDict()
+
+    def inherit(self, old: "CachedGate") -> None:
+        """The verdicts of `old`, whose judge is the same."""
+        self._scores = old._scores
 
     def wants(self, api: Api) -> Mapping[str, Any]:
         return self.gate.wants(api)
 
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float:
-        key = _key(question, answer(choice))
+        more: tuple[bytes, ...] = ()
+        if self.sees_more:
+            asked = ASKED.get()
+            more = (f"{asked.stage}\0{asked.said}".encode("utf-8", "surrogatepass"), *choice.logprobs)
+        key = _key(question, answer(choice), more)
         known = self._scores.get(key)
         if known is not None:
             self._scores.move_to_end(key)
@@ -38,7 +51,9 @@ class CachedGate:
         return score
 
 
-def _key(question: str, text: str) -> bytes:
-    """The length says where the question ends."""
-    content = f"{len(question)}:{question}{text}".encode("utf-8", "surrogatepass")
+def _key(question: str, text: str, more: Sequence[bytes]) -> bytes:
+    """Lengths say where each part ends."""
+    content = f"{len(question)}:{len(text)}:{question}{text}".encode("utf-8", "surrogatepass")
+    for part in more:
+        content += b"%d:%b" % (len(part), part)
     return blake2b(content, digest_size=16).digest()

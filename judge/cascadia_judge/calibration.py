@@ -50,6 +50,20 @@ def calibrate(score: Floats, quality: Floats) -> Calibration:
     return Calibration(levels, _pooled(mean, weight))
 
 
+def smoothed(score: Floats, quality: Floats) -> Calibration:
+    """The isotonic fit, with each of its flat pieces drawn to its middle and straight lines between the
+    middles.
+
+    Centred isotonic regression (Oron and Flournoy 2017): no fit is worse where the truth ascends strictly,
+    and scores that differ keep differing, so that a threshold can lie between them.
+    """
+    fit = calibrate(score, quality)
+    _, at = np.unique(fit.quality, return_inverse=True)
+    piece = at[np.searchsorted(fit.score, score)]
+    count = np.bincount(piece)
+    return Calibration(np.bincount(piece, weights=score) / count, np.bincount(piece, weights=quality) / count)
+
+
 def _pooled(mean: Floats, weight: Floats) -> Floats:
     """Pool adjacent violators: non-decreasing values of least weighted squared distance to `mean`."""
     value: list[float] = []
@@ -67,7 +81,8 @@ def _pooled(mean: Floats, weight: Floats) -> Floats:
 
 
 def reliability(score: Floats, quality: Floats, bins: int = 10) -> tuple[Bin, ...]:
-    """Mean score and mean quality in at most `bins` bins of about equal counts; equal scores stay together."""
+    """Mean score and mean quality in at most `bins` bins of about equal counts; equal scores stay
+    together."""
     _check(score, quality)
     if bins < 1:
         raise BadVerdict("bins", f"{bins} is too few", "write 1 or more")

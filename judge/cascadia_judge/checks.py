@@ -32,7 +32,7 @@ def is_right(check: Check, reference: object, answer: str) -> bool:
     said = _THOUGHT.sub("", answer, count=1).strip()
     if check == "exact":
         accepted = reference if isinstance(reference, list) else [reference]
-        return _plain(said) in {_plain(_text(one)) for one in accepted}
+        return bare(said) in {bare(_text(one)) for one in accepted}
     if check == "regex":
         return re.search(str(reference), said) is not None
     return _admits(reference, said)
@@ -44,7 +44,7 @@ def refuse_reference(check: Check, reference: object, where: str) -> None:
         accepted = reference if isinstance(reference, list) else [reference]
         if not accepted or not all(isinstance(one, str | int | float) for one in accepted):
             raise BadVerdict(where, "the reference is no text", "write the right answer, or a list of them")
-        if not all(_plain(_text(one)) for one in accepted):
+        if not all(bare(_text(one)) for one in accepted):
             raise BadVerdict(where, "the reference is empty", "write the right answer")
     elif check == "regex":
         if not isinstance(reference, str) or not reference:
@@ -63,7 +63,8 @@ def _text(reference: object) -> str:
     return json.dumps(reference) if isinstance(reference, bool) else str(reference)
 
 
-def _plain(text: str) -> str:
+def bare(text: str) -> str:
+    """What is compared of an answer: no case, no spacing, no quotes or stops around it."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_AROUND)
 
 

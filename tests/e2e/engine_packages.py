@@ -55,7 +55,7 @@ def checkpoint(python: Path) -> Path:
     folder = engines_dir() / "smollm2-bf16"
     if not (folder / "config.json").exists():
         gguf = gguf_model()
-        _run([str(python), str(HERE / "gguf_to_checkpoint.py"), str(gguf), str(folder)])
+        run_or_fail([str(python), str(HERE / "gguf_to_checkpoint.py"), str(gguf), str(folder)])
     return folder
 
 
@@ -64,7 +64,7 @@ def _environment(name: str, fill: Callable[[Path], None]) -> Path:
     folder = engines_dir() / name
     python, mark = folder / "bin" / "python", folder / ".whole"
     if not mark.exists():
-        _run([sys.executable, "-m", "venv", "--clear", str(folder)])
+        run_or_fail([sys.executable, "-m", "venv", "--clear", str(folder)])
         fill(python)
         mark.touch()
     return python
@@ -97,6 +97,6 @@ def _pip(python: Path, *args: str) -> None:
         pytest.skip(f"the engine's packages cannot be fetched: {done.stderr.strip().splitlines()[-1][:200]}")
 
 
-def _run(command: list[str]) -> None:
+def run_or_fail(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr[-2000:]

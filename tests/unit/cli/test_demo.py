@@ -1,4 +1,4 @@
-"""`cascadia demo` plans its bundled example as a user would, and leaves files that a user can go on with."""
+"""`cascadia demo --plan-only` plans its bundled example as a user would, and leaves files that a user can go on with."""
 
 import shlex
 from pathlib import Path
@@ -17,7 +17,7 @@ from cascadia.planner.problem_file import read_problem
 
 
 def run(*args: str) -> Result:
-    return CliRunner().invoke(main, ["demo", *args])
+    return CliRunner().invoke(main, ["demo", "--plan-only", *args])
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import uvloop
 
 from cascadia.router.app import Router
 from cascadia.router.gates import Gate, JudgeFailed
+from cascadia.router.keys import Keyring
 from cascadia.router.server import Server, listen
 from cascadia.router.settings import (
     Health,
@@ -219,9 +220,14 @@ async def running(
     settings: tuple[StageSettings, ...] | RouterSettings,
     gate: Gate | None = None,
     judge: JudgeSettings | None = None,
+    keyring: Keyring | None = None,
+    prepare: Callable[[Router], object] | None = None,
     **limits: Any,
 ) -> AsyncIterator[Running]:
-    """A router that serves at a port of its own; all its replicas were asked for their health."""
+    """A router that serves at a port of its own; all its replicas were asked for their health.
+
+    `prepare` may change it before it starts.
+    """
     if not isinstance(settings, RouterSettings):
         settings = RouterSettings(settings, judge, health=QUICK)
     settings = replace(settings, limits=replace(Limits(), **limits))
@@ -230,7 +236,9 @@ async def running(
     def write(content: bytes) -> None:
         lines.extend(json.loads(line) for line in content.splitlines())
 
-    router = Router(settings, write, gate)
+    router = Router(settings, write, gate, keyring)
+    if prepare is not None:
+        prepare(router)
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     server = Server(router)
@@ -243,8 +251,7 @@ async def running(
             )
             yield Running(router, server, client, port, lines)
         finally:
-            server.force_exit = True
-            server.should_exit = True
+            server.end()
             await task
             await router.stop()
 

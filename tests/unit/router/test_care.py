@@ -113,7 +113,8 @@ def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str)
 def test_a_failure_without_another_replica_is_a_clean_error_of_openais(how: str) -> None:
     async def main() -> None:
         bad = FakeEngine(answer=BAD[how])
-        async with started(bad), running(stages(bad), first_byte_s=patience_s(how)) as up:
+        limits = {"first_byte_s": patience_s(how), "queue_s": 0.5}
+        async with started(bad), running(stages(bad), **limits) as up:
             answers = [await up.chat("small", stream=stream) for stream in (False, True)]
         for answer in answers:
             assert answer.status_code == {"hang": 504, "429": 429}.get(how, 502)
@@ -311,7 +312,7 @@ def test_a_hung_replica_is_found_by_its_health_and_its_requests_move_on() -> Non
     run(main)
 
 
-def test_embeddings_and_responses_pass_to_a_stage_unchanged_and_not_to_the_cascade() -> None:
+def test_embeddings_and_responses_pass_to_a_stage_unchanged_and_embeddings_not_to_the_cascade() -> None:
     answers = {
         "/v1/embeddings": b'{"data":[{"embedding":[0.1, 2e-3]}],"usage":{"prompt_tokens":4,"total_tokens":4}}',
         "/v1/responses": b'{"output":[{"type":"message"}],"usage":{"input_tokens":4,"output_tokens":2}}',
@@ -332,8 +333,9 @@ def test_embeddings_and_responses_pass_to_a_stage_unchanged_and_not_to_the_casca
                 answer = await up.client.post(path, json=request)
                 assert answer.content == expected
                 assert f"POST {path} " in engine.heads[-1]
-                refused = await up.client.post(path, json=request | {"model": "cascadia"})
-                assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_cascaded")
+            request = {"model": "cascadia", "input": "text"}
+            refused = await up.client.post("/v1/embeddings", json=request)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "not_cascaded")
             request = {"model": "small", "input": "text", "stream": True}
             assert (await up.client.post("/v1/responses", json=request)).content == events
             metrics = (await up.client.get("/metrics")).text
@@ -524,7 +526,7 @@ def test_both_sides_send_without_waiting_to_fill_packets() -> None:
             await up.chat("small")
             (connection, *_) = up.router.stages[0].replicas[0].pool.open
             upstream = connection.transport.get_extra_info("socket")
-            (served, *_) = up.server.server_state.connections
+            (served, *_) = up.server.connections
             downstream = served.transport.get_extra_info("socket")
             for end in (upstream, downstream):
                 assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

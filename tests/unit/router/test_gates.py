@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cascadia.router.answers import Choice
-from cascadia.router.gates import CertaintyGate, JudgeFailed
+from cascadia.router.gate_certainty import CertaintyGate
+from cascadia.router.gates import JudgeFailed
 from cascadia.router.settings import JudgeSettings
 from cascadia.router.verdict_cache import CachedGate
 from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until

@@ -70,7 +70,7 @@ def test_a_judge_that_this_router_cannot_be_itself_needs_an_address() -> None:
         settings_of(two(embedding), urls, "plan.json")
     settings = settings_of(two(embedding), urls | {"judge": ["http://h:3"]}, "plan.json")
     assert settings.judge is not None
-    assert settings.judge.kind == "llm"
+    assert settings.judge.kind == "embedding"
 
 
 def test_addresses_are_those_of_render_where_none_is_given_and_the_plan_is_of_one_node(

@@ -1,0 +1,119 @@
+"""What `cascadia demo` measured, as a table and in words."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cascadia.demo.measured import Pass, paired
+from cascadia.domain.plan import Plan
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+CASCADE = "cascadia"
+
+
+def results_table(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -> "Table":
+    """A column a way of answering. `alone`: accuracy 0-1 of each stage in the plan's quality table."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for each in passes:
+        table.add_column(_title(each, plan), justify="right")
+    table.add_column("cascade as planned", justify="right")
+    predicted = plan.predicted
+    foreseen = {stage.name: stage.accepted for stage in predicted.stages}
+    table.add_row(
+        "right", *(f"{each.accuracy.value:.0%}" for each in passes), f"{predicted.quality.mean:.0f}%"
+    )
+    table.add_row("  95 % limits", *(_limits(each) for each in passes), f"≥ {predicted.quality.lower:.0f}%")
+    table.add_row("  in the plan's table", *(_known(each, alone) for each in passes), "")
+    for share, foretold in ((0.5, predicted.e2e.p50_s), (0.95, predicted.e2e.p95_s)):
+        row = (f"{each.quantile_s(share):.2f} s" for each in passes)
+        table.add_row(f"p{share * 100:.0f}", *row, f"{foretold:.2f} s")
+    table.add_row("tokens in + out", *(f"{each.tokens[0]:.0f} + {each.tokens[1]:.1f}" for each in passes), "")
+    table.add_row("engine seconds", *(f"{each.engine_s_per_question:.3f}" for each in passes), "")
+    for stage in plan.stages:
+        row = (f"{each.answered_by(stage.name):.0%}" for each in passes)
+        table.add_row(f"answered by {stage.name}", *row, f"{foreseen.get(stage.name, 0.0):.0%}")
+    return table
+
+
+def findings(cascade: Pass, small: Pass, large: Pass) -> list[str]:
+    """Better than the small one, cheaper than the large one: whether it is, and how sure that is."""
+    over_small, over_large = (paired(cascade.answers, other.answers) for other in (small, large))
+    cost = cascade.engine_s_per_question / large.engine_s_per_question - 1
+    better = "Better than" if over_small.gain > 0 else "NOT better than"
+    cheaper = "cheaper than" if cost < 0 else "NOT cheaper than"
+    return [
+        f"{better} {small.name} alone by {over_small.gain * 100:+.0f} points: right where it is wrong "
+        f"{over_small.won} times, wrong where it is right {over_small.lost} times "
+        f"(as much by luck: p = {over_small.by_luck:.2g}).",
+        f"{cheaper.capitalize() if cost >= 0 else 'Cheaper than'} {large.name} alone: {cost * 100:+.0f} % engine "
+        f"seconds a question, judge included; {over_large.gain * 100:+.0f} points right.",
+    ]
+
+
+def as_json(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -> dict[str, Any]:
+    predicted = plan.predicted
+    return {
+        "measured": [
+            {
+                "name": each.name,
+                "questions": len(each.answers),
+                "accuracy": each.accuracy._asdict(),
+                "p50_s": each.quantile_s(0.5),
+                "p95_s": each.quantile_s(0.95),
+                "input_tokens": each.tokens[0],
+                "output_tokens": each.tokens[1],
+                "engine_s_per_question": each.engine_s_per_question,
+                "engine_s": each.engine_s,
+                "answered_by": {stage.name: each.answered_by(stage.name) for stage in plan.stages},
+            }
+            for each in passes
+        ],
+        "predicted": {
+            "accuracy": predicted.quality.mean / 100,
+            "accuracy_lower": predicted.quality.lower / 100,
+            "p50_s": predicted.e2e.p50_s,
+            "p95_s": predicted.e2e.p95_s,
+            "answered_by": {stage.name: stage.accepted for stage in predicted.stages},
+            "rate_rps": predicted.rate_rps,
+            "alone": alone,
+        },
+    }
+
+
+def answers_json(passes: Sequence[Pass]) -> list[dict[str, Any]]:
+    """Every answer, so that each figure can be checked."""
+    return [
+        {
+            "pass": each.name,
+            "question": answer.question.text,
+            "kind": answer.question.kind,
+            "right_answers": list(answer.question.check.right),
+            "answer": answer.text,
+            "right": answer.right,
+            "stage": answer.stage,
+            "score": answer.score,
+            "seconds": round(answer.seconds, 4),
+        }
+        for each in passes
+        for answer in each.answers
+    ]
+
+
+def _title(each: Pass, plan: Plan) -> str:
+    if each.name == CASCADE:
+        return "cascade"
+    model = next((stage.model for stage in plan.stages if stage.name == each.name), each.name)
+    return f"{each.name} alone\n{model.rpartition('/')[2]}"
+
+
+def _limits(each: Pass) -> str:
+    return f"{each.accuracy.lower * 100:.0f}–{each.accuracy.upper * 100:.0f}%"
+
+
+def _known(each: Pass, alone: dict[str, float]) -> str:
+    return f"{alone[each.name]:.0%}" if each.name in alone else ""

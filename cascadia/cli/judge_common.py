@@ -1,0 +1,110 @@
+"""What the commands of `cascadia judge` share: the encoder, and rows of graded answers."""
+
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cascadia.domain.errors import BadInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from cascadia.domain.quality import QualityTable
+    from cascadia_judge.encoder import Encoder
+    from cascadia_judge.rows import Row
+
+ENCODER_VARIABLE = "CASCADIA_ENCODER"
+ROWS_MAX_BYTES = 2 * 2**30
+CHARACTERS_PER_TOKEN = 4
+
+encoder_option = click.option(
+    "--encoder",
+    "encoder_folder",
+    type=click.Path(path_type=Path),
+    help="Folder of the sentence encoder, all-MiniLM-L6-v2 (config.json, tokenizer.json, model.safetensors). "
+    f"Default: the variable {ENCODER_VARIABLE}.",
+)
+
+
+def encoder_of(folder: Path | None) -> "Encoder":
+    """Raises `BadInput` where no folder is named."""
+    from cascadia_judge.encoder import Encoder
+
+    named = folder or (Path(os.environ[ENCODER_VARIABLE]) if os.environ.get(ENCODER_VARIABLE) else None)
+    if named is None:
+        raise BadInput("--encoder", "is missing", f"name the encoder's folder, or set {ENCODER_VARIABLE}")
+    return Encoder.read(named)
+
+
+def encoder_digest(folder: Path | None) -> str:
+    named = folder or Path(os.environ.get(ENCODER_VARIABLE, "."))
+    with (named / "model.safetensors").open("rb") as file:
+        digest = sha256()
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def rows_of(path: Path, stages: Sequence[str]) -> "list[Row]":
+    """Those of `stages`, where any are named. Raises `BadInput` or `BadVerdict`."""
+    from cascadia_judge.rows import read_rows
+
+    if not path.is_file():
+        raise BadInput(str(path), "no such file", "name a file with one graded answer a line")
+    if path.stat().st_size > ROWS_MAX_BYTES:
+        raise BadInput(str(path), "is larger than 2 GiB", "give fewer answers")
+    try:
+        with path.open(encoding="utf-8") as file:
+            rows = read_rows(file, str(path))
+    except UnicodeDecodeError:
+        raise BadInput(str(path), "is no text in UTF-8", "write one JSON object a line") from None
+    known = sorted({row.stage for row in rows})
+    for stage in stages:
+        if stage not in known:
+            raise BadInput(f"--stage {stage}", "has no rows", f"the stages are {', '.join(known)}")
+    return [row for row in rows if not stages or row.stage in stages]
+
+
+def quality_table(rows: "Sequence[Row]", scores: "NDArray[np.float64]") -> "QualityTable":
+    """Of the questions that every stage answered and that have a score each. Stages as they come first in
+    the rows.
+
+    Tokens written are the engine's where it told, else a quarter of the characters; tokens read always are.
+    """
+    import numpy as np
+
+    from cascadia.domain.quality import QualityTable
+
+    stages = tuple(dict.fromkeys(row.stage for row in rows))
+    at: dict[tuple[str, str], int] = {}
+    for i, row in enumerate(rows):
+        if np.isfinite(scores[i]):
+            at.setdefault((row.stage, row.prompt_id), i)
+    prompts = tuple(
+        p for p in dict.fromkeys(row.prompt_id for row in rows) if all((stage, p) in at for stage in stages)
+    )
+    if not prompts:
+        raise BadInput("--table", "no question was answered by every stage", "give rows of all stages")
+    order = [[at[stage, prompt] for prompt in prompts] for stage in stages]
+    written = [
+        row.certainty.tokens if row.certainty else max(1, len(row.answer) // CHARACTERS_PER_TOKEN)
+        for row in rows
+    ]
+    read = [max(1, len(row.question) // CHARACTERS_PER_TOKEN) for row in rows]
+
+    def column(values: "Sequence[float] | NDArray[np.float64]") -> "NDArray[np.float64]":
+        return np.asarray(values, dtype=np.float64)[order]
+
+    return QualityTable(
+        prompt_ids=prompts,
+        stages=stages,
+        score=column(scores),
+        quality=column([row.quality for row in rows]),
+        input_tokens=column(read),
+        output_tokens=column(written),
+    )

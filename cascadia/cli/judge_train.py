@@ -1,0 +1,132 @@
+"""`cascadia judge train`: heads for the embedding judge, from graded answers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cascadia.cli.common import with_output
+from cascadia.cli.judge_common import encoder_digest, encoder_of, encoder_option, quality_table, rows_of
+from cascadia.cli.output import Output, write
+from cascadia.domain.errors import BadInput
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cascadia_judge.head import Head
+    from cascadia_judge.rows import Row
+
+LOOKS_AT = {"question": "question", "answer": "answer", "certainty": "log-probabilities"}
+
+
+@click.command()
+@click.argument("answers", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The judge, as one .json file.")
+@click.option(
+    "--folds", type=click.IntRange(2, 50), default=5, show_default=True, help="Parts of the cross-validation."
+)
+@click.option(
+    "--stage",
+    "stages",
+    multiple=True,
+    metavar="NAME",
+    help="Learn from this stage's answers only; repeat for more.",
+)
+@click.option(
+    "--decoys",
+    type=click.FloatRange(0, 5),
+    default=0.0,
+    show_default=True,
+    help="Answers to other questions, counted as worthless, to add per answer.",
+)
+@click.option(
+    "--table",
+    "table_file",
+    type=click.Path(path_type=Path),
+    help="Also write a quality table for `cascadia plan`: each answer's score by folds that did not see it.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of folds and trees.")
+@encoder_option
+@with_output
+def train(
+    answers: Path,
+    out: Path,
+    folds: int,
+    stages: tuple[str, ...],
+    decoys: float,
+    table_file: Path | None,
+    seed: int,
+    encoder_folder: Path | None,
+    output: Output,
+) -> None:
+    """Train a judge on ANSWERS (JSON lines) and say by cross-validation how good it is.
+
+    A line has `prompt_id`, `question` (text or messages), `stage`, `answer`, `quality` (0-100) and, where
+    the engine gave log-probabilities, `certainty` with sum_logprob, mean_logprob, min_logprob, mean_margin
+    and tokens.
+    """
+    from cascadia.planner.quality_file import write_quality
+    from cascadia.planner.quality_format import kind_of
+    from cascadia_judge.curriculum import see, teach
+    from cascadia_judge.head_file import dump
+    from cascadia_judge.training import Course
+
+    if table_file is not None:
+        kind_of(table_file)
+    for path in (out, table_file):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise BadInput(str(path), "its folder does not exist", "make it, or name another")
+    rows = rows_of(answers, stages)
+    encoder = encoder_of(encoder_folder)
+    with output.progress(f"reading {len(rows):,} answers") as step:
+        seen = see(encoder, rows, step)
+    with output.progress("learning") as step:
+        taught = teach(rows, seen, Course(folds=folds, decoys=decoys, seed=seed), step)
+    about = _about(rows, encoder_digest(encoder_folder), folds, decoys, seed)
+    out.write_text(dump(taught.heads, about), encoding="utf-8")
+    if table_file is not None:
+        write_quality(quality_table(rows, taught.scores), table_file)
+    heads = [_told(head) for head in taught.heads]
+    output.document({"judge": str(out), "about": about, "heads": heads})
+    output.show(_table(heads, f"{len(rows):,} answers to {about['questions']:,} questions"))
+    if not output.json and not output.quiet:
+        write(f"wrote {out}" + (f" and {table_file}" if table_file else ""))
+
+
+def _about(rows: "Sequence[Row]", encoder: str, folds: int, decoys: float, seed: int) -> dict[str, Any]:
+    from collections import Counter
+
+    return {
+        "rows": len(rows),
+        "questions": len({row.prompt_id for row in rows}),
+        "stages": dict(Counter(row.stage for row in rows)),
+        "with_certainty": sum(row.certainty is not None for row in rows),
+        "encoder": encoder,
+        "folds": folds,
+        "decoys": decoys,
+        "seed": seed,
+    }
+
+
+def _told(head: "Head") -> dict[str, Any]:
+    return {"stage": head.stage, "looks_at": list(head.groups), **head.measured}
+
+
+def _table(heads: list[dict[str, Any]], title: str) -> "Table":
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left")
+    for name in ("stage", "looks at", "answers", "mean quality", "AUC", "ECE"):
+        shown.add_column(name, justify="left" if name in ("stage", "looks at") else "right")
+    for head in heads:
+        auc = head["auc"]
+        shown.add_row(
+            head["stage"] or "any",
+            ", ".join(LOOKS_AT[group] for group in head["looks_at"]),
+            f"{head['rows']:,}",
+            f"{head['mean_quality']:.1f}",
+            "-" if auc is None else f"{auc:.3f} ± {1.96 * head['auc_standard_error']:.3f}",
+            f"{head['ece']:.1f}",
+        )
+    return shown

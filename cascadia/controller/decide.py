@@ -1,0 +1,176 @@
+"""Whether to move to another plan: only where what it gains on today's traffic outweighs the move, and not too often.
+
+A plan's loss on today's traffic is simulated: seconds of latency, dollars an hour, or points of quality short of 100,
+as its objective says. With L0 the loss of keeping today's plan, L1 the candidate's, H the time for which traffic is
+expected to stay as it is, D the duration of the move (start-up times of its models, one after another), k the part of
+today's need that is kept all the while, G the GPU-seconds of loading and N all GPUs:
+
+    gain    = 1 - L1 / L0                       (1 where only the candidate keeps the objective's bounds)
+    benefit = gain * (H - D)
+    cost    = (1 - k) * D + G / N               seconds of the whole system, both
+
+Move iff gain >= least gain, benefit >= margin * cost, the last move is long enough ago and today's budget is not spent.
+Each move of the last day beyond the free ones doubles the least gain, so that a load which swings to and fro is
+followed a few times, and then only where that is worth ever more. A plan that no longer keeps its bounds may be left
+at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Literal
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A plan on today's traffic. `loss`: smaller is better, `what` and `unit` say of what.
+
+    `keeps_bounds`: it sustains the load, and keeps the objective's least quality and largest latency. `gpus`: by pool.
+    """
+
+    loss: float
+    keeps_bounds: bool
+    gpus: Mapping[str, int]
+    what: str = "p95"
+    unit: str = "s"
+
+    def __str__(self) -> str:
+        short = "" if self.keeps_bounds else " (breaks its bounds)"
+        return f"{self.loss:.3g} {self.unit}{short}"
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What a move takes: `starts` and `stops` of replicas in `duration_s`, GPU-seconds of loading, `keeps` (0-1)."""
+
+    duration_s: float = 0.0
+    gpu_s: float = 0.0
+    keeps: float = 1.0
+    starts: int = 0
+    stops: int = 0
+
+    @property
+    def nothing(self) -> bool:
+        return self.starts == self.stops == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """`horizon_s` stands in for H while too few changes were seen to tell. `free_moves` a day do not raise the bar.
+
+    `reserve` of the day's moves are kept for when today's plan breaks its bounds.
+    """
+
+    least_gain: float = 0.1
+    margin: float = 2.0
+    horizon_s: float = 3600.0
+    cooldown_s: float = 1800.0
+    moves_per_day: int = 8
+    free_moves: int = 3
+    reserve: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """`gpus`: by pool, those there are. `moved_at_s`, `changed_at_s`: past moves and changes of traffic, in order.
+
+    `effort` None: there is no safe way to the candidate, as `blocked` says. `same`: the candidate is today's plan.
+    """
+
+    now_s: float
+    today: Outlook
+    candidate: Outlook
+    effort: Effort | None
+    gpus: Mapping[str, int]
+    moved_at_s: Sequence[float] = ()
+    changed_at_s: Sequence[float] = ()
+    blocked: str = ""
+    same: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    action: Literal["move", "keep"]
+    why: str
+    gain: float = 0.0
+    benefit_s: float = 0.0
+    cost_s: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.action}: {self.why}"
+
+
+def decide(situation: Situation, caution: Caution | None = None) -> Decision:
+    """One decision, explained in a line."""
+    caution = caution or Caution()
+    now, today, candidate, effort = situation.now_s, situation.today, situation.candidate, situation.effort
+    told = f"{candidate.what} {candidate} instead of {today}"
+    if (lacking := _lacking(candidate.gpus, situation.gpus)) is not None:
+        return Decision("keep", f"the new plan takes {lacking}")
+    if situation.same:
+        return Decision("keep", f"today's plan is the best found ({today.what} {today})")
+    if effort is None:
+        return Decision("keep", f"{told}, but {situation.blocked or 'there is no safe way there'}")
+    rescue = candidate.keeps_bounds and not (
+        today.keeps_bounds and _lacking(today.gpus, situation.gpus) is None
+    )
+    if today.keeps_bounds and not candidate.keeps_bounds:
+        return Decision("keep", f"the new plan breaks its bounds ({told})")
+    gain = 1.0 if rescue else _gain(today.loss, candidate.loss)
+    lasts_s = expected_s(situation.changed_at_s, caution.horizon_s)
+    benefit_s = gain * max(0.0, lasts_s - effort.duration_s)
+    cost_s = (1.0 - effort.keeps) * effort.duration_s + effort.gpu_s / max(1, sum(situation.gpus.values()))
+
+    def keep(why: str) -> Decision:
+        return Decision("keep", f"{told}, but {why}", gain, benefit_s, cost_s)
+
+    recent = [at for at in situation.moved_at_s if now - at < DAY_S]
+    left = caution.moves_per_day - len(recent) - (0 if rescue else caution.reserve)
+    least = min(1.0, caution.least_gain * 2.0 ** max(0, len(recent) - caution.free_moves))
+    if left <= 0:
+        return keep(f"{len(recent)} moves in a day are enough")
+    if gain < least:
+        return keep(
+            f"{_percent(gain)} is less than the {_percent(least)} asked after {len(recent)} moves in a day"
+        )
+    if recent and not rescue and now - recent[-1] < caution.cooldown_s:
+        return keep(f"the last move was {(now - recent[-1]) / 60:.0f} min ago")
+    if benefit_s < caution.margin * cost_s:
+        return keep(
+            f"{_percent(gain)} for {(lasts_s - effort.duration_s) / 60:.0f} min does not pay for {_effort(effort)}"
+        )
+    why = "today's plan no longer holds" if rescue else f"{_percent(gain)} better"
+    return Decision("move", f"{told}, {why}; {_effort(effort)}", gain, benefit_s, cost_s)
+
+
+def expected_s(changed_at_s: Sequence[float], otherwise_s: float) -> float:
+    """For how long traffic will stay as it is: the median of the last seven times between changes."""
+    gaps = [after - before for before, after in pairwise(changed_at_s)][-7:]
+    return median(gaps) if len(gaps) >= 2 else otherwise_s
+
+
+def _gain(today: float, candidate: float) -> float:
+    if today <= 0.0 or candidate >= today:
+        return 0.0
+    return 1.0 if today == float("inf") else 1.0 - candidate / today
+
+
+def _lacking(wanted: Mapping[str, int], there: Mapping[str, int]) -> str | None:
+    for pool, count in sorted(wanted.items()):
+        if count > there.get(pool, 0):
+            return f"{count} GPUs of {pool}, and there are {there.get(pool, 0)}"
+    return None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _effort(effort: Effort) -> str:
+    if effort.nothing:
+        return "thresholds alone change"
+    kept = "" if effort.keeps >= 1.0 else f", {_percent(effort.keeps)} of the capacity needed on the way"
+    return f"{effort.starts} start and {effort.stops} stop in {effort.duration_s / 60:.0f} min{kept}"

@@ -1,0 +1,104 @@
+"""What runs and what is wanted, whoever runs it: replicas of interchangeable kinds, and what the router is told."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+State = Literal["starting", "ready", "draining", "failed"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Kind:
+    """Replicas of one kind can stand in for one another. `spec` says what is started: model, engine, flags, shape.
+
+    `gpus` of `pool` are what one takes, from its start until it has stopped. A judge is a stage like any other.
+    """
+
+    stage: str
+    pool: str
+    gpus: int
+    spec: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """`ready`: it answers, and the router sends to it. `draining`: it gets nothing new. `failed`: nobody restarts it.
+
+    `running` are the requests it has in hand.
+    """
+
+    name: str
+    kind: Kind
+    state: State
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What the router takes up in one swap: the stages it sends to, and the gates between them.
+
+    `label` tells apart what thresholds do not, e.g. another judge.
+    """
+
+    stages: tuple[str, ...]
+    thresholds: tuple[float, ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """`gpus`: by pool, those there are. `routing` None: no router has been told anything yet.
+
+    `need_rps`: by stage, what today's traffic asks of it under the routing in force; 0 where absent.
+    """
+
+    replicas: tuple[Replica, ...]
+    gpus: Mapping[str, int]
+    routing: Routing | None = None
+    need_rps: Mapping[str, float] = field(default_factory=dict)
+
+    def used(self, pool: str) -> int:
+        """A replica holds its GPUs until it has stopped."""
+        return sum(r.kind.gpus for r in self.replicas if r.kind.pool == pool)
+
+    def ready(self, stage: str) -> int:
+        return sum(r.state == "ready" for r in self.replicas if r.kind.stage == stage)
+
+    def replica(self, name: str) -> Replica:
+        return next(r for r in self.replicas if r.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """`counts`: by kind, how many. `need_rps`: what today's traffic will ask of each stage under `routing`.
+
+    `capacity_rps`: what a replica of a kind sustains, 1 where absent. `surge`: GPUs by pool beyond those there are,
+    for the time of the move.
+    """
+
+    counts: Mapping[Kind, int]
+    routing: Routing
+    need_rps: Mapping[str, float] = field(default_factory=dict)
+    capacity_rps: Mapping[Kind, float] = field(default_factory=dict)
+    surge: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if any(n < 0 for n in self.counts.values()):
+            raise ValueError("counts of replicas are not negative")
+        empty = [s for s in self.routing.stages if not any(n for k, n in self.counts.items() if k.stage == s)]
+        if empty:
+            raise ValueError(f"the routing has stages without replicas: {', '.join(empty)}")
+
+    def gpus(self, pool: str) -> int:
+        return sum(kind.gpus * n for kind, n in self.counts.items() if kind.pool == pool)
+
+    def capacity(self, kind: Kind) -> float:
+        return self.capacity_rps.get(kind, 1.0)
+
+
+def reached(observed: Observed, desired: Desired) -> bool:
+    """Whether there is nothing left to do."""
+    alive = Counter(r.kind for r in observed.replicas if r.state == "ready")
+    wanted = Counter({kind: n for kind, n in desired.counts.items() if n})
+    return len(observed.replicas) == alive.total() and alive == wanted and observed.routing == desired.routing

@@ -1,0 +1,80 @@
+"""What the controller saw, decided and did: a line of JSON each, never rewritten, read back after any crash."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cascadia.domain.errors import BadInput
+
+Kind = Literal["alarm", "decision", "begun", "step", "moved", "failed", "rolled-back", "adopted"]
+"""`begun` to `moved`, `failed` or `rolled-back` is one move; `adopted`: a controller took up what it found."""
+
+FILE = "history.jsonl"
+MAX_LINE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`at_s` is Unix time; `what` one line for people; `facts` the same for programs."""
+
+    at_s: float
+    kind: Kind
+    what: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class History:
+    """In `folder`, which is made where it is missing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+
+    def add(self, entry: Entry) -> None:
+        """On the disk when this returns; a line that a crash cut short is ended first."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        document = {"at_s": entry.at_s, "kind": entry.kind, "what": entry.what, **entry.facts}
+        line = json.dumps(document, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        with self.path.open("ab+") as file:
+            end = file.seek(0, os.SEEK_END)
+            if end:
+                file.seek(end - 1)
+                if file.read(1) != b"\n":
+                    line = b"\n" + line
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def entries(self) -> list[Entry]:
+        """All that can be read, in order. None where there is no file."""
+        return list(self._read()) if self.path.exists() else []
+
+    def _read(self) -> Iterator[Entry]:
+        with self.path.open("rb") as file:
+            while line := file.readline(MAX_LINE_BYTES):
+                try:
+                    document = json.loads(line)
+                    at_s, kind, what = document.pop("at_s"), document.pop("kind"), document.pop("what")
+                except (ValueError, KeyError, AttributeError, TypeError):
+                    continue  # a line that a crash cut short
+                yield Entry(at_s, kind, what, document)
+
+
+def moved_at_s(entries: list[Entry]) -> list[float]:
+    """When moves began that went through or that failed: both cost."""
+    return [entry.at_s for entry in entries if entry.kind == "begun"]
+
+
+def changed_at_s(entries: list[Entry]) -> list[float]:
+    """When the traffic changed, as it seemed at the alarm."""
+    return [float(entry.facts.get("since_s", entry.at_s)) for entry in entries if entry.kind == "alarm"]
+
+
+def read_history(folder: Path) -> list[Entry]:
+    """Raises `BadInput` where no controller has kept one."""
+    history = History(folder)
+    if not history.path.exists():
+        raise BadInput(str(history.path), "there is no history", "name the folder that `cascadia up` runs in")
+    return history.entries()

@@ -1,0 +1,86 @@
+"""Sampled requests cut into windows of equal length, and what of each window is watched.
+
+Watched are, per window: how many requests came; the means of log input and log output tokens (lengths are heavy-tailed,
+their logarithms are not); and, for each stage that was scored, mean and spread of the scores.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cascadia.domain.workload import Floats, Ints
+
+RATE, INPUT, OUTPUT = "rate", "input length", "output length"
+FEWEST_SCORES = 2
+"""In a window, for there to be a spread."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """n requests by arrival. `arrival_s` is Unix time; `scores` (n, by stage) is NaN where a stage was not scored.
+
+    `ratio` (0-1]: the share of all requests that was sampled.
+    """
+
+    arrival_s: Floats
+    input_tokens: Ints
+    output_tokens: Ints
+    scores: Mapping[str, Floats] = field(default_factory=dict)
+    ratio: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+    def between(self, from_s: float, until_s: float) -> "Samples":
+        """Those that arrived in [from_s, until_s)."""
+        first, stop = np.searchsorted(self.arrival_s, (from_s, until_s))
+        part = slice(int(first), int(stop))
+        scores = {stage: values[part] for stage, values in self.scores.items()}
+        return Samples(
+            self.arrival_s[part], self.input_tokens[part], self.output_tokens[part], scores, self.ratio
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`values`: by what is watched; what no request told is absent. `start_s` is Unix time."""
+
+    start_s: float
+    values: Mapping[str, float]
+
+
+def windows(samples: Samples, from_s: float, until_s: float, window_s: float) -> Iterator[Window]:
+    """All whole windows from `from_s` on that end by `until_s`, those without requests as well."""
+    count = int((until_s - from_s) / window_s + 1e-9)
+    edges = np.searchsorted(samples.arrival_s, from_s + window_s * np.arange(count + 1))
+    log_in = np.log(np.maximum(samples.input_tokens, 1))
+    log_out = np.log(np.maximum(samples.output_tokens, 1))
+    for i in range(count):
+        part = slice(int(edges[i]), int(edges[i + 1]))
+        values = {RATE: float(part.stop - part.start) / window_s / samples.ratio}
+        if part.stop > part.start:
+            values[INPUT] = float(log_in[part].mean())
+            values[OUTPUT] = float(log_out[part].mean())
+        for stage, scores in samples.scores.items():
+            told = scores[part]
+            told = told[np.isfinite(told)]
+            if len(told) >= FEWEST_SCORES:
+                values[score_of(stage)] = float(told.mean())
+                values[spread_of(stage)] = float(told.std())
+        yield Window(from_s + i * window_s, values)
+
+
+def score_of(stage: str) -> str:
+    return f"score of {stage}"
+
+
+def spread_of(stage: str) -> str:
+    return f"spread of {stage}'s scores"
+
+
+def shown(name: str, value: float) -> str:
+    """`value` in the unit that a reader knows: tokens instead of their logarithm."""
+    if name in (INPUT, OUTPUT):
+        return f"{np.exp(value):.0f} tokens"
+    return f"{value:.3g} req/s" if name == RATE else f"{value:.1f}"

@@ -1,0 +1,74 @@
+"""How fast the two models are on this machine: measured once, with `cascadia profile latency`, and kept.
+
+Both engines are measured at the same time, each on its own core, since that is how they will serve.
+"""
+
+import platform
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from cascadia.clients.model_catalogue import models_folder
+from cascadia.demo.children import Children, free_port
+from cascadia.demo.stages import CONTEXT, SLOTS, STAGES, cascadia_command, engine_command
+from cascadia.domain.errors import CascadiaError
+
+MEASURE_S = 40
+
+
+def calibration_paths() -> Mapping[str, Path]:
+    """By stage; in the cache, named by all that a calibration depends on."""
+    folder = models_folder().parent / "calibrations"
+    return {stage.name: folder / f"{stage.name}-{_digest(stage.model.folder_name)}.json" for stage in STAGES}
+
+
+def calibrate(weights: Mapping[str, Path], cores: Mapping[str, int | None], logs: Path) -> None:
+    """Writes what is missing of `calibration_paths`; takes about `MEASURE_S`. `weights`, `cores` by stage."""
+    paths = calibration_paths()
+    for path in paths.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with Children(logs) as children:
+        engines = {}
+        for stage in STAGES:
+            port = free_port()
+            command = engine_command(stage, weights[stage.name], port)
+            engines[stage.name] = children.start(f"calibrated-{stage.name}", command, port, cores[stage.name])
+        children.wait()
+        measuring = {}
+        for stage in STAGES:
+            new = paths[stage.name].with_suffix(".new.json")
+            command = cascadia_command(
+                *(
+                    "profile",
+                    "latency",
+                    "--quiet",
+                    "--base-url",
+                    engines[stage.name].url,
+                    "--model",
+                    stage.name,
+                ),
+                *("--architecture", stage.architecture, "--gpu", "cpu", "--quantization", "awq-int4"),
+                *("--max-num-seqs", str(SLOTS), "--max-num-batched-tokens", "2048"),
+                *("--max-seconds", str(MEASURE_S), "--out", str(new)),
+            )
+            measuring[stage.name] = (children.start(f"profile-{stage.name}", command, 0), new)
+        for stage in STAGES:
+            child, new = measuring[stage.name]
+            if child.process.wait() != 0:
+                raise CascadiaError(f"{stage.name} cannot be measured: {child.last_line()}")
+            new.replace(paths[stage.name])
+
+
+def _digest(weights: str) -> str:
+    """Of the weights, the engine and the processor: a calibration of another is not used."""
+    from importlib.metadata import version
+
+    cpu = next(
+        (
+            line
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith(("model name", "Model"))
+        ),
+        platform.processor(),
+    )
+    return sha256(f"{weights} {version('xllamacpp')} {cpu} {SLOTS} {CONTEXT}".encode()).hexdigest()[:12]

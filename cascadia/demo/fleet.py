@@ -1,0 +1,76 @@
+"""What a plan asks for, as processes: an engine for each replica, the judge, the router in front."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from cascadia.demo.children import Child, Children, free_port
+from cascadia.demo.router_file import router_document
+from cascadia.demo.stages import ENCODER, STAGES, cascadia_command, cores, engine_command
+from cascadia.domain.plan import Plan
+
+JUDGE = "judge"
+ROUTER_FILE = "router.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """`engines` by stage: planned ones, and one of a stage that the plan leaves out, so that it can be asked alone."""
+
+    engines: Mapping[str, Sequence[Child]]
+    unplanned: frozenset[str]
+    judge: Child | None
+    router: Child
+
+    def url_of(self, model: str) -> str:
+        """The router's, unless it does not know `model`."""
+        return self.engines[model][0].url if model in self.unplanned else self.router.url
+
+    def cpu_s(self, names: Sequence[str]) -> dict[str, float]:
+        """Processor seconds since they were started, of stages or the judge."""
+        spent = {name: sum(engine.cpu_s for engine in engines) for name, engines in self.engines.items()}
+        if self.judge is not None:
+            spent[JUDGE] = self.judge.cpu_s
+        return {name: spent[name] for name in names}
+
+
+def start_fleet(
+    children: Children, plan: Plan, plan_folder: Path, weights: Mapping[str, Path], port: int
+) -> Fleet:
+    """Does not wait. `weights` by the catalogue's names; `port` of the router, 0 for a free one."""
+    core = iter(cores())
+    engines: dict[str, list[Child]] = {}
+    unplanned = set()
+    for stage, planned in zip(STAGES, plan.stages, strict=True):
+        count = sum(group.count for group in planned.replicas)
+        if count == 0:
+            unplanned.add(stage.name)
+        engines[stage.name] = []
+        for number in range(max(1, count)):
+            at = free_port()
+            command = engine_command(stage, weights[stage.catalogue_name], at)
+            name = f"{stage.name}-{number}" if count > 1 else stage.name
+            engines[stage.name].append(children.start(name, command, at, next(core, None)))
+    judge = None
+    if not unplanned:
+        at = free_port()
+        judge = children.start(JUDGE, _judge_command(weights[ENCODER], at), at)
+    at = port or free_port()
+    planned_urls = {
+        name: [engine.url for engine in there] for name, there in engines.items() if name not in unplanned
+    }
+    document = router_document(plan, planned_urls, judge.url if judge else None, at)
+    file = plan_folder / ROUTER_FILE
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    router = children.start("router", cascadia_command("serve", str(file), "--quiet"), at)
+    return Fleet(engines, frozenset(unplanned), judge, router)
+
+
+def _judge_command(encoder: Path, port: int) -> list[str]:
+    head = Path(str(files("cascadia_judge").joinpath("data", "demo_head.json")))
+    return cascadia_command(
+        "judge", "serve", str(head), "--encoder", str(encoder), "--port", str(port), "--quiet"
+    )

@@ -1,0 +1,27 @@
+"""How many questions a second to ask: as many as keep the large model busy, alone, without a growing queue."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cascadia.clients.latency_profile import timing_of
+from cascadia.demo.stages import CONTEXT, LARGE, SLOTS
+from cascadia_sim.architectures_catalogue import architecture
+from cascadia_sim.calibration_json import read_calibration
+from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.profile_check import capacity_rps
+from cascadia_sim.profile_fit import Setup
+
+LOAD = 0.6
+MOST_RPS = 3.0
+USUAL_LENGTHS = [(15, 4)] * 50
+"""Tokens of a question beside the examples that the prefix cache holds, and of an answer."""
+
+
+def rate_rps(calibrations: Mapping[str, Path]) -> float:
+    config = EngineConfig(
+        max_num_seqs=SLOTS, max_num_batched_tokens=2048, block_size=1, quantization="awq-int4"
+    )
+    setup = Setup(architecture(LARGE.architecture), gpu("cpu"), 1, 1, config)
+    timing = timing_of(setup, read_calibration(calibrations[LARGE.name]), SLOTS * CONTEXT)
+    return round(min(MOST_RPS, LOAD * capacity_rps(USUAL_LENGTHS, timing)), 2)

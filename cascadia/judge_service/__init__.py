@@ -1,0 +1,1 @@
+"""The embedding judge behind HTTP: `cascadia judge serve`."""

@@ -1,0 +1,36 @@
+"""From settings to who may come in."""
+
+from cascadia.router.access import Access
+from cascadia.router.key_metrics import KeyMetrics
+from cascadia.router.keys import Keyring
+from cascadia.router.metrics import Metrics
+from cascadia.router.settings import KeySettings
+from cascadia.router.tally import Counts
+
+
+def access_of(settings: KeySettings | None, keyring: Keyring | None, metrics: Metrics) -> Access | None:
+    """None where no key is asked for."""
+    if settings is None:
+        return None
+    return Access(
+        keyring if keyring is not None else Keyring(()),
+        KeyMetrics(metrics),
+        refuse_alone=settings.on_redis_failure == "refuse",
+        open_paths=settings.open,
+    )
+
+
+def keep_up(access: Access | None, settings: KeySettings | None, metrics: Metrics) -> None:
+    """Begins to share limits where the settings say so. Within a running loop."""
+    if access is None or settings is None or settings.redis_url is None:
+        return
+    from cascadia.router.redis_store import RedisStore
+    from cascadia.router.shared_limits import SharedLimits
+
+    failures = Counts(
+        "cascadia_shared_limit_failures", "Requests whose limits were not looked up in Redis.", ("kind",)
+    )
+    metrics.registry.register(failures)
+    access.shared = SharedLimits(
+        RedisStore(settings.redis_url, settings.redis_timeout_s), lambda kind: failures.labels(kind).inc()
+    )

@@ -1,0 +1,114 @@
+"""What serves requests under one plan: its stages, its judge, and the rules between them.
+
+A request belongs to the lineup that it began with, to its end. What plans have in common (replicas with their
+connections, breakers and health, queues) is shared between their lineups: see `swap.py`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from hashlib import blake2b
+
+import orjson
+
+from cascadia.router.access import Access
+from cascadia.router.cascade import Cascade
+from cascadia.router.conversations import Conversations
+from cascadia.router.gate_build import Judge, judge_of
+from cascadia.router.gates import Gate
+from cascadia.router.journal import Journal
+from cascadia.router.metrics import Metrics
+from cascadia.router.replica import Replica
+from cascadia.router.service import Service
+from cascadia.router.settings import JudgeSettings, RouterSettings
+from cascadia.router.stage import Stage
+from cascadia.router.verdict_cache import CachedGate
+
+
+class Lineup:
+    """`given_gate` replaces the one that the settings ask for. Opens nothing: connections are made when needed."""
+
+    def __init__(
+        self,
+        settings: RouterSettings,
+        metrics: Metrics,
+        journal: Journal,
+        access: Access | None,
+        given_gate: Gate | None = None,
+        before: "Lineup | None" = None,
+    ) -> None:
+        """Of `before` it takes over as they are the judge and the memory of conversations, where told the same."""
+        self.settings = settings
+        limits, judge = settings.limits, settings.judge
+        self.stages = [Stage(s, limits, metrics.stage(s.name)) for s in settings.stages]
+        same = before is not None and before.settings.judge == judge and before.settings.limits == limits
+        self._judge: Judge
+        gate: Gate | None
+        if before is not None and same:
+            self._judge, gate = before._judge, before.cascade.gate
+        else:
+            self._judge = judge_of(judge, limits, metrics)
+            gate = given_gate or self._judge.gate
+            if before is not None and _judges_alike(before.settings.judge, judge):
+                _keep_verdicts(gate, before.cascade.gate)
+        self.conversations = Conversations(settings.conversations)
+        if before is not None and before.settings.conversations == settings.conversations:
+            self.conversations = before.conversations
+        self.cascade: Cascade = Cascade(
+            self.stages, gate, judge or _SCORED, metrics, self.conversations, self._judge.foresight
+        )
+        self.service = Service(settings, self.stages, self.cascade, metrics, journal, access)
+
+    @property
+    def judge(self) -> Stage | None:
+        """The judge's engines; of an ensemble those of the first member that has some."""
+        return self._judge.stages[0] if self._judge.stages else None
+
+    @property
+    def all_stages(self) -> list[Stage]:
+        """The judge's too."""
+        return [*self.stages, *self._judge.stages]
+
+    @property
+    def replicas(self) -> Iterator[tuple[Stage, Replica]]:
+        for stage in self.all_stages:
+            for replica in stage.replicas:
+                yield stage, replica
+
+    @property
+    def running(self) -> int:
+        """Requests that began with this lineup and are not done."""
+        return self.service.running
+
+
+def digest_of(settings: RouterSettings) -> str:
+    """Two routers with the same one serve the same plan at the same addresses. No secret goes into it."""
+    document = asdict(settings, dict_factory=_without_secrets)
+    for local in ("host", "port", "files", "keys", "admin"):
+        document.pop(local, None)
+    return blake2b(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
+
+
+def _without_secrets(members: list[tuple[str, object]]) -> dict[str, object]:
+    return {name: value for name, value in members if name != "api_key" and name != "files"}
+
+
+_SCORED = JudgeSettings("certainty")
+"""Time limits for a gate that was handed in without settings."""
+
+
+def _judges_alike(one: JudgeSettings | None, other: JudgeSettings | None) -> bool:
+    """Whether the same answer would have the same score: replicas and time limits do not matter.
+
+    What an embedding judge was trained on, its address does not say.
+    """
+    if one is None or other is None or one.stage is None or other.stage is None:
+        return False
+    same_model = one.stage.model == other.stage.model
+    return (
+        same_model and one.kind == "llm" and (one.kind, one.reads_tokens) == (other.kind, other.reads_tokens)
+    )
+
+
+def _keep_verdicts(gate: Gate | None, old: Gate | None) -> None:
+    if isinstance(gate, CachedGate) and isinstance(old, CachedGate):
+        gate.inherit(old)

@@ -1,0 +1,24 @@
+"""How fast a queue moves, so that nobody is let in who would wait in vain."""
+
+LEARNS = 0.02
+"""Weight of the latest gap: engines end their answers in batches, and a gap within one says little."""
+
+
+class Pace:
+    """Mean seconds between ends of requests while others wait; 0 until that has been seen."""
+
+    __slots__ = ("_last_s", "gap_s")
+
+    def __init__(self) -> None:
+        self.gap_s = 0.0
+        self._last_s: float | None = None
+
+    def ended(self, now_s: float, *, waiting: bool) -> None:
+        """A request ended. `waiting`: whether others waited then; what ends in calm says nothing of a queue."""
+        if not waiting:
+            self._last_s = None
+            return
+        if self._last_s is not None:
+            gap_s = now_s - self._last_s
+            self.gap_s += LEARNS * (gap_s - self.gap_s) if self.gap_s else gap_s
+        self._last_s = now_s

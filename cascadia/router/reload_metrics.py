@@ -1,0 +1,47 @@
+"""What Prometheus sees of plans and of the state of replicas."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from cascadia.router.tally import Counts
+
+if TYPE_CHECKING:
+    from cascadia.router.app import Router
+
+STATES = ("starting", "ready", "down", "draining")
+
+
+class PlanMetrics(Collector):
+    """Read from `router` when it is asked for. `reloads` has `outcome`: swapped, unchanged, refused."""
+
+    def __init__(self, router: "Router") -> None:
+        self._router = router
+        self.reloads = Counts("cascadia_reloads", "Times that files were read again.", ("outcome",))
+        router.metrics.registry.register(self.reloads)
+        router.metrics.registry.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing to look up while the router is being put together."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        plan = GaugeMetricFamily("cascadia_plan", "1 for the plan in force.", labels=("digest",))
+        plan.add_metric((self._router.digest,), 1.0)
+        yield plan
+        replicas = GaugeMetricFamily("cascadia_replicas", "Replicas by state.", labels=("stage", "state"))
+        counted: dict[tuple[str, str], int] = {}
+        for stage in self._router.lineup.all_stages:
+            for state in STATES:
+                counted[stage.name, state] = sum(r.state == state for r in stage.replicas)
+        for labels, count in counted.items():
+            replicas.add_metric(labels, count)
+        yield replicas
+        leaving = GaugeMetricFamily(
+            "cascadia_replicas_leaving", "Replicas of no plan that finish their work."
+        )
+        leaving.add_metric((), sum(1 for _ in self._router.departing))
+        yield leaving

@@ -1,0 +1,104 @@
+"""The embedding judge: a sentence encoder, and heads trained on graded answers.
+
+A head is for one stage or for any, and needs what its groups say: the question, the answer, the engine's
+certainty. Of those whose needs are met, that of the answer's own stage comes before one for any, and more
+is better than less.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cascadia_judge.certainty import Certainty
+from cascadia_judge.encoder import Encoder
+from cascadia_judge.errors import BadVerdict
+from cascadia_judge.features import Asked, look
+from cascadia_judge.head import Head, lowest
+from cascadia_judge.head_file import BYTES_MAX, load
+
+
+class Verdict(NamedTuple):
+    """`score` 0-100 is the quality to be expected, `certainty` 0-1 the judge's own, `tokens` what it had to
+    read."""
+
+    score: float
+    certainty: float
+    tokens: int
+
+
+class Case(NamedTuple):
+    """What is to be judged. Without an answer: how good the answer of `stage` can be expected to be."""
+
+    question: str
+    answer: str | None = None
+    certainty: Certainty | None = None
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingJudge:
+    """Thread-safe. `about` is what the file says of its training."""
+
+    encoder: Encoder
+    heads: tuple[Head, ...]
+    about: dict[str, Any]
+
+    @classmethod
+    def read(cls, file: Path, encoder: Encoder) -> "EmbeddingJudge":
+        """Raises `BadVerdict` where `file` is no judge, or one for another encoder."""
+        if not file.is_file() or file.stat().st_size > BYTES_MAX:
+            raise BadVerdict(
+                str(file), "is no file of a judge", "name one that `cascadia judge train` has written"
+            )
+        heads, about = load(file.read_bytes().decode("utf-8", "replace"), str(file))
+        for head in heads:
+            if any(axes.shape[0] != encoder.size for axes in head.basis.axes.values()):
+                raise BadVerdict(
+                    str(file), "was trained on another encoder", f"use {about.get('encoder', 'its own')}"
+                )
+        return cls(encoder, heads, about)
+
+    def score(
+        self, question: str, answer: str | None, certainty: Certainty | None = None, stage: str = ""
+    ) -> Verdict:
+        return self.scores([Case(question, answer, certainty, stage)])[0]
+
+    def scores(self, cases: Sequence[Case]) -> list[Verdict]:
+        """One verdict a case. Raises `BadVerdict` where no head can judge one of them."""
+        chosen = [self.head_for(case) for case in cases]
+        seen, owner = look(self.encoder, [Asked(c.question, c.answer, c.certainty) for c in cases])
+        empty = np.array([case.answer is not None and not case.answer.strip() for case in cases])
+        verdicts: list[Verdict | None] = [None] * len(cases)
+        for head in dict.fromkeys(chosen):
+            mine = np.array([head is one for one in chosen])
+            rows = np.flatnonzero(mine[owner])
+            at, position = np.unique(owner[rows], return_inverse=True)
+            score = lowest(head.score(seen.take(rows)), position, len(at))
+            tokens = np.bincount(position, weights=seen.tokens[rows])
+            for i, case in enumerate(at.tolist()):
+                quality = 0.0 if empty[case] else float(score.quality[i])
+                verdicts[case] = Verdict(quality, float(score.certainty[i]), int(tokens[i]))
+        return [verdict for verdict in verdicts if verdict is not None]
+
+    def head_for(self, case: Case) -> Head:
+        known = {"question"}
+        if case.answer is not None:
+            known.add("answer")
+            known |= {"certainty"} if case.certainty is not None else set()
+        able = [
+            head for head in self.heads if head.stage in ("", case.stage) and known.issuperset(head.groups)
+        ]
+        if case.answer is not None:
+            # What the question alone promises is no verdict on an answer.
+            able = [head for head in able if head.groups != ("question",)]
+        if not able:
+            lacking = "an answer" if case.answer is None else "log-probabilities"
+            raise BadVerdict("judge", f"cannot judge without {lacking}", "train it on rows without them")
+        return max(able, key=lambda head: (head.stage == case.stage, len(head.groups)))
+
+    @property
+    def wants_certainty(self) -> bool:
+        return any("certainty" in head.groups for head in self.heads)

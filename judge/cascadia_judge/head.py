@@ -1,0 +1,71 @@
+"""What stands on the encoder: from what is seen of an answer to the quality that it can be expected to have.
+
+The log-odds are the mean of a regularised logistic regression's and of boosted trees': each alone did worse
+on every set it was tried on (docs/models/judge.md). A calibration that was fitted on rows that neither had
+seen makes a quality of 0-100 of them.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia_judge.basis import Basis
+from cascadia_judge.boosting import Trees
+from cascadia_judge.calibration import Calibration
+from cascadia_judge.features import Floats, Group, Seen
+from cascadia_judge.logistic import Line
+
+SPREAD_MAX = 50.0
+"""The standard deviation of a quality that is 0 or 100 with equal chance: nothing is known then."""
+
+
+class Score(NamedTuple):
+    """`quality` (n) 0-100 and `certainty` (n) 0-1: 1 where answers that looked so were all worth the same."""
+
+    quality: Floats
+    certainty: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """For answers of `stage` (`""`: of any), by `basis.groups`. `spread` (k) is the standard deviation of
+    quality at the raw scores `spread_at` (k), which ascend. `measured` says how it did in cross-validation.
+    """
+
+    stage: str
+    basis: Basis
+    line: Line
+    trees: Trees
+    calibration: Calibration
+    spread_at: Floats
+    spread: Floats
+    measured: dict[str, Any]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return self.basis.groups
+
+    def raw(self, seen: Seen) -> Floats:
+        """0-100, before calibration."""
+        return raw_score(self.line, self.trees, self.basis.columns(seen))
+
+    def score(self, seen: Seen) -> Score:
+        raw = self.raw(seen)
+        spread = np.interp(raw, self.spread_at, self.spread)
+        return Score(self.calibration(raw), np.clip(1.0 - spread / SPREAD_MAX, 0.0, 1.0))
+
+
+def raw_score(line: Line, trees: Trees, x: Floats) -> Floats:
+    log_odds = 0.5 * (line(x) + trees(x))
+    return np.asarray(100.0 / (1.0 + np.exp(-np.clip(log_odds, -40, 40))), dtype=np.float64)
+
+
+def lowest(score: Score, owner: NDArray[np.int64], count: int) -> Score:
+    """Of the readings of each of `count` answers the one of least quality; `owner` ascends."""
+    order = np.lexsort((score.quality, owner))
+    first = order[np.unique(owner[order], return_index=True)[1]]
+    if len(first) != count:
+        raise ValueError("an answer has no reading")
+    return Score(score.quality[first], score.certainty[first])

@@ -1,0 +1,105 @@
+"""Ten times what the engines can do, for a minute: what is answered in time stays what it was, and the rest is told so.
+
+The engines take 12 answers at a time, of 0.2 s each: 60 a second from two replicas. Clients ask at a steady pace
+whatever becomes of their earlier questions, and want an answer within `DEADLINE_MS`.
+"""
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.chaos_fleet import Fleet, fleet, rss_bytes
+from tests.e2e.chaos_load import Client, Kind, Outcome, Seen, ask
+
+WORK_S, SLOTS, REPLICAS = 0.2, 6, 2
+CAPACITY_RPS = REPLICAS * SLOTS / WORK_S
+DEADLINE_MS = 4000
+CALM_S, STORM_S = 15.0, 60.0
+CLEAN = {"answered", "overloaded", "stage_timeout"}
+KIND = Kind("small", stream=False)
+
+
+class Crowd:
+    """`rate_rps` for `seconds`, each on a connection of its own as far as need be."""
+
+    def __init__(self, port: int) -> None:
+        self.idle = [Client(port)]
+        self.port = port
+        self.numbers = itertools.count()
+
+    async def asks(self, rate_rps: float, seconds: float) -> Seen:
+        seen, loop = Seen(), asyncio.get_running_loop()
+        began_s, tasks = loop.time(), set()
+        for k in range(int(rate_rps * seconds)):
+            await asyncio.sleep(max(0.0, began_s + k / rate_rps - loop.time()))
+            task = loop.create_task(self._one(seen))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        await asyncio.gather(*tasks)
+        for client in self.idle:
+            await client.closed()
+        return seen
+
+    async def _one(self, seen: Seen) -> None:
+        client = self.idle.pop() if self.idle else Client(self.port)
+        seen.outcomes.append(await ask(client, KIND, next(self.numbers), deadline_ms=DEADLINE_MS))
+        self.idle.append(client)
+
+
+def goodput_rps(seen: Seen, seconds: float) -> float:
+    """Answers that came in time, by when they came, without the first and last tenth."""
+    began_s = min(outcome.began_s for outcome in seen.outcomes)
+    inner = (began_s + 0.1 * seconds, began_s + 0.9 * seconds)
+    good = [o for o in seen.outcomes if in_time(o) and inner[0] <= o.began_s + o.seconds < inner[1]]
+    return len(good) / (0.8 * seconds)
+
+
+def in_time(outcome: Outcome) -> bool:
+    return outcome.what == "answered" and outcome.seconds <= DEADLINE_MS / 1000
+
+
+def test_ten_times_the_load_for_a_minute(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replica = {"max_concurrency": SLOTS}
+    with fleet(tmp_path, work_s=WORK_S, slots=SLOTS) as up:
+        bound(up, replica)
+        crowd = Crowd(up.port)
+        calm = asyncio.run(crowd.asks(1.2 * CAPACITY_RPS, CALM_S))
+        most_rps = goodput_rps(calm, CALM_S)
+        before = rss_bytes(up.routers[0])
+        crowd = Crowd(up.port)
+        began_s = time.monotonic()
+        storm = asyncio.run(crowd.asks(10 * CAPACITY_RPS, STORM_S))
+        lasted_s = time.monotonic() - began_s
+        held = rss_bytes(up.routers[0]) - before
+        crowd = Crowd(up.port)
+        after = asyncio.run(crowd.asks(0.5 * CAPACITY_RPS, 3.0))
+    good_rps = goodput_rps(storm, STORM_S)
+    offered_rps = len(storm.outcomes) / lasted_s
+    with capsys.disabled():
+        print(f"\n{calm.told('just above capacity')}: {most_rps:.0f} a second in time")
+        print(
+            f"{storm.told('ten times')}: {good_rps:.0f} a second in time of {offered_rps:.0f} asked", end="; "
+        )
+        print(f"the router grew by {held / 2**20:.0f} MiB")
+        print(after.told("afterwards"))
+    assert set(storm.counts) <= CLEAN, storm.counts
+    assert good_rps >= 0.9 * most_rps
+    assert Counter(o.what for o in after.outcomes[10:]) == {"answered": len(after.outcomes) - 10}
+    assert held < 200 * 2**20
+
+
+def bound(up: Fleet, replica: dict[str, int]) -> None:
+    """A router that knows how much its replicas take."""
+    document = up.document()
+    for stage in document["stages"]:
+        stage["replicas"] = [one | replica for one in stage["replicas"]]
+    up.settings["stages"] = document["stages"]
+    router = up.routers[0]
+    router.kill()
+    up.router(router.port, 0, [])
+    router.start()
+    up.until_ready()

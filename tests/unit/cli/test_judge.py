@@ -1,0 +1,138 @@
+"""`cascadia judge`: what is trained can be examined and served; mistakes are one line."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from cascadia.cli.main import main
+from tests.unit.judge import tiny_encoder
+from tests.unit.judge.graded import rows, write
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_encoder.write(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def judge(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("judge")
+    answers = write(folder / "answers.jsonl", rows(120) + rows(120, seed=3, stage="large"))
+    done = cascadia(
+        "train", answers, "--out", folder / "judge.json", "--folds", 2, "--table", folder / "quality.csv",
+        "--encoder", encoder, "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    (folder / "told.json").write_text(done.stdout)
+    return folder / "judge.json"
+
+
+def cascadia(*args: object):
+    return CliRunner().invoke(main, ["judge", *map(str, args)])
+
+
+def test_training_tells_what_each_head_looks_at_and_how_good_it_is(judge: Path) -> None:
+    told = json.loads((judge.parent / "told.json").read_text())
+    assert told["about"]["questions"] == 120
+    assert told["about"]["stages"] == {"small": 120, "large": 120}
+    looks = [head["looks_at"] for head in told["heads"]]
+    assert ["question"] in looks
+    assert ["question", "answer"] in looks
+    assert any("certainty" in groups for groups in looks)
+    answered = [head for head in told["heads"] if head["looks_at"] != ["question"]]
+    assert all(head["auc"] > 0.7 and head["ece"] < 20 for head in answered)
+    written = json.loads(judge.read_text())
+    assert written["about"] == told["about"]
+    assert len(written["about"]["encoder"]) == 64
+
+
+def test_the_table_is_one_that_a_plan_can_rest_on(judge: Path) -> None:
+    from cascadia.planner.quality_file import read_quality
+
+    table = read_quality(judge.parent / "quality.csv", ("small", "large"))
+    assert len(table) == 120
+    assert 0 <= table.score.min() < table.score.max() <= 100
+    assert set(table.quality.ravel()) == {0.0, 100.0}
+
+
+def test_a_judge_is_examined_on_other_answers(judge: Path, encoder: Path, tmp_path: Path) -> None:
+    answers = write(tmp_path / "fresh.jsonl", rows(100, seed=21))
+    done = cascadia("eval", judge, answers, "--encoder", encoder, "--bins", 4, "--json")
+    told = json.loads(done.stdout)
+    assert told["rows"] == 100
+    assert told["auc"] > 0.75
+    assert sum(row["pairs"] for row in told["reliability"]) == 100
+    shown = cascadia("eval", judge, answers, "--encoder", encoder)
+    assert "mean quality" in shown.stdout
+
+
+def test_a_judge_is_served_until_sigterm(judge: Path, encoder: Path) -> None:
+    start = "from cascadia.cli.main import main; main()"
+    options = ["judge", "serve", str(judge), "--port", "0", "--encoder", str(encoder)]
+    command = [sys.executable, "-c", start, *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        (url,) = re.findall(r"http://\S+?(?=/v1)", said)
+        with httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
+            good = client.post(
+                "/v1/score", json={"question": "what is two ?", "answer": "the no two and cat cat"}
+            ).json()
+            bad = client.post(
+                "/v1/score", json={"question": "what is two ?", "answer": "the no two and"}
+            ).json()
+            before = client.post("/v1/score", json={"question": "what is two ?"}).json()
+        assert bad["score"] < good["score"]
+        assert 0 <= before["score"] <= 100
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("train", "none.jsonl", "--out", "j.json"), "none.jsonl: no such file"),
+        (("train", "few.jsonl", "--out", "j.json"), "are too few"),
+        (("train", "few.jsonl", "--out", "none/j.json"), "its folder does not exist"),
+        (
+            ("train", "few.jsonl", "--out", "j.json", "--stage", "huge"),
+            "--stage huge: has no rows; the stages are small",
+        ),
+        (("train", "few.jsonl", "--out", "j.json", "--table", "t.txt"), "not a known kind"),
+        (("train", "bad.jsonl", "--out", "j.json"), "bad.jsonl: line 1: is no JSON"),
+        (("eval", "bad.jsonl", "few.jsonl"), "bad.jsonl: is no JSON"),
+        (("eval", "none.json", "few.jsonl"), "none.json: is no file of a judge"),
+        (("serve", "none.json"), "none.json: is no file of a judge"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    args: tuple[str, ...], said: str, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CASCADIA_ENCODER", str(encoder))
+    write(tmp_path / "few.jsonl", rows(5))
+    (tmp_path / "bad.jsonl").write_text("no json\n")
+    done = cascadia(*args)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not os.path.exists("j.json")
+
+
+def test_without_an_encoder_it_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CASCADIA_ENCODER", raising=False)
+    done = cascadia("train", write(tmp_path / "few.jsonl", rows(5)), "--out", tmp_path / "j.json")
+    assert done.exit_code == 2
+    assert "CASCADIA_ENCODER" in done.stderr

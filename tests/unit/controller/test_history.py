@@ -1,0 +1,40 @@
+"""The history outlives crashes, and is read as far as it was written."""
+
+from pathlib import Path
+
+import pytest
+
+from cascadia.controller.history import Entry, History, changed_at_s, moved_at_s, read_history
+from cascadia.domain.errors import BadInput
+
+ENTRIES = [
+    Entry(1.0, "alarm", "rate changed", {"since_s": 0.5}),
+    Entry(2.0, "decision", "move: 5 s instead of 10 s", {"gain": 0.5}),
+    Entry(3.0, "begun", "2 steps"),
+    Entry(4.0, "moved", "done"),
+]
+
+
+def test_what_was_added_is_read_back_in_order(tmp_path: Path) -> None:
+    for entry in ENTRIES:
+        History(tmp_path / "run").add(entry)
+    assert read_history(tmp_path / "run") == ENTRIES
+    assert moved_at_s(ENTRIES) == [3.0]
+    assert changed_at_s(ENTRIES) == [0.5]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_line_that_a_crash_cut_short_costs_only_itself(tmp_path: Path, cut: int) -> None:
+    history = History(tmp_path)
+    for entry in ENTRIES[:2]:
+        history.add(entry)
+    history.path.write_bytes(history.path.read_bytes()[:-cut])
+    history.add(ENTRIES[2])
+    read = history.entries()
+    assert read[0] == ENTRIES[0]
+    assert read[-1] == ENTRIES[2]
+
+
+def test_where_no_controller_ran_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no history"):
+        read_history(tmp_path)

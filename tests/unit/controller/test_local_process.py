@@ -1,0 +1,193 @@
+"""A program runs under a guard: restarted when it dies, and gone with all its children when it should be."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cascadia.clients.local_guard import descendants
+from cascadia.clients.local_process import LocalProcess, Program, Restarts
+
+ENGINE = Path(__file__).with_name("little_engine.py")
+QUICK = Restarts(first_s=0.02, longest_s=0.05, most=3)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def program(*more: str, **changes: object) -> Program:
+    port = free_port()
+    argv = (sys.executable, str(ENGINE), str(port), *more)
+    return Program("one", argv, port, **{"drain_s": 5.0, **changes})  # type: ignore[arg-type]
+
+
+def said(log: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+async def until(true: Callable[[], bool], within_s: float = 30.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def run(
+    scenario: Callable[[LocalProcess], object], tmp_path: Path, given: Program, **options: object
+) -> None:
+    async def main() -> None:
+        process = LocalProcess(given, tmp_path / "one.log", look_s=0.02, **options)  # type: ignore[arg-type]
+        process.start()
+        try:
+            await scenario(process)  # type: ignore[misc]
+        finally:
+            await process.stop(0.0)
+
+    asyncio.run(main())
+
+
+def test_it_is_ready_when_it_answers_and_gone_when_it_was_stopped(tmp_path: Path) -> None:
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "ready")
+        (first,) = said(process.log)
+        await process.stop()
+        assert process.state == "stopped"
+        assert not alive(int(str(first["pid"])))
+
+    run(scenario, tmp_path, program())
+
+
+def test_it_gets_its_gpus_and_its_cores(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "ready")
+        (first,) = said(process.log)
+        assert first["env"] == {"CUDA_VISIBLE_DEVICES": "2,3"}
+        assert first["cores"] == [core]
+
+    run(scenario, tmp_path, program(env={"CUDA_VISIBLE_DEVICES": "2,3"}, cores=(core,)))
+
+
+def test_what_dies_is_started_again_after_a_while(tmp_path: Path) -> None:
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "ready")
+        assert process.started == 3
+        pid = int(str(said(process.log)[-1]["pid"]))
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: process.started == 4 and process.state == "ready")
+
+    steady = replace(QUICK, steady_s=0.0)
+    run(scenario, tmp_path, program("--die-first", str(tmp_path / "lives"), "2"), restarts=steady)
+
+
+def test_after_too_many_failures_in_a_row_it_is_given_up_and_says_why(tmp_path: Path) -> None:
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "failed")
+        assert process.started == 3
+        assert process.why == "ended with exit code 3; given up after 3 failures"
+
+    run(scenario, tmp_path, program("--die-first", str(tmp_path / "lives"), "99"), restarts=QUICK)
+
+
+def test_a_program_that_is_not_there_says_so_in_its_log(tmp_path: Path) -> None:
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "failed")
+        assert "cannot start no-such-engine: No such file" in process.log.read_text()
+
+    run(scenario, tmp_path, Program("one", ("no-such-engine",), 1), restarts=QUICK)
+
+
+def test_one_that_never_answers_has_failed_after_its_start_up_time(tmp_path: Path) -> None:
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "failed")
+        assert "did not answer within 0.05 s" in process.why
+
+    silent = Program(
+        "one", (sys.executable, "-c", "import signal; signal.pause()"), free_port(), startup_s=0.05
+    )
+    run(scenario, tmp_path, silent, restarts=QUICK)
+
+
+def test_children_that_ignore_sigterm_or_ran_away_end_too(tmp_path: Path) -> None:
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "ready" and len(said(process.log)) == 3)
+        pids = [int(str(line.get("pid", line.get("child")))) for line in said(process.log)]
+        assert all(alive(pid) for pid in pids)
+        await process.stop()
+        assert not any(alive(pid) for pid in pids)
+
+    run(scenario, tmp_path, program("--children"))
+
+
+def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "ready")
+        (first,) = said(process.log)
+        await process.stop(0.1)
+        assert not alive(int(str(first["pid"])))
+
+    run(scenario, tmp_path, program("--deaf", drain_s=600.0))
+
+
+PARENT = """
+import asyncio, sys
+from dataclasses import replace
+from pathlib import Path
+from cascadia.clients.local_guard import become_subreaper
+from cascadia.clients.local_process import LocalProcess, Program
+
+async def main():
+    become_subreaper()
+    port = int(sys.argv[2])
+    process = LocalProcess(Program("one", tuple(sys.argv[3:]), port), Path(sys.argv[1]), look_s=0.02)
+    process.start()
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("killed", ["supervisor", "guard"])
+def test_after_kill_9_of_the_supervisor_or_the_guard_nothing_is_left(tmp_path: Path, killed: str) -> None:
+    given = program("--children", "--deaf")
+    log = tmp_path / "one.log"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(log), str(given.port), *given.argv])
+
+    async def scenario() -> None:
+        await until(lambda: log.exists() and len(said(log)) == 3)
+        tree = descendants(parent.pid)
+        assert len(tree) == 4
+        if killed == "supervisor":
+            parent.kill()
+        else:
+            os.kill(tree[0], signal.SIGKILL)
+            # The program dies with its guard; the supervisor starts another, and is ended with it.
+            await until(lambda: not alive(tree[1]))
+            await until(lambda: len(said(log)) == 6)
+            tree += descendants(parent.pid)
+            parent.kill()
+        await until(lambda: not any(alive(pid) for pid in tree))
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        parent.kill()
+        parent.wait()

@@ -1,0 +1,122 @@
+"""Who is served next, where requests wait."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascadia.router.pace import Pace
+from cascadia.router.turns import MOST_STEPS, STEP_S, Outcome, Turns
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    uvloop.run(main)
+
+
+async def _served(priorities: list[int]) -> list[int]:
+    """The order in which those who came one after another at one moment are woken."""
+    turns, order = Turns(), []
+    now_s = asyncio.get_running_loop().time()
+
+    async def wait(k: int, priority: int) -> None:
+        assert await turns.wait(now_s + 60.0, turns.rank(priority, now_s)) == "woken"
+        order.append(k)
+
+    waiting = [asyncio.create_task(wait(k, p)) for k, p in enumerate(priorities)]
+    await asyncio.sleep(0)
+    for _ in priorities:
+        turns.wake()
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    return order
+
+
+@given(st.lists(st.integers(-20, 20), max_size=12))
+def test_lower_priority_is_first_and_within_one_who_came_first(priorities: list[int]) -> None:
+    async def main() -> None:
+        reach = [max(-MOST_STEPS, min(MOST_STEPS, p)) for p in priorities]
+        assert await _served(priorities) == sorted(range(len(reach)), key=lambda k: reach[k])
+
+    run(main())
+
+
+def test_nobody_is_overtaken_by_those_who_come_too_long_after() -> None:
+    turns = Turns()
+    worst = turns.rank(10**9, 0.0)
+    assert turns.rank(-(10**9), 2 * MOST_STEPS * STEP_S - 0.1) < worst
+    assert turns.rank(-(10**9), 2 * MOST_STEPS * STEP_S) > worst
+
+
+def test_who_was_woken_in_vain_keeps_its_place() -> None:
+    async def main() -> None:
+        turns, loop = Turns(), asyncio.get_running_loop()
+        first, second = turns.rank(0, loop.time()), turns.rank(0, loop.time())
+        ends: list[tuple[str, Outcome]] = []
+
+        async def wait(name: str, rank: Any) -> None:
+            ends.append((name, await turns.wait(loop.time() + 60.0, rank)))
+
+        tasks = [asyncio.create_task(wait("second", second)), asyncio.create_task(wait("first", first))]
+        await asyncio.sleep(0)
+        turns.wake()
+        turns.wake()
+        await asyncio.gather(*tasks)
+        assert ends == [("first", "woken"), ("second", "woken")]
+
+    run(main())
+
+
+def test_who_leaves_in_the_moment_it_is_woken_hands_the_place_on() -> None:
+    async def main() -> None:
+        turns, loop = Turns(), asyncio.get_running_loop()
+        waits = [
+            asyncio.create_task(turns.wait(loop.time() + 60.0, turns.rank(0, loop.time()))) for _ in range(2)
+        ]
+        await asyncio.sleep(0)
+        turns.wake()
+        waits[0].cancel()
+        assert await waits[1] == "woken"
+        assert len(turns) == 0
+
+    run(main())
+
+
+def test_the_urgent_take_the_place_of_the_last_and_nobody_elses() -> None:
+    async def main() -> None:
+        turns, loop = Turns(), asyncio.get_running_loop()
+        now_s = loop.time()
+        waits = [asyncio.create_task(turns.wait(now_s + 60.0, turns.rank(p, now_s))) for p in (0, 3)]
+        await asyncio.sleep(0)
+        assert not turns.displace(turns.rank(5, now_s))
+        assert turns.displace(turns.rank(-1, now_s))
+        assert await waits[1] == "displaced"
+        assert not turns.displace(turns.rank(0, now_s))
+        assert turns.displace(turns.rank(-1, now_s))
+        assert await waits[0] == "displaced"
+
+    run(main())
+
+
+def test_time_runs_out_for_who_is_not_woken() -> None:
+    async def main() -> None:
+        turns, loop = Turns(), asyncio.get_running_loop()
+        assert await turns.wait(loop.time() + 0.01, turns.rank(0, loop.time())) == "late"
+        assert len(turns) == 0
+
+    run(main())
+
+
+def test_the_pace_is_learnt_while_others_wait_only() -> None:
+    pace = Pace()
+    pace.ended(1.0, waiting=False)
+    pace.ended(9.0, waiting=False)
+    assert pace.gap_s == 0.0
+    for k in range(5):
+        pace.ended(10.0 + 0.5 * k, waiting=True)
+    assert pace.gap_s == 0.5
+    pace.ended(20.0, waiting=False)
+    pace.ended(90.0, waiting=True)
+    assert pace.gap_s == 0.5
