@@ -267,6 +267,8 @@ def test_a_drained_replica_gets_nothing_new_and_finishes_what_it_has() -> None:
             assert (await up.chat("small", headers=header)).json()["choices"][0]["message"]["content"] == "1"
             unknown = await admin.call("POST", "replicas/small-7/drain")
             assert unknown.status_code == 404
+            odd = await admin.call("POST", "replicas/small-0/drain?wait_s=soon")
+            assert (odd.status_code, odd.json()["error"]["message"]) == (422, "Not understood: wait_s.")
 
     run(main)
 
