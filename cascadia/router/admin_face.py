@@ -51,7 +51,7 @@ def admin_face(router: "Router") -> Application:
         except ApiError as error:
             await refuse(error, scope, noting)
         finally:
-            router.journal.line(line)
+            router.events.line(line)
 
     return audited
 

@@ -303,7 +303,7 @@ def test_a_file_that_changes_is_taken_up_and_a_bad_one_leaves_all_as_it_is(tmp_p
                 yaml(tmp_path, engine.url, 50)
                 await until(lambda: threshold(up) == 50)
                 assert up.router.digest == before
-                up.router.journal.flush()
+                up.router.events.flush()
         told = [line for line in up.lines if line.get("event") == "reload"]
         assert [line["outcome"] for line in told] == ["swapped", "refused", "swapped"]
         assert "did you mean 'name'" in told[1]["error"]
