@@ -10,7 +10,7 @@ from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
 from cascadia.router.stage import Stage
-from cascadia.router.steps import begun
+from cascadia.router.steps import Step
 from cascadia.router.wire import Headers
 
 
@@ -31,7 +31,7 @@ async def straight(
     if stage.settings.model != fields.model or fields.has_own or changes:
         body = rewritten(body, stage.settings.model, changes)
     tokens = tokens_of(body, fields)
-    step = begun(stage.name)
+    step = Step(stage.name, exchange.started_s)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     deadline_s, priority = urgency
