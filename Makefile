@@ -1,11 +1,11 @@
-# make demo   plan the bundled example end to end and say where its report is
+# make demo   run a cascade of two small models here, no GPU, and measure it against its plan
 # make test   all checks and unit tests
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test check test-e2e bench docs clean
+.PHONY: demo demo-plan test check test-e2e bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -15,7 +15,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)
-	$(BIN)/cascadia demo --out demo-plan
+	$(BIN)/cascadia demo
+
+demo-plan: $(STAMP)
+	$(BIN)/cascadia demo --plan-only
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -37,4 +40,4 @@ docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 
 clean:
-	rm -rf $(VENV) demo-plan .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-plan demo-run .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,8 +2,8 @@
 
 A page's blocks that begin with "```console run" are one session, in an empty folder: a line `$ command` is run by bash
 (`\\` at its end goes on in the next), the lines up to the next one are what it prints, standard error included. A
-command that ends in `# fails` may fail. `make demo` stands for what the Makefile runs. Files of a page's blocks that
-begin with "```yaml file=NAME" are there from the start.
+command that ends in `# fails` may fail. `make demo-plan` stands for what the Makefile runs. Files of a page's blocks
+that begin with "```yaml file=NAME" are there from the start.
 
 `python docs/transcripts.py` writes the pages; with `--check` it fails where one is stale.
 """
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/tutorial/first-cascade.md", "docs/how-to/choose-a-quality-bar.md")
 SESSION = re.compile(r"(?<=^```console run\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-INSTEAD = {"make demo": "cascadia demo --out demo-plan"}
+INSTEAD = {"make demo-plan": "cascadia demo --plan-only"}
 
 
 def replayed(page: str) -> str:

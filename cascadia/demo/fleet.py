@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+import yaml
+
 from cascadia.demo.children import Child, Children, free_port
+from cascadia.demo.router_file import router_document
 from cascadia.demo.stages import ENCODER, STAGES, cascadia_command, cores, engine_command
 from cascadia.domain.plan import Plan
 
 JUDGE = "judge"
+ROUTER_FILE = "router.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +55,18 @@ def start_fleet(
             name = f"{stage.name}-{number}" if count > 1 else stage.name
             engines[stage.name].append(children.start(name, command, at, next(core, None)))
     judge = None
-    endpoints = [
-        f"{name}={engine.url}" for name in engines if name not in unplanned for engine in engines[name]
-    ]
     if not unplanned:
         at = free_port()
         judge = children.start(JUDGE, _judge_command(weights[ENCODER], at), at)
-        endpoints.append(f"{JUDGE}={judge.url}")
     at = port or free_port()
-    flags = [flag for endpoint in endpoints for flag in ("--endpoint", endpoint)]
-    command = cascadia_command("serve", str(plan_folder), "--port", str(at), "--quiet", *flags)
-    return Fleet(engines, frozenset(unplanned), judge, children.start("router", command, at))
+    planned_urls = {
+        name: [engine.url for engine in there] for name, there in engines.items() if name not in unplanned
+    }
+    document = router_document(plan, planned_urls, judge.url if judge else None, at)
+    file = plan_folder / ROUTER_FILE
+    file.write_text(yaml.safe_dump(document, sort_keys=False))
+    router = children.start("router", cascadia_command("serve", str(file), "--quiet"), at)
+    return Fleet(engines, frozenset(unplanned), judge, router)
 
 
 def _judge_command(encoder: Path, port: int) -> list[str]:

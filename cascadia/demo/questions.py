@@ -23,25 +23,46 @@ def side(question: Question) -> Side:
     return "demo" if sha256(question.key.encode()).digest()[0] % 5 == 0 else "training"
 
 
+FACT_KINDS = frozenset(
+    "opposite symbol capital continent colour city currency language general".split()  # noqa: SIM905
+)
+"""Kinds that ask for something to know, not to work out. Six in ten of the demo's questions are of them."""
+FACT_SHARE = 0.6
+
+
 def demo_questions(count: int = DEMO_QUESTIONS, seed: int = DEMO_SEED) -> list[Question]:
-    """As many of each kind as of any other, or one more; in an order of its own."""
-    kinds = list(KINDS)
-    Random(seed).shuffle(kinds)
-    per_kind = -(-count // len(kinds))
-    by_kind = [_some(kind, per_kind, "demo", seed) for kind in kinds]
-    rounds = [kind[turn] for turn in range(per_kind) for kind in by_kind if turn < len(kind)]
-    return rounds[:count]
+    """Facts and others in their shares, kinds as equal as can be, mixed."""
+    facts = round(FACT_SHARE * count)
+    random = Random(seed)
+    drawn_ones = [
+        *_spread([kind for kind in KINDS if kind in FACT_KINDS], facts, "demo", random, seed),
+        *_spread([kind for kind in KINDS if kind not in FACT_KINDS], count - facts, "demo", random, seed),
+    ]
+    random.shuffle(drawn_ones)
+    return drawn_ones
 
 
 def training_questions(count: int, seed: int = TRAINING_SEED) -> list[Question]:
     """As equal in kinds as the lists of facts allow, mixed: the first n are a fair sample of all."""
-    per_kind = -(-count // len(KINDS))
+    return _spread(list(KINDS), count, "training", None, seed)
+
+
+def _spread(kinds: list[str], count: int, wanted: Side, random: Random | None, seed: int) -> list[Question]:
+    """A question of each kind in turn; a kind that has no more is passed over."""
+    if random is not None:
+        random.shuffle(kinds)
+    before, per_kind = 0, -(-count // len(kinds))
+    by_kind: list[list[Question]] = [[] for _ in kinds]
     while True:
-        by_kind = [_some(kind, per_kind, "training", seed) for kind in KINDS]
+        # What had no more before has no more now: lists of facts end.
+        by_kind = [
+            _some(kind, per_kind, wanted, seed) if len(there) >= before else there
+            for kind, there in zip(kinds, by_kind, strict=True)
+        ]
         rounds = [kind[turn] for turn in range(per_kind) for kind in by_kind if turn < len(kind)]
         if len(rounds) >= count:
             return rounds[:count]
-        per_kind += 1
+        before, per_kind = per_kind, per_kind + 1 + per_kind // 8
 
 
 def _some(kind: str, count: int, wanted: Side, seed: int) -> list[Question]:
@@ -49,8 +70,8 @@ def _some(kind: str, count: int, wanted: Side, seed: int) -> list[Question]:
     random = Random(f"{kind} {wanted} {seed}")
     found: dict[str, Question] = {}
     for question in islice(drawn(kind, random), count * _TRIES_PER_QUESTION):
-        if side(question) == wanted:
-            found.setdefault(question.text, question)
+        if question.text not in found and side(question) == wanted:
+            found[question.text] = question
         if len(found) == count:
             break
     return list(found.values())

@@ -22,7 +22,7 @@ def write_example(folder: Path) -> None:
 
 
 SPEC = """\
-# The example of `cascadia demo`. Change what you like here, then
+# The example of `cascadia demo --plan-only`. Change what you like here, then
 #
 #     cascadia plan cascade.yaml --out plan/
 #

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError
-from cascadia.router.key_limits import Kind, Usage, Verdict, told
+from cascadia.router.key_limits import Kind, Told, Usage, Verdict
 from cascadia.router.key_metrics import KeyMetrics
 from cascadia.router.keys import Key, Keyring, Scope
 from cascadia.router.stream_usage import StreamUsage
@@ -30,23 +30,43 @@ class Shared(Protocol):
     async def close(self) -> None: ...
 
 
-class Hold:
-    """A request that was let in. `spent`: tokens that its engines counted, set by whoever learns them."""
+class Account:
+    """What one key has used, and where it is counted. `limited`: whether any limit holds for it."""
 
-    __slots__ = ("_access", "_ended", "_prompt", "_shared", "_usage", "key", "spent", "stream", "taken")
+    __slots__ = ("admitted", "key", "limited", "told", "usage", "used")
 
-    def __init__(
-        self, access: "Access", key: Key, usage: Usage, taken: int, prompt_tokens: int, shared: bool
-    ) -> None:
-        self._access = access
-        self._usage = usage
-        self._prompt = prompt_tokens
-        self._shared = shared
-        self._ended = False
+    def __init__(self, key: Key, metrics: KeyMetrics) -> None:
+        self.usage = Usage()
+        self.admitted = metrics.requests.labels(key.name)
+        self.used = metrics.tokens.labels(key.name)
+        self.set_key(key)
+
+    def set_key(self, key: Key) -> None:
+        """The same key as the file has it now."""
         self.key = key
+        self.limited = key.limits.any
+        self.told = Told(key.limits)
+
+
+class Hold:
+    """A request that was let in. `spent`: tokens that its engines counted, set by whoever learns them.
+
+    `release` it once, at its end.
+    """
+
+    __slots__ = ("_account", "_prompt", "_shared", "spent", "stream", "taken")
+
+    def __init__(self, account: Account, taken: int, prompt_tokens: int, shared: Shared | None) -> None:
+        self._account = account
+        self._shared = shared
+        self._prompt = prompt_tokens
         self.taken = taken
         self.spent: int | None = None
         self.stream: StreamUsage | None = None
+
+    @property
+    def key(self) -> Key:
+        return self._account.key
 
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
@@ -55,20 +75,22 @@ class Hold:
         self.stream.add(part)
 
     def release(self, *, left: bool) -> None:
-        """At the request's end. Where the client `left` before its engines had counted, the estimate stands."""
-        if self._ended:
-            return
-        self._ended = True
-        used = self.spent or 0
+        """Where the client `left` before its engines had counted, the estimate stands."""
+        account, used = self._account, self.spent or 0
         if self.stream is not None:
             used += self.stream.tokens(self._prompt)
         elif left and self.spent is None:
             used = self.taken
-        self._access.settle(self.key, self._usage, self.taken, used, self._shared)
+        account.used.value += used
+        if self._shared is not None:
+            account.usage.running -= 1
+            self._shared.settle(account.key, account.usage, self.taken - used)
+        else:
+            account.usage.settle(self.taken, used)
 
 
 class Access:
-    """`keyring` and `shared` may be replaced at any time; what keys have used stays.
+    """`shared` may be replaced at any time, the keys by `replace`; what keys have used stays.
 
     `refuse_alone`: where `shared` cannot be asked nobody with limits is let in, instead of by our own count.
     """
@@ -90,16 +112,16 @@ class Access:
         self.open_paths = frozenset(open_paths)
         self._clock = clock
         self._wall = wall
-        self._usages: dict[str, Usage] = {}
+        self._accounts = {key.id: Account(key, metrics) for key in keyring}
 
-    def caller(self, authorization: bytes, scope: Scope) -> Key:
+    def caller(self, authorization: bytes, scope: Scope) -> Account:
         """Raises `ApiError` 401 for no key or a wrong one, 403 where it lacks `scope`."""
         if authorization[:7].lower() != b"bearer ":
             self.metrics.refused("", "missing")
             raise _unauthorized(None, "Send an API key: Authorization: Bearer ck-...")
-        return self._known(authorization[7:].strip(), scope)
+        return self._known(authorization[7:], scope)
 
-    def reader(self, authorization: bytes, scope: Scope) -> Key:
+    def reader(self, authorization: bytes, scope: Scope) -> Account:
         """As `caller`, and takes a browser's name and password too: the password is the key."""
         if authorization[:6].lower() != b"basic ":
             return self.caller(authorization, scope)
@@ -109,29 +131,60 @@ class Access:
             password = b""
         return self._known(password, scope)
 
-    async def admit(self, exchange: Exchange, key: Key, model: str, tokens: int, prompt_tokens: int) -> Hold:
+    async def admit(
+        self, exchange: Exchange, account: Account, model: str, tokens: int, prompt_tokens: int
+    ) -> Hold:
         """As `admit_here`, by the limits that routers share where there are any."""
-        if self.shared is None or not key.limits.any:
-            return self.admit_here(exchange, key, model, tokens, prompt_tokens)
-        self._check_model(key, model)
-        usage = self._usage(key)
-        verdict = await self.shared.take(key, usage, tokens)
+        shared = self.shared
+        if shared is None or not account.limited:
+            return self.admit_here(exchange, account, model, tokens, prompt_tokens)
+        self._check_model(account.key, model)
+        verdict = await shared.take(account.key, account.usage, tokens)
         if verdict is not None:
-            return self._held(exchange, key, usage, verdict, tokens, prompt_tokens, shared=True)
+            self._check(exchange, account, verdict, tokens)
+            account.admitted.value += 1
+            return Hold(account, tokens, prompt_tokens, shared)
         if self.refuse_alone:
             message = "The limits of keys cannot be looked up."
             raise ApiError(503, "limits_unavailable", message, retry_after_s=2)
-        return self.admit_here(exchange, key, model, tokens, prompt_tokens)
+        return self.admit_here(exchange, account, model, tokens, prompt_tokens)
 
-    def admit_here(self, exchange: Exchange, key: Key, model: str, tokens: int, prompt_tokens: int) -> Hold:
+    def admit_here(
+        self, exchange: Exchange, account: Account, model: str, tokens: int, prompt_tokens: int
+    ) -> Hold:
         """Lets a request of about `tokens` tokens in, `prompt_tokens` of them known already.
 
         Raises `ApiError` 403 or 429; else `release` the hold in the end.
         """
-        self._check_model(key, model)
-        usage = self._usage(key)
-        verdict = usage.take(key.limits, tokens, self._clock())
-        return self._held(exchange, key, usage, verdict, tokens, prompt_tokens, shared=False)
+        key = account.key
+        if key.models is not None:
+            self._check_model(key, model)
+        if account.limited:
+            verdict = account.usage.take(key.limits, tokens, self._clock())
+            self._check(exchange, account, verdict, tokens)
+        else:
+            account.usage.running += 1
+        account.admitted.value += 1
+        return Hold(account, tokens, prompt_tokens, None)
+
+    def replace(self, keyring: Keyring) -> None:
+        """From now on these keys. What a key that is gone has used is forgotten once nothing of it runs."""
+        self.keyring = keyring
+        accounts = self._accounts
+        kept = {key.id: accounts.get(key.id) or Account(key, self.metrics) for key in keyring}
+        for key in keyring:
+            kept[key.id].set_key(key)
+        self._accounts = {i: a for i, a in accounts.items() if a.usage.running} | kept
+
+    def _known(self, presented: bytes, scope: Scope) -> Account:
+        key = self.keyring.find(presented)
+        if key is None or (key.expires_s is not None and self._wall() >= key.expires_s):
+            self.metrics.refused("", "unknown")
+            raise _unauthorized("invalid_api_key", "This API key is not known here, or has expired.")
+        if scope not in key.scopes:
+            self.metrics.refused(key.name, "scope")
+            raise _forbidden("insufficient_permissions", f"This key lacks the scope {scope!r}.")
+        return self._accounts[key.id]
 
     def _check_model(self, key: Key, model: str) -> None:
         if not key.may_ask(model):
@@ -139,55 +192,11 @@ class Access:
             message = f"This key may not ask for the model {model[:100]!r}."
             raise _forbidden("model_not_allowed", message, param="model")
 
-    def _usage(self, key: Key) -> Usage:
-        usage = self._usages.get(key.id)
-        if usage is None:
-            usage = self._usages[key.id] = Usage()
-        return usage
-
-    def _held(
-        self,
-        exchange: Exchange,
-        key: Key,
-        usage: Usage,
-        verdict: Verdict,
-        tokens: int,
-        prompt_tokens: int,
-        *,
-        shared: bool,
-    ) -> Hold:
-        limits = key.limits
-        if limits.any:
-            exchange.more = told(limits, verdict)
+    def _check(self, exchange: Exchange, account: Account, verdict: Verdict, tokens: int) -> None:
+        exchange.more = account.told.headers(verdict)
         if verdict.refused is not None:
-            self.metrics.refused(key.name, verdict.refused)
-            raise _limited(key, verdict, verdict.refused, tokens)
-        self.metrics.admitted(key.name)
-        return Hold(self, key, usage, tokens, prompt_tokens, shared)
-
-    def settle(self, key: Key, usage: Usage, taken: int, used: int, shared: bool) -> None:
-        self.metrics.used(key.name, used)
-        if shared and self.shared is not None:
-            usage.running -= 1
-            self.shared.settle(key, usage, taken - used)
-        else:
-            usage.settle(taken, used)
-
-    def replace(self, keyring: Keyring) -> None:
-        """From now on these keys. What a key that is gone has used is forgotten once nothing of it runs."""
-        self.keyring = keyring
-        known = {key.id for key in keyring}
-        self._usages = {i: usage for i, usage in self._usages.items() if i in known or usage.running}
-
-    def _known(self, presented: bytes, scope: Scope) -> Key:
-        key = self.keyring.find(presented, self._wall())
-        if key is None:
-            self.metrics.refused("", "unknown")
-            raise _unauthorized("invalid_api_key", "This API key is not known here, or has expired.")
-        if scope not in key.scopes:
-            self.metrics.refused(key.name, "scope")
-            raise _forbidden("insufficient_permissions", f"This key lacks the scope {scope!r}.")
-        return key
+            self.metrics.refused(account.key.name, verdict.refused)
+            raise _limited(account.key, verdict, verdict.refused, tokens)
 
 
 def _unauthorized(code: str | None, message: str) -> ApiError:

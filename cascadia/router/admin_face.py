@@ -44,8 +44,7 @@ def admin_face(router: "Router") -> Application:
             await send(message)
 
         try:
-            key = router.access.caller(authorization_of(scope), "admin")
-            line["key"] = key.name
+            line["key"] = router.access.caller(authorization_of(scope), "admin").key.name
             await app(scope, receive, noting)
         except ApiError as error:
             await refuse(error, scope, noting)

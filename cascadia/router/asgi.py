@@ -81,7 +81,7 @@ class Errand:
             await self._front.doors.face(scope, self._receive, self._send)
         except httptools.HttpParserInvalidURLError:
             self._fail(ApiError(400, "invalid_http", "The address cannot be read."))
-        except Exception as error:  # the boundary: a fault of ours is told in full in the log
+        except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours is told in the log)
             tell("internal error", error)
             self._fail(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:

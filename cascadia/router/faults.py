@@ -18,10 +18,11 @@ def tell(what: str, error: BaseException) -> None:
     if os.environ.get(DEBUG_VARIABLE) == "1":
         _logger.error(what, exc_info=error)
         return
-    kinds, seen = [], error
+    kinds: list[str] = []
+    seen: BaseException | None = error
     while seen is not None and len(kinds) < 8:
         kinds.append(type(seen).__name__)
-        seen = seen.__cause__ or seen.__context__  # type: ignore[assignment]
+        seen = seen.__cause__ or seen.__context__
     places = [
         f"{Path(frame.f_code.co_filename).name}:{line} {frame.f_code.co_name}"
         for frame, line in walk_tb(error.__traceback__)

@@ -41,7 +41,12 @@ class Usage:
     def take(self, limits: KeyLimits, tokens: int, now_s: float) -> Verdict:
         """Takes a request of `tokens` tokens, or nothing where a limit refuses it."""
         rpm, tpm = limits.requests_per_minute, limits.tokens_per_minute
-        self._fill(limits, now_s)
+        minutes = math.inf if self.at_s is None else max(0.0, now_s - self.at_s) / MINUTE_S
+        self.at_s = now_s
+        if rpm is not None:
+            self.requests = min(float(rpm), self.requests + rpm * minutes)
+        if tpm is not None:
+            self.tokens = min(float(tpm), self.tokens + tpm * minutes)
         if limits.concurrent is not None and self.running >= limits.concurrent:
             return Verdict("concurrent", self.requests, self.tokens, CONCURRENT_RETRY_S)
         if rpm is not None and self.requests < 1.0:
@@ -62,28 +67,37 @@ class Usage:
         self.running -= 1
         self.tokens += taken - used
 
-    def _fill(self, limits: KeyLimits, now_s: float) -> None:
-        rpm, tpm = limits.requests_per_minute or 0, limits.tokens_per_minute or 0
-        if self.at_s is None:
-            self.requests, self.tokens = float(rpm), float(tpm)
-        else:
-            minutes = max(0.0, now_s - self.at_s) / MINUTE_S
-            self.requests = min(float(rpm), self.requests + rpm * minutes)
-            self.tokens = min(float(tpm), self.tokens + tpm * minutes)
-        self.at_s = now_s
+
+class Told:
+    """OpenAI's `x-ratelimit-` headers of a key; what does not change is written once. `reset`: when all is back."""
+
+    __slots__ = ("_requests", "_tokens")
+
+    def __init__(self, limits: KeyLimits) -> None:
+        self._requests = _names(b"requests", limits.requests_per_minute)
+        self._tokens = _names(b"tokens", limits.tokens_per_minute)
+
+    def headers(self, verdict: Verdict) -> list[tuple[bytes, bytes]]:
+        headers: list[tuple[bytes, bytes]] = []
+        if self._requests is not None:
+            limit, line, rest, reset = self._requests
+            left = verdict.requests
+            back_ms = -int((left - limit) * 60_000 // limit)
+            headers += (line, (rest, b"%d" % left if left > 0 else b"0"), (reset, b"%dms" % back_ms))
+        if self._tokens is not None:
+            limit, line, rest, reset = self._tokens
+            left = verdict.tokens
+            back_ms = -int((left - limit) * 60_000 // limit)
+            headers += (line, (rest, b"%d" % left if left > 0 else b"0"), (reset, b"%dms" % back_ms))
+        return headers
 
 
-def told(limits: KeyLimits, verdict: Verdict) -> list[tuple[bytes, bytes]]:
-    """OpenAI's `x-ratelimit-` headers. `reset` is when the bucket is full again."""
-    headers: list[tuple[bytes, bytes]] = []
-    for name, limit, left in (
-        (b"requests", limits.requests_per_minute, verdict.requests),
-        (b"tokens", limits.tokens_per_minute, verdict.tokens),
-    ):
-        if limit is not None:
-            headers += (
-                (b"x-ratelimit-limit-" + name, b"%d" % limit),
-                (b"x-ratelimit-remaining-" + name, b"%d" % max(0, int(left))),
-                (b"x-ratelimit-reset-" + name, b"%dms" % math.ceil((limit - left) * 60_000 / limit)),
-            )
-    return headers
+def _names(of: bytes, limit: int | None) -> tuple[int, tuple[bytes, bytes], bytes, bytes] | None:
+    if limit is None:
+        return None
+    return (
+        limit,
+        (b"x-ratelimit-limit-" + of, b"%d" % limit),
+        b"x-ratelimit-remaining-" + of,
+        b"x-ratelimit-reset-" + of,
+    )

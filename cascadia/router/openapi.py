@@ -30,6 +30,7 @@ _OWN: dict[str, Any] = {
         "type": ["number", "null"],
         "description": "Raises every threshold to at least this score.",
     },
+    "priority": {"type": ["integer", "null"], "description": "Lower is served first, where requests wait."},
 }
 _FAILURES = {
     "400": "The request cannot be read, or the engine refused it.",
@@ -50,7 +51,7 @@ def completion_paths() -> dict[str, Any]:
         "/v1/chat/completions": {"post": _post("Answer a conversation.", chat)},
         "/v1/completions": {"post": _post("Continue a text.", prompt)},
         "/v1/embeddings": {"post": _post("Embed texts; of a stage only.", given)},
-        "/v1/responses": {"post": _post("Answer with OpenAI's responses; of a stage only.", given)},
+        "/v1/responses": {"post": _post("Answer with OpenAI's responses.", given)},
     }
 
 

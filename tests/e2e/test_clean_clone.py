@@ -1,4 +1,4 @@
-"""A stranger's first minutes: clone, `make demo`, read. Takes a package index, and about two minutes."""
+"""A stranger's first minutes: clone, `make demo-plan`, read. Takes a package index, and about two minutes."""
 
 import os
 import subprocess
@@ -26,7 +26,12 @@ def demo(clone: Path) -> "subprocess.CompletedProcess[str]":
         name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")
     }
     return subprocess.run(
-        ["make", "demo"], cwd=clone, env={**inherited, **fresh}, capture_output=True, text=True, timeout=900
+        ["make", "demo-plan"],
+        cwd=clone,
+        env={**inherited, **fresh},
+        capture_output=True,
+        text=True,
+        timeout=900,
     )
 
 

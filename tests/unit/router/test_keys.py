@@ -15,8 +15,12 @@ from prometheus_client import generate_latest
 
 from cascadia.cli.keys import keys as keys_command
 from cascadia.domain.errors import BadInput
+from cascadia.router.access import Access
+from cascadia.router.failures import ApiError
+from cascadia.router.key_metrics import KeyMetrics
 from cascadia.router.keys import KEY_CHARS, Key, KeyLimits, Keyring, Scope, make_key
 from cascadia.router.keys_file import add_key, read_keys, revoke_key
+from cascadia.router.metrics import Metrics
 from cascadia.router.settings import KeySettings, RouterSettings
 from tests.unit.router.engines import QUICK, FakeEngine, ScriptedGate, run, running, stages, started
 
@@ -47,19 +51,23 @@ def test_a_key_is_found_by_its_text_and_by_nothing_near_it() -> None:
     keyring = Keyring([Key(new.id, "a", new.digest)])
     text = new.text.encode()
     assert len(text) == KEY_CHARS
-    assert keyring.find(text, 0.0) is not None
+    assert keyring.find(text) is not None
     for i in range(len(text)):
         other = b"A" if text[i : i + 1] != b"A" else b"B"
-        assert keyring.find(text[:i] + other + text[i + 1 :], 0.0) is None
+        assert keyring.find(text[:i] + other + text[i + 1 :]) is None
     for near in (b"", text[:-1], text + b"A", text.upper(), new.id.encode(), new.digest):
-        assert keyring.find(near, 0.0) is None
+        assert keyring.find(near) is None
 
 
 def test_a_key_ends_when_it_expires() -> None:
-    new = make_key()
-    keyring = Keyring([Key(new.id, "a", new.digest, expires_s=100.0)])
-    assert keyring.find(new.text.encode(), 99.9) is not None
-    assert keyring.find(new.text.encode(), 100.0) is None
+    key, header = made(expires_s=100.0)
+    now_s = 99.9
+    access = Access(Keyring([key]), KeyMetrics(Metrics()), wall=lambda: now_s)
+    assert access.caller(header["authorization"].encode(), "inference").key == key
+    now_s = 100.0
+    with pytest.raises(ApiError) as raised:
+        access.caller(header["authorization"].encode(), "inference")
+    assert raised.value.status == 401
 
 
 def test_no_text_of_a_key_is_in_what_is_kept_of_it(tmp_path: Path) -> None:
@@ -68,7 +76,7 @@ def test_no_text_of_a_key_is_in_what_is_kept_of_it(tmp_path: Path) -> None:
     add_key(file, Key(new.id, "a", new.digest), NOW)
     secret = new.text[-43:]
     assert secret not in file.read_text()
-    assert secret not in repr(read_keys(file).find(new.text.encode(), 0.0))
+    assert secret not in repr(read_keys(file).find(new.text.encode()))
     assert secret not in repr(new)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -119,7 +127,7 @@ def test_the_commands_make_list_and_revoke_keys(tmp_path: Path) -> None:
     arguments = ["add", file, "--name", "team-a", "--model", "small", "--requests-per-minute", "60", "--json"]
     added = runner.invoke(keys_command, arguments, catch_exceptions=False)
     document = json.loads(added.stdout)
-    key = read_keys(Path(file)).find(document["key"].encode(), 0.0)
+    key = read_keys(Path(file)).find(document["key"].encode())
     assert key is not None
     assert (key.name, key.models, key.limits.requests_per_minute) == ("team-a", frozenset({"small"}), 60)
     with pytest.raises(BadInput, match="is taken"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.router.key_limits import Usage, told
+from cascadia.router.key_limits import Told, Usage
 from cascadia.router.keys import Key, KeyLimits, Keyring
 from cascadia.router.settings import KeySettings, RouterSettings
 from cascadia.router.stream_usage import StreamUsage
@@ -50,8 +50,8 @@ async def limited(
 
 def usage_of(up: Running) -> Usage:
     assert up.router.access is not None
-    (usage,) = up.router.access._usages.values()
-    return usage
+    (account,) = up.router.access._accounts.values()
+    return account.usage
 
 
 def test_a_minutes_worth_may_come_at_once_and_then_one_at_a_time() -> None:
@@ -110,7 +110,7 @@ def test_a_clock_that_goes_back_grants_nothing_and_breaks_nothing() -> None:
 
 def test_headers_say_limit_rest_and_when_all_is_back() -> None:
     limits, usage = KeyLimits(60, 6000), Usage()
-    headers = dict(told(limits, usage.take(limits, 100, 0.0)))
+    headers = dict(Told(limits).headers(usage.take(limits, 100, 0.0)))
     assert headers == {
         b"x-ratelimit-limit-requests": b"60",
         b"x-ratelimit-remaining-requests": b"59",
@@ -119,7 +119,7 @@ def test_headers_say_limit_rest_and_when_all_is_back() -> None:
         b"x-ratelimit-remaining-tokens": b"5900",
         b"x-ratelimit-reset-tokens": b"1000ms",
     }
-    assert told(KeyLimits(concurrent=1), usage.take(limits, 1, 0.0)) == []
+    assert Told(KeyLimits(concurrent=1)).headers(usage.take(limits, 1, 0.0)) == []
 
 
 def test_a_client_over_its_requests_gets_openais_429() -> None:
@@ -194,7 +194,7 @@ def test_of_the_cascade_the_tokens_of_all_stages_are_charged() -> None:
 
 def counted(up: Running) -> float:
     assert up.router.access is not None
-    return up.router.access.metrics._tokens.labels("team-a").value
+    return up.router.access.metrics.tokens.labels("team-a").value
 
 
 def test_requests_at_once_are_limited_and_free_again_however_they_end() -> None:

@@ -189,7 +189,7 @@ def test_requests_at_once_are_one_count_behind_two_routers() -> None:
             asking.cancel()
             access = one.router.access
             assert access is not None
-            await until(lambda: not any(usage.running for usage in access._usages.values()))
+            await until(lambda: not any(account.usage.running for account in access._accounts.values()))
             await access.shared._worker  # type: ignore[union-attr]
             assert (await other.chat("small", quick=True, headers=header)).status_code == 200
 

@@ -1,0 +1,161 @@
+"""What the demo's gate and plan rest on, made again: `python -m tests.benchmarks.demo_gate STEP FOLDER`.
+
+`rows` asks both models the training questions (it goes on where it stopped), `judge` trains the head on the small
+model's answers, `table` makes the quality table. None of the demo's 60 questions is among them.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import numpy as np
+
+from cascadia.clients.model_catalogue import model_named
+from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.demo.children import Children, free_port
+from cascadia.demo.questions import FACT_KINDS, FACT_SHARE, training_questions
+from cascadia.demo.rows import append_rows, prompt_id
+from cascadia.demo.stages import (
+    ENCODER,
+    LARGE,
+    PREFIX_TOKENS,
+    SKIP_BELOW,
+    SMALL,
+    STAGES,
+    engine_command,
+    free_cores,
+)
+from cascadia.domain.quality import Floats, QualityTable
+from cascadia.planner.quality_file import write_quality
+from cascadia_judge.curriculum import see, teach
+from cascadia_judge.encoder import Encoder
+from cascadia_judge.head_file import dump
+from cascadia_judge.rows import read_rows
+from cascadia_judge.training import Course, cross
+
+QUESTIONS = 1300
+HERE = Path(__file__).parents[2]
+HEAD = HERE / "judge" / "cascadia_judge" / "data" / "demo_head.json"
+TABLE = HERE / "cascadia" / "demo" / "data" / "quality.parquet"
+JUDGES_KEYS = ("prompt_id", "question", "stage", "answer", "quality", "certainty")
+MIX_SEED = 3
+HEAD_SEED = 0
+
+
+def rows(folder: Path, limit_s: float) -> None:
+    questions = training_questions(QUESTIONS)
+
+    async def all_of(children: Children) -> None:
+        async with httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0)) as client:
+            engines = {child.name: child.url for child in children}
+            asked = (
+                append_rows(folder / f"{name}.jsonl", client, url, name, questions)
+                for name, url in engines.items()
+            )
+            await asyncio.wait_for(asyncio.gather(*asked), limit_s)
+
+    with Children(folder / "logs") as children:
+        for stage in STAGES:
+            port = free_port()
+            command = engine_command(stage, fetch(stage.model), port)
+            children.start(stage.name, command, port, free_cores()[stage.name])
+        children.wait()
+        try:
+            asyncio.run(all_of(children))
+        except TimeoutError:
+            print("not done yet: the same command goes on")
+
+
+def judge(folder: Path) -> None:
+    """Trains the head on the small model's answers; writes beside it what folds that did not see them say of them."""
+    wanted = {prompt_id(question) for question in training_questions(QUESTIONS)}
+    known = [row for row in read(folder / f"{SMALL.name}.jsonl") if row["prompt_id"] in wanted]
+    lines = [json.dumps({key: row[key] for key in JUDGES_KEYS}) for row in known]
+    rows = read_rows(lines, SMALL.name)
+    encoder = fetch(model_named(ENCODER))
+    seen = see(Encoder.read(encoder), rows, lambda share: None)
+    course = Course(seed=HEAD_SEED)
+    taught = teach(rows, seen, course, lambda share: None)
+    quality = np.array([row.quality for row in rows])
+    foreseen = cross(seen, quality, [row.prompt_id for row in rows], ("question",), course).quality
+    about = {
+        "rows": len(rows),
+        "questions": len(rows),
+        "stages": {SMALL.name: len(rows)},
+        "with_certainty": len(rows),
+        "encoder": model_named(ENCODER).files[0].sha256,
+        "folds": course.folds,
+        "decoys": course.decoys,
+        "seed": course.seed,
+    }
+    HEAD.parent.mkdir(exist_ok=True)
+    HEAD.write_text(dump(taught.heads, about), encoding="utf-8")
+    scored = {
+        row.prompt_id: {"score": float(score), "foreseen": float(before)}
+        for row, score, before in zip(rows, taught.scores, foreseen, strict=True)
+    }
+    (folder / "scored.json").write_text(json.dumps(scored))
+    for head in taught.heads:
+        print(head.groups, {k: v for k, v in head.measured.items() if not isinstance(v, list | dict)})
+
+
+def table(folder: Path) -> None:
+    """The quality table that the demo plans from, of both models' rows and the scores that `judge` wrote."""
+    scored = json.loads((folder / "scored.json").read_text())
+    small, large = (
+        {row["prompt_id"]: row for row in read(folder / f"{stage.name}.jsonl")} for stage in STAGES
+    )
+    chosen = _mix([small[each] for each in scored if each in large])
+
+    def both(key: str) -> Floats:
+        return np.array([[float(of[each][key]) for each in chosen] for of in (small, large)])
+
+    lengths = {key: both(key) for key in ("input_tokens", "output_tokens")}
+    score = np.array([scored[each]["score"] for each in chosen])
+    skipped = np.array([scored[each]["foreseen"] < SKIP_BELOW for each in chosen])
+    # The router does not ask the small model then: no score, and of the lengths the least that a table can say.
+    score[skipped] = 0.0
+    lengths["input_tokens"][0, skipped] = PREFIX_TOKENS + 1
+    lengths["output_tokens"][0, skipped] = 1
+    found = QualityTable(
+        prompt_ids=tuple(chosen),
+        stages=(SMALL.name, LARGE.name),
+        # Nobody scores the last stage's answers: 50 is any value.
+        score=np.vstack([score, np.full(len(chosen), 50.0)]),
+        quality=both("quality"),
+        input_tokens=lengths["input_tokens"],
+        output_tokens=lengths["output_tokens"],
+    )
+    TABLE.parent.mkdir(exist_ok=True)
+    write_quality(found, TABLE)
+    shares = found.quality.mean(axis=1)
+    print(
+        f"{len(chosen)} questions: small {shares[0]:.1f} %, large {shares[1]:.1f} % right, {skipped.mean():.0%} skip"
+    )
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _mix(questions: list[dict[str, Any]]) -> list[str]:
+    """As many as there are with the demo's share of facts, both shares drawn without regard to answers."""
+    facts = [each["prompt_id"] for each in questions if each["kind"] in FACT_KINDS]
+    others = [each["prompt_id"] for each in questions if each["kind"] not in FACT_KINDS]
+    count = int(min(len(facts) / FACT_SHARE, len(others) / (1 - FACT_SHARE)))
+    random = Random(MIX_SEED)
+    wanted = round(count * FACT_SHARE)
+    return random.sample(facts, wanted) + random.sample(others, count - wanted)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[2])
+    place.mkdir(parents=True, exist_ok=True)
+    if sys.argv[1] == "rows":
+        rows(place, float(sys.argv[3]) if len(sys.argv) > 3 else 3600.0)
+    else:
+        {"judge": judge, "table": table}[sys.argv[1]](place)

@@ -1,0 +1,147 @@
+"""`cascadia demo` as a stranger runs it: real models from the package index, real engines, a real judge.
+
+The figures are printed. A busy machine slows it; `CASCADIA_E2E_STRICT=1` holds it to the times that a quiet one keeps.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.e2e.commands import PROGRAM, environment
+
+STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
+FIRST_S, SECOND_S = (600.0, 90.0) if STRICT else (1500.0, 600.0)
+
+
+@dataclass(frozen=True)
+class Ran:
+    document: dict[str, Any]
+    seconds: float
+
+    def way(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = next(way for way in self.document["measured"] if way["name"] == name)
+        return found
+
+
+def run(folder: Path, cache: Path, limit_s: float) -> Ran:
+    began_s = time.monotonic()
+    done = subprocess.run(
+        [PROGRAM, "demo", "--json"],
+        cwd=folder,
+        env=environment(cache),
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+    )
+    assert done.returncode == 0, done.stderr
+    return Ran(json.loads(done.stdout), time.monotonic() - began_s)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def first(place: Path, cache: Path) -> Ran:
+    """With no model and no calibration in the cache."""
+    return run(place, cache, FIRST_S)
+
+
+@pytest.fixture(scope="module")
+def second(first: Ran, place: Path, cache: Path) -> Ran:
+    return run(place, cache, SECOND_S)
+
+
+def test_it_is_better_than_the_small_model_and_cheaper_than_the_large_one(first: Ran) -> None:
+    cascade, small, large = (first.way(name) for name in ("cascadia", "small", "large"))
+    assert cascade["accuracy"]["value"] > small["accuracy"]["value"]
+    assert cascade["engine_s_per_question"] < large["engine_s_per_question"]
+
+
+def test_both_models_answer_and_the_table_says_what_was_planned(first: Ran, place: Path) -> None:
+    shares = first.way("cascadia")["answered_by"]
+    assert 0.1 < shares["small"] < 0.9
+    assert shares["small"] + shares["large"] == pytest.approx(1.0)
+    predicted = first.document["predicted"]
+    assert predicted["answered_by"]["small"] == pytest.approx(shares["small"], abs=0.2)
+    answers = json.loads((place / "demo-run" / "answers.json").read_text())["answers"]
+    assert len(answers) == 180
+    assert all(answer["answer"] for answer in answers)
+
+
+def test_a_second_run_is_short(second: Ran, first: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        print(f"\ndemo: {first.seconds:.0f} s, again {second.seconds:.0f} s")
+        print(json.dumps(second.document, indent=1))
+    assert second.seconds < first.seconds
+
+
+def test_answers_do_not_depend_on_the_run(second: Ran, first: Ran) -> None:
+    """At temperature 0; batches differ in their rounding, so a few may."""
+    for name in ("small", "large"):
+        assert second.way(name)["accuracy"]["value"] == pytest.approx(
+            first.way(name)["accuracy"]["value"], abs=0.1
+        )
+
+
+def processes_of(parent: int) -> list[int]:
+    """Its children, and theirs."""
+    children = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == parent:
+            child = int(stat.parent.name)
+            children += [child, *processes_of(child)]
+    return children
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_the_endpoint_stays_up_with_keep_and_nothing_is_left_behind(
+    end: signal.Signals, second: Ran, place: Path, cache: Path
+) -> None:
+    demo = subprocess.Popen(
+        [PROGRAM, "demo", "--keep"],
+        cwd=place,
+        env=environment(cache),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert demo.stdout is not None
+    url = next(line.split()[1] for line in demo.stdout if line.strip().startswith("curl "))
+    started = processes_of(demo.pid)
+    assert len(started) >= 4
+    client = openai.OpenAI(base_url=url.removesuffix("/chat/completions"), api_key="none")
+    said = client.chat.completions.create(
+        model="cascadia",
+        messages=[{"role": "user", "content": "What is the capital of Italy?"}],
+        max_tokens=16,
+    )
+    assert "Rome" in (said.choices[0].message.content or "")
+    client.close()
+    demo.send_signal(end)
+    demo.communicate(timeout=60)
+    assert demo.returncode == (-signal.SIGKILL if end == signal.SIGKILL else 0)
+    until_s = time.monotonic() + 20
+    while any(alive(pid) for pid in started):
+        assert time.monotonic() < until_s, "processes are left"
+        os.sched_yield()

@@ -1,0 +1,53 @@
+"""What a pass came to, and how sure that is."""
+
+import pytest
+
+from cascadia.demo.asking import Answer
+from cascadia.demo.measured import Pass, paired, wilson
+from cascadia.demo.question import Question, words
+
+
+def answers(pattern: str, stage: str = "small", seconds: float = 1.0) -> tuple[Answer, ...]:
+    """`+` is right and `-` is wrong."""
+    question = Question("kind", "key", "text", words("yes"))
+    return tuple(
+        Answer(question, "yes" if sign == "+" else "no", stage, seconds * (i + 1), 10, 2, (10, 2))
+        for i, sign in enumerate(pattern)
+    )
+
+
+def test_wilsons_interval_has_its_textbook_value() -> None:
+    """Newcombe 1998, table I: 15 of 148 has limits 0.0624 and 0.1605 at 95 %."""
+    share = wilson(15, 148)
+    assert share.value == pytest.approx(15 / 148)
+    assert (share.lower, share.upper) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+
+
+def test_the_limits_stay_within_0_and_1() -> None:
+    assert wilson(0, 60).lower == 0.0
+    assert wilson(60, 60).upper == pytest.approx(1.0)
+    assert wilson(60, 60).lower < 0.95
+
+
+def test_only_questions_where_two_differ_tell_who_is_better() -> None:
+    found = paired(answers("++++-"), answers("+----"))
+    assert (found.gain, found.won, found.lost) == (pytest.approx(0.6), 3, 0)
+    assert found.by_luck == pytest.approx(1 / 8)
+
+
+def test_two_equals_are_equal_by_luck() -> None:
+    assert paired(answers("+-"), answers("+-")).by_luck == 1.0
+
+
+def test_quantiles_are_of_answers_that_were_had() -> None:
+    one = Pass("small", answers("+" * 20), {"small": 5.0})
+    assert one.quantile_s(0.5) == 10.0
+    assert one.quantile_s(0.95) == 19.0
+    assert one.quantile_s(1.0) == 20.0
+
+
+def test_cost_and_shares_are_a_question() -> None:
+    one = Pass("cascadia", answers("++") + answers("+-", "large"), {"small": 1.0, "large": 2.0, "judge": 1.0})
+    assert one.engine_s_per_question == 1.0
+    assert one.answered_by("large") == 0.5
+    assert one.tokens == (10.0, 2.0)
