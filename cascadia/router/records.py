@@ -9,7 +9,6 @@ from cascadia.router.requests import BYTES_PER_TOKEN, Fields
 from cascadia.router.steps import Step
 from cascadia.router.tracing_ids import Trace
 
-ACCEPTED = "accepted"
 LEFT = "left"
 
 
