@@ -101,6 +101,11 @@ class Router:
         return digest_of(self.settings)
 
     @property
+    def older(self) -> int:
+        """Requests under way that began under plans before this one."""
+        return sum(lineup.running for lineup, _ in self._retired)
+
+    @property
     def ready(self) -> bool:
         """Whether a request to the cascade could be answered now."""
         return not self.draining and any(stage.ready for stage in self.stages)

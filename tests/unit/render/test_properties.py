@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render import FILE_NAMES, render
-from tests.unit.render.manifests import gpus, objects, of_kind, pods
+from tests.unit.render.manifests import engines, gpus, objects, pods
 from tests.unit.render.plans import plan, stage
 from tests.unit.render.reading import documents
 
@@ -63,7 +63,7 @@ def test_kubernetes_objects_are_valid_and_ask_for_the_plans_gpus(any_plan: Plan)
         assert DNS_LABEL.fullmatch(o["metadata"]["name"])
         if o["kind"] != "LeaderWorkerSet":
             kubernetes_validate.validate(o, "1.37", strict=True)
-    workloads = [*of_kind(found, "Deployment"), *of_kind(found, "LeaderWorkerSet")]
+    workloads = [*engines(found), *engines(found, "LeaderWorkerSet")]
     assert len(workloads) == sum(bool(g.count) for s in any_plan.stages for g in s.replicas)
     assert gpus(found) == any_plan.gpus
     for _, pod in pods(found):
