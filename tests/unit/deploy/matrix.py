@@ -63,13 +63,15 @@ MATRIX: dict[str, Case] = {
     "embedding": Case(_two(JudgePlan("embedding", "router", None, "vllm", None, 0, ()))),
     "embedding from a claim": Case(
         _with(
-            {"judge": {"service": {"head": {"claimName": "head"}, "env": [{"name": "A", "value": "1"}]}}},
-            _two(JudgePlan("embedding", "router", None, "vllm", None, 0, ())),
-        )
-    ),
-    "embedding from a ConfigMap": Case(
-        _with(
-            {"judge": {"service": {"head": {"configMapName": "head"}, "nodeSelector": {"a": "b"}}}},
+            {
+                "judge": {
+                    "service": {
+                        "head": {"claimName": "head"},
+                        "env": [{"name": "A", "value": "1"}],
+                        "nodeSelector": {"a": "b"},
+                    }
+                }
+            },
             _two(JudgePlan("embedding", "router", None, "vllm", None, 0, ())),
         )
     ),
@@ -160,6 +162,6 @@ MATRIX: dict[str, Case] = {
     ),
     "a controller": Case(_with({"controller": {"enabled": True, "args": ["controller"]}})),
     "a controller that nobody scrapes": Case(
-        _with({"controller": {"enabled": True}, "networkPolicy": {"metricsFrom": []}})
+        _with({"controller": {"enabled": True, "args": ["controller"]}, "networkPolicy": {"metricsFrom": []}})
     ),
 }
