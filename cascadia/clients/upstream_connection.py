@@ -42,6 +42,7 @@ class Connection(asyncio.Protocol):
         "_timer",
         "_waiter",
         "_want",
+        "body_at_s",
         "busy",
         "content_type",
         "headed",
@@ -81,6 +82,7 @@ class Connection(asyncio.Protocol):
         self._held_s = 0.0
         self._seen_s = 0.0
         self._deadline_s = 0.0
+        self.body_at_s = 0.0
         self.headed = False
         self.status = 0
         self.content_type = b""
@@ -276,6 +278,8 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def on_body(self, body: bytes) -> None:
+        if not self._size:
+            self.body_at_s = self.loop.time()
         self._buffer.append(body)
         self._size += len(body)
         if self._idle_s:

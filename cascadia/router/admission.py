@@ -6,6 +6,7 @@ refused at the door, since a queue full of requests that end unserved is how ove
 
 import asyncio
 import math
+from collections.abc import Callable
 
 from cascadia.clients.upstream_connection import TICK_S
 from cascadia.dispatch.candidate import Balancer
@@ -29,6 +30,8 @@ class Admission:
         self.limits = limits
         self.turns = Turns()
         self.typical_s = 0.0
+        self.when_crowded: Callable[[], None] | None = None
+        """Called when a request has to wait."""
         self._pace = Pace()
 
     async def replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
@@ -36,6 +39,8 @@ class Admission:
         chosen = None if self.turns else self.free(call, tried)
         if chosen is not None:
             return chosen
+        if self.when_crowded is not None:
+            self.when_crowded()
         loop = asyncio.get_running_loop()
         give_up_s = min(call.deadline_s, give_up_s)
         rank: Rank | None = None

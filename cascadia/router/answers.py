@@ -131,6 +131,26 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
     )
 
 
+def usage_at_end(tail: bytes) -> Usage | None:
+    """Of the last event in the end of a stream that counts tokens; None where there is none, or it is cut."""
+    at = tail.rfind(b'"usage"')
+    if at < 0:
+        return None
+    begin = tail.rfind(b"data: {", 0, at)
+    if begin < 0:
+        return None
+    try:
+        found = _light.decode(tail[begin + 6 :].partition(b"\n")[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    usage = found.usage
+    if usage is None:
+        return None
+    return Usage(
+        usage.prompt_tokens or usage.input_tokens or 0, usage.completion_tokens or usage.output_tokens or 0
+    )
+
+
 def read_document(content_type: bytes, body: bytes) -> Written:
     """Of a 200 in JSON."""
     refuse_other_than_json(content_type)

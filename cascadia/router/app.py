@@ -21,12 +21,14 @@ from cascadia.router.journal import Journal
 from cascadia.router.keys import Keyring
 from cascadia.router.lineup import Lineup, digest_of
 from cascadia.router.metrics import Metrics
+from cascadia.router.metrics_state import RouterState
 from cascadia.router.reload_metrics import PlanMetrics
 from cascadia.router.replica import Replica
 from cascadia.router.service import Service
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.swap import succeed
+from cascadia.router.watchers import Watchers
 
 if TYPE_CHECKING:
     from cascadia.router.admin_server import AdminServer
@@ -51,7 +53,9 @@ class Router:
         self.journal = Journal(write_line, self.metrics.log_failures.inc)
         self.access: Access | None = access_of(settings.keys, keyring, self.metrics)
         self._gate = gate
-        self.lineup = Lineup(settings, self.metrics, self.journal, self.access, gate)
+        self.watchers = Watchers(settings, self.metrics, self)
+        self.lineup = Lineup(settings, self.metrics, self.journal, self.access, gate, watchers=self.watchers)
+        self.metrics.registry.register(RouterState(self))
         self.departing = Departing()
         self.draining = False
         self.reloader: Reloader | None = None
@@ -69,6 +73,11 @@ class Router:
     @property
     def stages(self) -> list[Stage]:
         return self.lineup.stages
+
+    @property
+    def all_stages(self) -> list[Stage]:
+        """The judge's own among them, last."""
+        return self.lineup.all_stages
 
     @property
     def judge(self) -> Stage | None:
@@ -92,6 +101,11 @@ class Router:
         return digest_of(self.settings)
 
     @property
+    def older(self) -> int:
+        """Requests under way that began under plans before this one."""
+        return sum(lineup.running for lineup, _ in self._retired)
+
+    @property
     def ready(self) -> bool:
         """Whether a request to the cascade could be answered now."""
         return not self.draining and any(stage.ready for stage in self.stages)
@@ -102,7 +116,7 @@ class Router:
         All that can fail is done before anything changes, and nothing waits in between.
         """
         old = self.lineup
-        new = Lineup(settings, self.metrics, self.journal, self.access, self._gate, before=old)
+        new = Lineup(settings, self.metrics, self.journal, self.access, self._gate, old, self.watchers)
         drained = succeed(new, old)
         self.lineup = new
         for replica in drained:
@@ -152,6 +166,7 @@ class Router:
         from cascadia.router.face import face
 
         self._face = face(self)
+        self.watchers.start()
         self._watch()
         keep_up(self.access, self.settings.keys, self.metrics)
         if self.settings.admin is not None:
@@ -182,6 +197,7 @@ class Router:
         if self.access is not None and self.access.shared is not None:
             await self.access.shared.close()
         self.journal.flush()
+        await self.watchers.stop()
 
     async def face(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What is not of the OpenAI API's POSTs, for who may see it."""

@@ -8,6 +8,7 @@ from cascadia.router.cascade import Ask
 from cascadia.router.conversations import session_of
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError
+from cascadia.router.records import Record
 from cascadia.router.requests import APIS, Api, Fields, tokens_of
 from cascadia.router.responses import refers_elsewhere
 from cascadia.router.settings import RouterSettings
@@ -44,6 +45,7 @@ def ask_of(
     settings: RouterSettings,
     *,
     prefix: int | None,
+    record: Record,
 ) -> Ask:
     """Raises `ApiError` where a limit of the request makes no sense."""
     urgency = urgency_of(exchange, fields, settings.limits.total_s)
@@ -72,6 +74,8 @@ def ask_of(
         first=first,
         last=last,
         quality_min=quality_min or 0.0,
+        steps=record.steps,
+        trace=record.trace,
         priority=urgency.priority,
         session=session_of(fields, exchange.given.get(b"session-id")) if sticky else None,
     )

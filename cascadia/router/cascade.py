@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from cascadia.router.answers import Choice, Usage, Written, read_document, read_events
 from cascadia.router.conversations import Conversations, Session
@@ -26,6 +26,8 @@ from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
 from cascadia.router.spent import counted, spend
 from cascadia.router.stage import Live, Reply, Stage
+from cascadia.router.steps import Step, begun
+from cascadia.router.tracing_ids import FORWARDED, Trace
 
 FEWEST_BYTES_PER_TOKEN = 6
 """A prompt of this few tokens is not to be had from ordinary text: what is too long even so is not tried."""
@@ -61,6 +63,10 @@ class Ask:
     quality_min: float = 0.0
     priority: int = 0
     session: Session | None = None
+    steps: list[Step] = field(default_factory=list)
+    """Filled as it goes."""
+    trace: Trace | None = None
+    """None: no spans are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +77,6 @@ class Held:
     body: bytes
     written: Written
     score: float | None
-
-
-class Step(NamedTuple):
-    """For the log: what became of a stage's turn."""
-
-    stage: str
-    outcome: str
-    score: float | None
-    seconds: float
 
 
 @dataclass(slots=True)
@@ -135,7 +132,7 @@ class Cascade:
         return decision
 
     async def _decided(self, ask: Ask) -> Decision:
-        decision = Decision()
+        decision = Decision(steps=ask.steps)
         best: Held | None = None
         failure: StageFailed | None = None
         route = self._route(ask)
@@ -147,14 +144,15 @@ class Cascade:
                 stage.metrics.escalated("predicted")
                 continue
             stage.metrics.requests.inc()
-            started_s = asyncio.get_running_loop().time()
+            step = begun(stage.name)
+            ask.steps.append(step)
             try:
                 if last and ask.fields.stream:
-                    return await self._live(ask, stage, decision)
-                held = await self._held(ask, stage, decision, last)
+                    return await self._live(ask, stage, decision, step)
+                held = await self._held(ask, stage, decision, last, step)
             except StageFailed as error:
                 failure = error
-                _note(decision, stage, error.kind, None, started_s)
+                step.ended(error.kind)
                 stage.metrics.escalated(error.kind)
                 if isinstance(error, Overloaded) and stage is route[0]:
                     # Who is turned away at the door must not fall on the larger stages instead.
@@ -165,13 +163,13 @@ class Cascade:
                 if not last and _too_long(decision.refused):
                     decision.refused, outcome = None, "context"
                     stage.metrics.escalated("context")
-                _note(decision, stage, outcome, None, started_s)
+                step.ended(outcome)
                 if outcome == "context":
                     continue
                 return decision
             assert held is not None
             accepted, reason = self._accepts(ask, held, last)
-            _note(decision, stage, "accepted" if accepted else reason, held.score, started_s)
+            step.ended("accepted" if accepted else reason)
             if accepted:
                 stage.metrics.accepted.inc()
                 decision.stage, decision.held = stage, held
@@ -222,7 +220,7 @@ class Cascade:
 
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
-        call = self._call(ask, stage, gated=bool(ask.fields.stream))
+        call = self._call(ask, stage, None, gated=bool(ask.fields.stream))
         call = replace(call, body=rewritten(call.body, stage.settings.model, changes))
         try:
             reply = await stage.buffered(call, _READERS[ask.api == "responses", bool(ask.fields.stream)])
@@ -235,7 +233,8 @@ class Cascade:
         stage.metrics.output_tokens.inc(reply.found.usage.output_tokens)
         return reply.found.choices[0]
 
-    def _call(self, ask: Ask, stage: Stage, *, gated: bool) -> Call:
+    def _call(self, ask: Ask, stage: Stage, step: Step | None, *, gated: bool) -> Call:
+        """`step` None: on behalf of the judge."""
         changes = stage.told(ask.priority)
         # A response's log-probabilities are asked for in words of its own, which few engines know.
         if gated and self.gate is not None and ask.api != "responses":
@@ -247,31 +246,33 @@ class Cascade:
         if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
         body = rewritten(ask.body, stage.settings.model, changes)
-        return Call(ask.path, body, ask.headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority)
+        headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
+        return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority, step)
 
-    async def _live(self, ask: Ask, stage: Stage, decision: Decision) -> Decision:
-        started_s = asyncio.get_running_loop().time()
-        live = await stage.opened(self._call(ask, stage, gated=False))
+    async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> Decision:
+        live = await stage.opened(self._call(ask, stage, step, gated=False))
         decision.stage = stage
         if live.reply is not None:
             live.close(True)
             decision.refused = live.reply
-            _note(decision, stage, "refused", None, started_s)
+            step.ended("refused")
             return decision
-        stage.metrics.ttft.observe(asyncio.get_running_loop().time() - started_s)
+        step.first_at_s = asyncio.get_running_loop().time()
+        stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
         stage.metrics.accepted.inc()
-        _note(decision, stage, "accepted", None, started_s)
+        step.ended("accepted")
         decision.live = live
         return decision
 
-    async def _held(self, ask: Ask, stage: Stage, decision: Decision, last: bool) -> Held | None:
+    async def _held(self, ask: Ask, stage: Stage, decision: Decision, last: bool, step: Step) -> Held | None:
         """The stage's answer with its score; None where `decision.refused` was set instead."""
         threshold = self._threshold(ask, stage)
         gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
         read = _READERS[ask.api == "responses", bool(ask.fields.stream)]
-        started_s = asyncio.get_running_loop().time()
-        reply = await stage.buffered(self._call(ask, stage, gated=gated or bool(ask.fields.stream)), read)
-        stage.metrics.seconds.observe(asyncio.get_running_loop().time() - started_s)
+        call = self._call(ask, stage, step, gated=gated or bool(ask.fields.stream))
+        reply = await stage.buffered(call, read)
+        step.answered_at_s = asyncio.get_running_loop().time()
+        stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
         if reply.found is None:
             decision.refused = reply
             return None
@@ -279,30 +280,33 @@ class Cascade:
         decision.total = decision.total.plus(written.usage)
         stage.metrics.input_tokens.inc(written.usage.input_tokens)
         stage.metrics.output_tokens.inc(written.usage.output_tokens)
-        score = None
+        step.used(*written.usage)
+        if reply.first_at_s is not None:
+            step.first_at_s = reply.first_at_s
+            stage.metrics.ttft.observe(reply.first_at_s - step.started_at_s)
+            if len(written.choices) == 1 and step.tpot_s is not None:
+                stage.metrics.tpot.observe(step.tpot_s)
         if gated:
             with counted() as spent:
-                score = await self._score(ask, stage, written)
+                step.score = await self._score(ask, stage, written, step)
             for usage in spent:
                 decision.total = decision.total.plus(usage)
-        return Held(stage, reply.body, written, score)
+        return Held(stage, reply.body, written, step.score)
 
-    async def _score(self, ask: Ask, stage: Stage, written: Written) -> float | None:
+    async def _score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:
         """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
         if any(refusal(ask.fields, choice) for choice in written.choices):
             stage.metrics.score.observe(0.0)
             return 0.0
-        if stage.settings.verifiers:
-            passed = all(
-                v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices
-            )
-            if not passed or stage.settings.verified == "accept":
-                score = ACCEPTS_NONE_ABOVE if passed else 0.0
-                stage.metrics.score.observe(score)
-                return score
+        proven = by_verifiers(stage, written)
+        if proven is not None:
+            stage.metrics.score.observe(proven)
+            return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
-        started_s = asyncio.get_running_loop().time()
+        step.judged_at_s = asyncio.get_running_loop().time()
         asked = question(ask.fields)
+        if ask.trace is not None:
+            FORWARDED.set(ask.trace.forwarded(step, judge=True))
         context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage))
         token = ASKED.set(context)
         try:
@@ -311,10 +315,12 @@ class Cascade:
             scores = [await verdicts[0]] if len(verdicts) == 1 else await asyncio.gather(*verdicts)
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)
+            step.judge_failure = error.kind
             return None
         finally:
+            step.judge_s = asyncio.get_running_loop().time() - step.judged_at_s
+            self.judge_seconds.observe(step.judge_s)
             ASKED.reset(token)
-            self.judge_seconds.observe(asyncio.get_running_loop().time() - started_s)
         score = min(scores)
         stage.metrics.score.observe(score)
         return score
@@ -338,9 +344,14 @@ class Cascade:
         return decision
 
 
-def _note(decision: Decision, stage: Stage, outcome: str, score: float | None, started_s: float) -> None:
-    seconds = asyncio.get_running_loop().time() - started_s
-    decision.steps.append(Step(stage.name, outcome, score, round(seconds, 6)))
+def by_verifiers(stage: Stage, written: Written) -> float | None:
+    """The score where the stage's verifiers decide alone; None where the judge does."""
+    if not stage.settings.verifiers:
+        return None
+    passed = all(v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices)
+    if passed and stage.settings.verified != "accept":
+        return None
+    return ACCEPTS_NONE_ABOVE if passed else 0.0
 
 
 def _too_long(refused: Reply[Any]) -> bool:

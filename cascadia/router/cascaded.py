@@ -19,7 +19,6 @@ async def cascaded(
     if fields.stream:
         exchange.beat_every(heartbeat_s)
     decision = await cascade.decide(ask)
-    entry["steps"] = [step._asdict() for step in decision.steps]
     stage = decision.stage
     if exchange.hold is not None:
         exchange.hold.spent = decision.total.input_tokens + decision.total.output_tokens
@@ -45,10 +44,11 @@ async def cascaded(
             stage.metrics.input_tokens.inc(usage.input_tokens)
             stage.metrics.output_tokens.inc(usage.output_tokens)
             decision.total = decision.total.plus(usage)
+            decision.steps[-1].used(*usage)
             return _note(decision, stage, score)
 
         noting = Noting(noted, response=response) if asked_usage else None
-        await relay(exchange, ask.api, stage, decision.live, headers, noting)
+        await relay(exchange, ask.api, stage, decision.live, headers, noting, decision.steps[-1])
         return
     assert held is not None
     note = _note(decision, stage, score)

@@ -37,6 +37,7 @@ class Exchange:
         "authorization",
         "body",
         "expects",
+        "first_at_s",
         "forwarded",
         "given",
         "hold",
@@ -48,6 +49,7 @@ class Exchange:
         "request_id",
         "started_s",
         "status",
+        "traceparent",
     )
 
     def __init__(self, front: "Front", path: str, headers: Headers, *, lasting: bool, chunked: bool) -> None:
@@ -62,6 +64,9 @@ class Exchange:
         """Called when the client leaves before it was answered."""
         self.left = False
         self.status = 0
+        self.first_at_s: float | None = None
+        """When the first byte of an answer went out; comments that keep a stream alive are none."""
+        self.traceparent = b""
         self.body = b""
         self.length: int | None = None
         self.expects = False
@@ -76,7 +81,10 @@ class Exchange:
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 request_id = value
             elif name in (b"traceparent", b"tracestate") and value.isascii() and value.decode().isprintable():
-                traces += name + b": " + value + b"\r\n"
+                if name == b"traceparent":
+                    self.traceparent = value
+                else:
+                    traces += name + b": " + value + b"\r\n"
             elif name == b"authorization":
                 # Of two nobody knows which is meant.
                 self.authorization = b"twice" if self.authorization else value
@@ -88,6 +96,8 @@ class Exchange:
                 self.given[b"session-id"] = value
         self.request_id = request_id or front.doors.next_id()
         self.forwarded = b"x-request-id: " + self.request_id + b"\r\n" + traces
+        if self.traceparent:
+            self.forwarded += b"traceparent: " + self.traceparent + b"\r\n"
 
     def begin(self) -> None:
         self._front.doors.service.begin(self)
@@ -109,6 +119,8 @@ class Exchange:
         """An answer in one piece; `head` is its status line and its own headers, in whole lines."""
         self._end_beat()
         self.status = status
+        if status == 200:
+            self.first_at_s = self._front.loop.time()
         lasting = self._lasting and not self._front.doors.draining
         if self.more:
             head += header_lines(self.more)
@@ -152,6 +164,7 @@ class Exchange:
     def begin_stream(self, headers: Headers) -> bool:
         """False where comments have gone out before, and with them the headers of another moment."""
         self._end_beat()
+        self.first_at_s = self._front.loop.time()
         if self.status:
             return False
         self.status = 200
@@ -190,6 +203,7 @@ class Exchange:
     def _beat(self, seconds: float) -> None:
         if not self.status:
             self.begin_stream([])
+            self.first_at_s = None
         if not self._front.full:
             self._front.write(chunk(HEARTBEAT) if self._chunked else HEARTBEAT)
         self.beat_every(seconds)

@@ -12,6 +12,7 @@ from cascadia.router.failures import ApiError
 from cascadia.router.openapi import completion_paths
 from cascadia.router.replica import Replica
 from cascadia.router.requests import APIS
+from cascadia.router.ui import add_ui
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
@@ -22,6 +23,8 @@ def face(router: "Router") -> FastAPI:
     app = FastAPI(title="Cascadia router", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router)
     _add_models(app, router)
+    if router.watchers.page is not None:
+        add_ui(app, router.watchers.page)
     app.add_exception_handler(HTTPException, _refuse)
     describe = app.openapi
 
@@ -56,7 +59,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
                 },
                 "waiting": len(stage.turns),
             }
-            for stage in router.lineup.all_stages
+            for stage in router.all_stages
         }
         document = {
             "ready": router.ready,
@@ -64,6 +67,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
             "plan": router.digest,
             "stages": stages,
             "leaving": {replica.name: replica.running for replica in router.departing},
+            "older": router.older,
         }
         if router.reloader is not None and router.reloader.last is not None:
             document["reload"] = router.reloader.last.document

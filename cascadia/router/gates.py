@@ -17,6 +17,7 @@ from cascadia.router.replica import Call
 from cascadia.router.requests import Api
 from cascadia.router.spent import spend
 from cascadia.router.stage import Stage
+from cascadia.router.tracing_ids import FORWARDED
 from cascadia_judge.attempts import readings
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
@@ -106,7 +107,7 @@ class LlmGate:
             body = request(question, text, manner, reads_tokens=self.reads_tokens, logprobs=self.logprobs)
             content = orjson.dumps({"model": self.stage.settings.model, **_encodable(body)})
             tokens = PROMPT_TOKENS + int((len(question) + len(text)) / CHARACTERS_PER_TOKEN)
-            call = Call(b"/v1/chat/completions", content, b"", tokens, None, deadline_s)
+            call = Call(b"/v1/chat/completions", content, FORWARDED.get(), tokens, None, deadline_s)
             try:
                 reply = await self.stage.buffered(call, usage_of_reply)
             except StageFailed as error:

@@ -22,6 +22,7 @@ from cascadia.router.service import Service
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.verdict_cache import CachedGate
+from cascadia.router.watchers import Watchers
 
 
 class Lineup:
@@ -35,6 +36,7 @@ class Lineup:
         access: Access | None,
         given_gate: Gate | None = None,
         before: "Lineup | None" = None,
+        watchers: Watchers | None = None,
     ) -> None:
         """Of `before` it takes over as they are the judge and the memory of conversations, where told the same."""
         self.settings = settings
@@ -56,7 +58,7 @@ class Lineup:
         self.cascade: Cascade = Cascade(
             self.stages, gate, judge or _SCORED, metrics, self.conversations, self._judge.foresight
         )
-        self.service = Service(settings, self.stages, self.cascade, metrics, journal, access)
+        self.service = Service(settings, self.stages, self.cascade, metrics, journal, access, watchers)
 
     @property
     def judge(self) -> Stage | None:
@@ -83,7 +85,7 @@ class Lineup:
 def digest_of(settings: RouterSettings) -> str:
     """Two routers with the same one serve the same plan at the same addresses. No secret goes into it."""
     document = asdict(settings, dict_factory=_without_secrets)
-    for local in ("host", "port", "files", "keys", "admin"):
+    for local in ("host", "port", "files", "keys", "admin", "tracing", "samples", "shadow", "page"):
         document.pop(local, None)
     return blake2b(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.planner.problem_file_models import find_architecture
 from cascadia.router.settings import JudgeSettings, ReplicaSettings, RouterSettings, StageSettings
 from cascadia.router.settings_file import JUDGE, check_settings, check_url
 
@@ -30,6 +32,7 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
                 replicas=_replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses),
                 threshold=threshold[stage.name],
                 max_model_len=stage.max_model_len,
+                cost=_cost(stage.model, Path(where).parent),
             )
             for stage in deployed
         ),
@@ -38,6 +41,14 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
     )
     check_settings(settings, where)
     return settings
+
+
+def _cost(model: str, folder: Path) -> float | None:
+    """Of a token: the billions of parameters that it passes through. None where the model's config is not to be had."""
+    try:
+        return find_architecture(model, folder, "").active_parameters / 1e9
+    except BadInput:
+        return None
 
 
 def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:

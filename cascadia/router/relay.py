@@ -1,20 +1,37 @@
 """An engine's stream, passed on part by part."""
 
+import asyncio
+
 from cascadia.clients.upstream_errors import UpstreamError
-from cascadia.router.answers import DONE
+from cascadia.router.answers import DONE, usage_at_end
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import failed
 from cascadia.router.release import Noting
 from cascadia.router.requests import Api
 from cascadia.router.responses import FAILED, FINAL
 from cascadia.router.stage import Live, Stage
+from cascadia.router.steps import Step
 from cascadia.router.wire import Headers
+
+TAIL_BYTES = 2048
+"""Of a stream, kept to see whether it ended as it should, and with which usage."""
 
 
 async def relay(
-    exchange: Exchange, api: Api, stage: Stage, live: Live, headers: Headers, noting: Noting | None
+    exchange: Exchange,
+    api: Api,
+    stage: Stage,
+    live: Live,
+    headers: Headers,
+    noting: Noting | None,
+    step: Step,
 ) -> None:
-    """Until the engine's end. Breaks off with an error event where the engine does."""
+    """Until the engine's end. Breaks off with an error event where the engine does.
+
+    `step` is told when that was, and how many tokens came: the engine's own count where `noting` sees it or the stream
+    ends with it, else the events that hold anything.
+    """
+    parts = 0
     # A response ends with an event of its own, which holds all of it, or with one that says what failed.
     response, ended = api == "responses", False
     ok: bool | None = None
@@ -30,17 +47,38 @@ async def relay(
             tail += data
             if response and not ended:
                 ended = any(end in tail for end in (*FINAL, *FAILED))
-            tail = tail[-32:]
+            parts += data.count(b"data: {")
+            tail = tail[-TAIL_BYTES:]
             data = await live.some()
         if not (ended if response else DONE in tail):
             raise UpstreamError("unreadable", "a stream without its end")
         ok = True
-        exchange.last_part(noting.rest() if noting else b"")
+        rest = noting.rest() if noting else b""
+        _told(step, stage, tail, parts)
+        exchange.last_part(rest)
     except UpstreamError as error:
         ok = False
+        step.ended(error.kind)
         stage.metrics.upstream_error(error.kind)
         # A line that was cut must not run into the error's own.
         await exchange.part(b"\n\n")
         raise failed(stage.name, error) from None
     finally:
         live.close(ok)
+
+
+def _told(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
+    step.answered_at_s = asyncio.get_running_loop().time()
+    if not step.counted:
+        # A client that asked for usage got it in the last event before the end.
+        usage = usage_at_end(tail)
+        if usage is None:
+            step.output_tokens = parts
+        else:
+            step.used(*usage)
+            stage.metrics.input_tokens.inc(usage.input_tokens)
+            stage.metrics.output_tokens.inc(usage.output_tokens)
+    if step.tpot_s is not None:
+        stage.metrics.tpot.observe(step.tpot_s)
+    stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
+    step.ended("accepted")

@@ -27,6 +27,10 @@ Outcome = Literal["swapped", "unchanged", "refused"]
 Signature = tuple[tuple[int, int, int] | None, ...]
 
 
+AT_START = ("host", "port", "keys", "admin", "tracing", "samples", "shadow", "page")
+"""What a process keeps as it found it."""
+
+
 class Reloaded(NamedTuple):
     """`error`: what is wrong with the files. `at`: Unix time. `restart`: what takes effect at the next start only."""
 
@@ -98,10 +102,9 @@ class Reloader:
     def _apply(self, settings: RouterSettings, keyring: Keyring | None, *, again: bool) -> Reloaded:
         router, now = self._router, self._router.settings
         restart = _needs_restart(settings, self.loaded)
-        settings = replace(settings, host=now.host, port=now.port, keys=now.keys, admin=now.admin)
-        changed = settings != replace(
-            self.loaded, host=now.host, port=now.port, keys=now.keys, admin=now.admin
-        )
+        at_start = {name: getattr(now, name) for name in AT_START}
+        settings = replace(settings, **at_start)
+        changed = settings != replace(self.loaded, **at_start)
         if changed or (again and settings != now):
             router.swap(settings)
         swapped = router.settings is settings
@@ -144,9 +147,7 @@ def _one(path: Path) -> tuple[int, int, int] | None:
 
 def _needs_restart(settings: RouterSettings, before: RouterSettings) -> tuple[str, ...]:
     """What is decided when the process starts."""
-    names = [
-        name for name in ("host", "port", "keys", "admin") if getattr(settings, name) != getattr(before, name)
-    ]
+    names = [name for name in AT_START if getattr(settings, name) != getattr(before, name)]
     at_start = ("head_s", "body_s", "max_head_bytes", "max_connections", "drain_s")
     changed = [name for name in at_start if getattr(settings.limits, name) != getattr(before.limits, name)]
     return (*names, *(f"limits.{name}" for name in changed))

@@ -1,4 +1,4 @@
-"""What Prometheus sees of plans and of the state of replicas."""
+"""What Prometheus sees of plans, and of the replicas that leave with them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -12,8 +12,6 @@ from cascadia.router.tally import Counts
 if TYPE_CHECKING:
     from cascadia.router.app import Router
 
-STATES = ("starting", "ready", "down", "draining")
-
 
 class PlanMetrics(Collector):
     """Read from `router` when it is asked for. `reloads` has `outcome`: swapped, unchanged, refused."""
@@ -21,6 +19,9 @@ class PlanMetrics(Collector):
     def __init__(self, router: "Router") -> None:
         self._router = router
         self.reloads = Counts("cascadia_reloads", "Times that files were read again.", ("outcome",))
+        for outcome in ("swapped", "unchanged", "refused"):
+            # A rate sees an increase only from a number that was there before.
+            self.reloads.labels(outcome)
         router.metrics.registry.register(self.reloads)
         router.metrics.registry.register(self)
 
@@ -32,14 +33,6 @@ class PlanMetrics(Collector):
         plan = GaugeMetricFamily("cascadia_plan", "1 for the plan in force.", labels=("digest",))
         plan.add_metric((self._router.digest,), 1.0)
         yield plan
-        replicas = GaugeMetricFamily("cascadia_replicas", "Replicas by state.", labels=("stage", "state"))
-        counted: dict[tuple[str, str], int] = {}
-        for stage in self._router.lineup.all_stages:
-            for state in STATES:
-                counted[stage.name, state] = sum(r.state == state for r in stage.replicas)
-        for labels, count in counted.items():
-            replicas.add_metric(labels, count)
-        yield replicas
         leaving = GaugeMetricFamily(
             "cascadia_replicas_leaving", "Replicas of no plan that finish their work."
         )

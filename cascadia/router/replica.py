@@ -8,6 +8,7 @@ from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.clients.upstream_pool import Pool
 from cascadia.router.breaker import Breaker
 from cascadia.router.settings import Limits, ReplicaSettings
+from cascadia.router.steps import Step
 
 FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
 
@@ -18,7 +19,7 @@ State = Literal["starting", "ready", "down", "draining"]
 class Call:
     """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of in and out together.
 
-    `deadline_s` is in the event loop's time.
+    `deadline_s` is in the event loop's time. `step` is told what becomes of it.
     """
 
     path: bytes
@@ -29,6 +30,7 @@ class Call:
     deadline_s: float
     priority: int = 0
     """Lower is served first, where requests wait."""
+    step: Step | None = None
 
 
 class Replica:

@@ -42,6 +42,8 @@ class StageSettings:
     threshold: float = ACCEPTS_ALL
     max_model_len: int | None = None
     balancing: Balancing = "least-outstanding"
+    cost: float | None = None
+    """Of a token, on any scale that all stages share: active parameters, or dollars a million tokens."""
     hedge: HedgeSettings | None = None
     passes_priority: bool = False
     """Whether its engines are told the requests' priority, which they refuse unless started with such a scheduler."""
@@ -138,6 +140,48 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """Spans go to `endpoint`, a whole URL. `ratio` (0-1) of the requests that begin a trace have them; one that goes on
+    with a caller's trace has them iff the caller does, unless `follow` is false. `service` None: as the environment
+    says, else `cascadia-router`."""
+
+    endpoint: str
+    ratio: float = 1.0
+    follow: bool = True
+    service: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSettings:
+    """The workload log: `ratio` (0-1) of the requests, as Parquet files in `folder`.
+
+    A file is ended after `rows` or `seconds`, whichever comes first; the oldest go when all are above `max_bytes`.
+    """
+
+    folder: Path
+    ratio: float = 1.0
+    rows: int = 10_000
+    seconds: float = 300.0
+    max_bytes: int = 2**30
+    text: bool = False
+    """Whether the question and the held answers are written too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSettings:
+    """`ratio` (0-1) of the cascade's requests are asked of all stages once more, when they are answered.
+
+    Only where each stage has less than `busy` (0-1) of its room taken, and within `tokens_per_hour`.
+    """
+
+    ratio: float = 0.0
+    busy: float = 0.5
+    tokens_per_hour: int = 100_000
+    max_tokens: int = 1024
+    """Of an answer whose request sets no limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeySettings:
     """`file` holds the keys that may come in. `open`: paths that need none, beside those of `guard.py`.
 
@@ -173,6 +217,11 @@ class RouterSettings:
     health: Health = field(default_factory=Health)
     host: str = "127.0.0.1"
     port: int = 8000
+    tracing: TracingSettings | None = None
+    samples: SampleSettings | None = None
+    shadow: ShadowSettings = field(default_factory=ShadowSettings)
+    page: bool = True
+    """Whether `/ui` is served."""
     keys: KeySettings | None = None
     admin: AdminSettings | None = None
     watch_s: float = 1.0

@@ -25,9 +25,11 @@ from cascadia.router.settings import (
     Limits,
     ReplicaSettings,
     RouterSettings,
+    ShadowSettings,
     StageSettings,
 )
 from cascadia.router.settings_judge import JudgeFields, VerifierFields
+from cascadia.router.settings_see import SamplesSection, ShadowSection, TracingSection
 
 MAX_BYTES = 1_000_000
 CASCADE = "cascadia"
@@ -70,6 +72,7 @@ class _Stage(_Section):
     threshold: float = Field(0.0, ge=0, le=1000)
     max_model_len: int | None = Field(None, ge=1)
     balancing: Balancing = "least-outstanding"
+    cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
     passes_priority: bool = Field(False, description="Its engines schedule by priority.")
     skip_below: float | None = Field(
@@ -117,6 +120,10 @@ class _File(_Section):
     conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
+    page: bool = Field(True, description="Whether /ui is served.")
+    tracing: TracingSection | None = None
+    samples: SamplesSection | None = None
+    shadow: ShadowSection | None = None
     keys: _Keys | None = None
     admin: _Admin | None = None
     watch_s: float = Field(1.0, ge=0, le=3600)
@@ -146,6 +153,10 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         health=Health(**found.health.model_dump()),
         host=found.host,
         port=found.port,
+        page=found.page,
+        tracing=found.tracing.settings() if found.tracing else None,
+        samples=found.samples.settings(path.parent) if found.samples else None,
+        shadow=found.shadow.settings() if found.shadow else ShadowSettings(),
         keys=keys,
         admin=None if found.admin is None else AdminSettings(found.admin.port, found.admin.host),
         watch_s=found.watch_s,
@@ -172,6 +183,12 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             "is missing, and a threshold needs scores",
             "add a judge, e.g. of kind llm or certainty",
         )
+    if settings.shadow.ratio and settings.samples is None:
+        raise BadInput(
+            f"{where}: shadow", "has nowhere to write to", "add samples: {folder: samples}, or set ratio: 0"
+        )
+    if settings.shadow.ratio and settings.judge is None:
+        raise BadInput(f"{where}: shadow", "has no judge whose scores it could write", "add a judge")
     judge = settings.judge
     if judge is not None and judge.kind in ("llm", "embedding") and judge.stage is None:
         raise BadInput(f"{where}: judge.replicas", "is empty", "name the addresses of the judge's engine")
@@ -214,6 +231,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         threshold=stage.threshold,
         max_model_len=stage.max_model_len,
         balancing=stage.balancing,
+        cost=stage.cost,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
         passes_priority=stage.passes_priority,
         skip_below=stage.skip_below,
@@ -227,22 +245,27 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
 
 def _keys(where: str, keys: _Keys, secrets: Secrets) -> KeySettings:
     at = f"{where}: keys"
-    url = secrets.one(at, "redis_url", keys.redis_url_env, keys.redis_url_file)
-    if url is not None and keys.redis_url is not None:
-        raise BadInput(f"{at}.redis_url", "is given in two ways", "keep one of them")
     return KeySettings(
         file=secrets.path(keys.file),
         open=tuple(keys.open),
-        redis_url=_redis_url(url or keys.redis_url, f"{at}.redis_url"),
+        redis_url=redis_url_of(secrets, at, keys.redis_url, keys.redis_url_env, keys.redis_url_file),
         redis_timeout_s=keys.redis_timeout_s,
         on_redis_failure=keys.on_redis_failure,
     )
 
 
-def _redis_url(url: str | None, where: str) -> str | None:
-    """It may hold a password, so it is never shown."""
+def redis_url_of(
+    secrets: Secrets, where: str, given: str | None, variable: str | None, file: Path | None
+) -> str | None:
+    """An address that may hold a password, so it is never shown. Raises `BadInput`."""
+    url = secrets.one(where, "redis_url", variable, file)
+    if url is not None and given is not None:
+        raise BadInput(f"{where}.redis_url", "is given in two ways", "keep one of them")
+    url = url or given
     if url is not None and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
-        raise BadInput(where, "is no address of a Redis", "write e.g. redis://127.0.0.1:6379/0")
+        raise BadInput(
+            f"{where}.redis_url", "is no address of a Redis", "write e.g. redis://127.0.0.1:6379/0"
+        )
     return url
 
 

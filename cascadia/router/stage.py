@@ -45,6 +45,8 @@ class Reply(Generic[T]):
     content_type: bytes
     body: bytes
     found: T | None = None
+    first_at_s: float | None = None
+    """When its body began, in the loop's time; of an event stream only."""
 
 
 class Live:
@@ -123,7 +125,8 @@ class Stage:
             else:
                 _refuse(connection)
             done(True)
-            return Reply(status, connection.content_type, body, found)
+            first_at_s = connection.body_at_s if connection.content_type.startswith(EVENTS) else None
+            return Reply(status, connection.content_type, body, found, first_at_s)
 
         return await self._persist(call, attempt, self.hedge.whole if self.hedge else None, _forget)
 
@@ -172,7 +175,7 @@ class Stage:
         tries = 0
         while True:
             try:
-                replica = await self.admission.replica(call, tried, give_up_s)
+                replica = await self._replica(call, tried, give_up_s)
             except StageFailed as error:
                 if failure is None or error.kind != "no-replica":
                     raise
@@ -189,13 +192,33 @@ class Stage:
                 if tries >= self.limits.max_tries or not (error.kind in _GONE or self.budget.take()):
                     raise self._failed(failure) from None
 
+    async def _replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
+        """As `admission` has it; how long that took is counted, and told to the call's step."""
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        try:
+            return await self.admission.replica(call, tried, give_up_s)
+        finally:
+            waited_s = loop.time() - started_s
+            self.metrics.queue.observe(waited_s)
+            if call.step is not None:
+                call.step.queued_s += waited_s
+
     async def _once(self, call: Call, replica: Replica, attempt: Attempt[A]) -> A:
         """One exchange, and what it says about the replica."""
         loop = asyncio.get_running_loop()
         started_s = loop.time()
         done = self._given(replica, call)
+        step = call.step
+        if step is not None:
+            step.tries += 1
+            step.replica = replica.name
         try:
-            return await attempt(replica, done)
+            found = await attempt(replica, done)
+            if step is not None:
+                # Of two that were asked at the same time, the one that answered.
+                step.replica = replica.name
+            return found
         except UpstreamError as error:
             if error.kind == "busy":
                 replica.rest(loop.time(), error.after_s)

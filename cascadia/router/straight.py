@@ -1,15 +1,16 @@
 """Straight to a stage: the engine's answer as it is."""
 
 import asyncio
-from typing import Any
 
 from cascadia.router.answers import usage_of_reply
 from cascadia.router.asks import urgency_of
 from cascadia.router.exchange import JSON, Exchange
+from cascadia.router.records import Record
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
 from cascadia.router.stage import Stage
+from cascadia.router.steps import begun
 from cascadia.router.wire import Headers
 
 
@@ -19,7 +20,7 @@ async def straight(
     body: bytes,
     fields: Fields,
     stage: Stage,
-    entry: dict[str, Any],
+    record: Record,
     *,
     total_s: float,
     prefix: int | None,
@@ -30,28 +31,34 @@ async def straight(
     if stage.settings.model != fields.model or fields.has_own or changes:
         body = rewritten(body, stage.settings.model, changes)
     tokens = tokens_of(body, fields)
-    call = Call(
-        path.encode("ascii"), body, exchange.forwarded, tokens, prefix, urgency.deadline_s, urgency.priority
-    )
+    step = begun(stage.name)
+    record.steps.append(step)
+    forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
+    deadline_s, priority = urgency
+    call = Call(path.encode("ascii"), body, forwarded, tokens, prefix, deadline_s, priority, step)
     stage.metrics.requests.inc()
     headers: Headers = [stage.header]
-    entry["stage"] = stage.name
+    record.entry["stage"] = stage.name
     if fields.stream:
         live = await stage.opened(call)
-        stage.metrics.ttft.observe(asyncio.get_running_loop().time() - exchange.started_s)
         if live.reply is not None:
             live.close(True)
+            step.ended("refused")
             exchange.refusal(live.reply.status, live.reply.body, headers)
             return
-        await relay(exchange, APIS[path], stage, live, headers, None)
+        step.first_at_s = asyncio.get_running_loop().time()
+        stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
+        await relay(exchange, APIS[path], stage, live, headers, None, step)
         return
     reply = await stage.buffered(call, usage_of_reply)
+    step.ended("accepted" if reply.found is not None else "refused")
     if reply.found is not None:
         if exchange.hold is not None:
             exchange.hold.spent = reply.found.input_tokens + reply.found.output_tokens
         stage.metrics.input_tokens.inc(reply.found.input_tokens)
         stage.metrics.output_tokens.inc(reply.found.output_tokens)
-        stage.metrics.seconds.observe(asyncio.get_running_loop().time() - exchange.started_s)
+        step.used(*reply.found)
+        stage.metrics.seconds.observe(step.seconds)
         exchange.whole(200, [JSON, *headers], reply.body)
         return
     exchange.refusal(reply.status, reply.body, headers)

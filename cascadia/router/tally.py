@@ -35,6 +35,10 @@ class Spread:
         self.counts[bisect_left(self.upper, value)] += 1
         self.total += value
 
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
 
 class Counts(Collector):
     """A counter and its children by label values."""
@@ -44,7 +48,10 @@ class Counts(Collector):
         self.children: dict[tuple[str, ...], Count] = {}
 
     def labels(self, *values: str) -> Count:
-        return self.children.setdefault(values, Count())
+        child = self.children.get(values)
+        if child is None:
+            child = self.children[values] = Count()
+        return child
 
     def collect(self) -> Iterator[Metric]:
         family = CounterMetricFamily(self.name, self.text, labels=self.label_names)
@@ -61,7 +68,10 @@ class Spreads(Collector):
         self.children: dict[tuple[str, ...], Spread] = {}
 
     def labels(self, *values: str) -> Spread:
-        return self.children.setdefault(values, Spread(self.upper))
+        child = self.children.get(values)
+        if child is None:
+            child = self.children[values] = Spread(self.upper)
+        return child
 
     def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(self.name, self.text, labels=self.label_names)

@@ -72,7 +72,8 @@ def rows(folder: Path, limit_s: float) -> None:
 
 def judge(folder: Path) -> None:
     """Trains the head on the small model's answers; writes beside it what folds that did not see them say of them."""
-    known = [row for row in read(folder / f"{SMALL.name}.jsonl") if row["prompt_id"] in _wanted()]
+    wanted = {prompt_id(question) for question in training_questions(QUESTIONS)}
+    known = [row for row in read(folder / f"{SMALL.name}.jsonl") if row["prompt_id"] in wanted]
     lines = [json.dumps({key: row[key] for key in JUDGES_KEYS}) for row in known]
     rows = read_rows(lines, SMALL.name)
     encoder = fetch(model_named(ENCODER))
@@ -135,10 +136,6 @@ def table(folder: Path) -> None:
     print(
         f"{len(chosen)} questions: small {shares[0]:.1f} %, large {shares[1]:.1f} % right, {skipped.mean():.0%} skip"
     )
-
-
-def _wanted() -> set[str]:
-    return {prompt_id(question) for question in training_questions(QUESTIONS)}
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`cascadia demo --plan-only` plans its bundled example as a user would, and leaves files that a user can go on with."""
+"""`cascadia demo --plan-only` plans its bundled example as a user would, and leaves files that one can go on with."""
 
 import shlex
 from pathlib import Path

@@ -137,6 +137,17 @@ def test_children_that_ignore_sigterm_or_ran_away_end_too(tmp_path: Path) -> Non
     run(scenario, tmp_path, program("--children"))
 
 
+def test_one_that_sets_no_handler_ends_at_sigterm(tmp_path: Path) -> None:
+    plain = Program("one", (sys.executable, "-c", "import time; time.sleep(600)"), 1, health_path=None)
+
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "ready")
+        async with asyncio.timeout(30):
+            await process.stop(600.0)
+
+    run(scenario, tmp_path, plain)
+
+
 def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
     async def scenario(process: LocalProcess) -> None:
         await until(lambda: process.state == "ready")

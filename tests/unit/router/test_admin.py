@@ -251,7 +251,8 @@ def test_a_drained_replica_gets_nothing_new_and_finishes_what_it_has() -> None:
                 "state": "draining", "breaker": "closed", "running": had,
             }  # fmt: skip
             metrics = (await up.client.get("/metrics", headers=header)).text
-            assert 'cascadia_replicas{stage="small",state="draining"} 1.0' in metrics
+            state = 'cascadia_replica_state{replica="small-0",stage="small",state="draining"} 1.0'
+            assert state in metrics
             waiting = asyncio.create_task(admin.call("POST", "replicas/small-0/drain?wait_s=30"))
             go.set()
             assert (await waiting).json()["running"] == 0

@@ -1,0 +1,50 @@
+"""`cascadia samples`: a router's workload log as the inputs of a plan."""
+
+from pathlib import Path
+
+import click
+
+from cascadia.cli.common import with_output
+from cascadia.cli.output import Output
+
+TRACE = "trace.parquet"
+QUALITY = "quality.parquet"
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help=f"Folder for {TRACE} and {QUALITY}."
+)
+@click.option("--force", is_flag=True, help="Write into a folder that has other files in it.")
+@with_output
+def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
+    """Put the workload log in FOLDER together: a trace, and a quality table where there were second looks."""
+    from cascadia.cli.output_dir import output_dir
+    from cascadia.planner.quality_file import write_quality
+    from cascadia.planner.samples_folder import read_samples
+    from cascadia_traces.writing import write_trace
+
+    with output_dir(out, (TRACE, QUALITY), force=force) as staging:
+        found = read_samples(folder)
+        write_trace(found.trace, staging / TRACE)
+        if found.quality is not None:
+            write_quality(found.quality, staging / QUALITY)
+    trace, table = found.trace, found.quality
+    output.show(f"{out / TRACE}: {len(trace):,} requests in {trace.duration_s:,.0f} s, {found.files} files")
+    if table is not None:
+        output.show(f"{out / QUALITY}: {len(table):,} questions at {', '.join(table.stages)}")
+    else:
+        output.note("no second looks, so no quality table; see shadow in docs/reference/router.md")
+    output.document(
+        {
+            "trace": str(out / TRACE),
+            "requests": len(trace),
+            "duration_s": trace.duration_s,
+            "rate_rps": trace.rate_rps,
+            "quality": None if table is None else str(out / QUALITY),
+            "questions": 0 if table is None else len(table),
+            "stages": [] if table is None else list(table.stages),
+            "files": found.files,
+        }
+    )

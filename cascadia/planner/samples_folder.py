@@ -1,0 +1,108 @@
+"""A router's workload log, all files of a folder together: a trace, and what second looks give: a quality table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.quality import QualityTable
+from cascadia_traces.errors import TraceError
+from cascadia_traces.reading import read_trace
+from cascadia_traces.rows import Rows
+from cascadia_traces.trace import Trace
+
+QUALITY_COLUMNS = ("prompt_id", "stage", "score", "input_tokens", "output_tokens", "at_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """`quality` None: no second look, or none that saw the stages of the latest one."""
+
+    trace: Trace
+    quality: QualityTable | None
+    files: int
+
+
+def read_samples(folder: Path) -> Sampled:
+    """Raises `BadInput` where there is no file, or one cannot be read."""
+    requests = sorted(folder.glob("requests-*.parquet"))
+    if not requests:
+        raise BadInput(
+            str(folder), "holds no requests-*.parquet", "name the folder of router.yaml's section samples"
+        )
+    looks = sorted(folder.glob("quality-*.parquet"))
+    try:
+        trace = _by_arrival([read_trace(file) for file in requests])
+    except TraceError as error:
+        raise BadInput(error.where, error.what, error.instead) from None
+    return Sampled(trace, _quality(looks) if looks else None, len(requests) + len(looks))
+
+
+def _by_arrival(parts: Sequence[Trace]) -> Trace:
+    """Files overlap where routers wrote at the same time, and where a request took longer than its file."""
+    rows = Rows.joined(
+        [
+            Rows(
+                np.arange(len(part)),
+                part.arrival_s,
+                part.input_tokens,
+                part.output_tokens,
+                None,
+                part.session_id,
+            )
+            for part in parts
+        ]
+    )
+    rows = rows.at(np.argsort(rows.arrival_s, kind="stable"))
+    sessions = None if rows.session_id is None else tuple(rows.session_id)
+    return Trace(
+        rows.arrival_s,
+        rows.input_tokens.astype(np.int64),
+        rows.output_tokens.astype(np.int64),
+        None,
+        sessions,
+    )
+
+
+def _quality(files: Sequence[Path]) -> QualityTable | None:
+    table = _table(files)
+    columns = {name: table.column(name).to_pylist() for name in QUALITY_COLUMNS}
+    seen: dict[str, dict[str, int]] = {}
+    for row, (prompt, stage) in enumerate(zip(columns["prompt_id"], columns["stage"], strict=True)):
+        seen.setdefault(prompt, {})[stage] = row
+    if not seen:
+        return None
+    # The stages may have changed meanwhile: those of the latest look are the ones in force.
+    latest = columns["prompt_id"][int(np.argmax(columns["at_s"]))]
+    stages = tuple(sorted(seen[latest], key=lambda stage: columns["at_s"][seen[latest][stage]]))
+    prompts = [prompt for prompt, rows in seen.items() if set(stages) <= set(rows)]
+    order = np.array([[seen[prompt][stage] for prompt in prompts] for stage in stages])
+
+    def numbers(name: str) -> Any:
+        return np.array(columns[name], dtype=np.float64)[order]
+
+    return QualityTable(
+        tuple(prompts),
+        stages,
+        numbers("score"),
+        numbers("score"),
+        numbers("input_tokens"),
+        numbers("output_tokens"),
+    )
+
+
+def _table(files: Sequence[Path]) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parts = []
+    for file in files:
+        try:
+            parts.append(parquet.read_table(file, columns=list(QUALITY_COLUMNS)))
+        except (pa.ArrowException, OSError) as error:
+            said = (str(error).splitlines() or [""])[0][:120]
+            raise BadInput(str(file), f"cannot be read ({said})", "remove it") from None
+    return pa.concat_tables(parts)

@@ -1,0 +1,283 @@
+// The live page: asks /ui/state every two seconds and shows it. What comes from the router is set as text, never as markup.
+"use strict";
+
+const EVERY_MS = 2000;
+const byId = (id) => document.getElementById(id);
+let paused = false;
+let timer = 0;
+let asking = null;
+
+// Making elements.
+
+function make(tag, options = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (name === "class") element.className = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+function draw(tag, options, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(options)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+// Saying numbers.
+
+const whole = new Intl.NumberFormat("en");
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
+function count(value) {
+  return value < 100000 ? whole.format(Math.round(value)) : short.format(value);
+}
+
+function seconds(value) {
+  if (value === null || value === undefined) return "–";
+  if (value < 0.0995) return `${(1000 * value).toPrecision(2)} ms`;
+  if (value < 0.9995) return `${Math.round(1000 * value)} ms`;
+  if (value < 100) return `${value.toPrecision(3)} s`;
+  return `${Math.round(value)} s`;
+}
+
+function share(part, all) {
+  if (!all) return "–";
+  const percent = (100 * part) / all;
+  return `${percent > 0 && percent < 1 ? percent.toPrecision(1) : Math.round(percent)} %`;
+}
+
+function rate(value) {
+  return value >= 100 ? count(value) : value.toPrecision(2);
+}
+
+function ago(value) {
+  const steps = [[86400, "d"], [3600, "h"], [60, "min"]];
+  for (const [size, unit] of steps) if (value >= size) return `${Math.floor(value / size)} ${unit}`;
+  return `${Math.floor(value)} s`;
+}
+
+const WORDS = {
+  score: "score too low", judge: "no verdict", threshold: "never accepted here", context: "prompt too long",
+  overloaded: "overloaded", deadline: "deadline", refused: "refused by the engine", left: "client left",
+  "first-byte": "no answer in time", total: "took too long", busy: "engine was full", status: "engine failed",
+  unreadable: "no answer in it", failed: "a stage failed", "no-replica": "no replica", connect: "no connection", reset: "connection lost",
+};
+const said = (kind) => WORDS[kind] || kind;
+const sum = (counts) => Object.values(counts).reduce((a, b) => a + b, 0);
+
+// The parts of the page.
+
+function tile(title, value, unit, note, points) {
+  const box = make("div", { class: "tile" }, make("h2", {}, title));
+  box.append(make("p", { class: "value" }, value, unit ? make("small", {}, ` ${unit}`) : null));
+  if (note) box.append(make("p", { class: "quiet" }, note));
+  if (points) box.append(spark(points));
+  return box;
+}
+
+function spark(points) {
+  const known = points.map((value) => value ?? 0);
+  const top = Math.max(...known, 1e-9);
+  const step = known.length > 1 ? 100 / (known.length - 1) : 100;
+  const line = known.map((value, i) => `${(i * step).toFixed(1)},${(25 - (23 * value) / top).toFixed(1)}`);
+  const picture = draw("svg", { viewBox: "0 0 100 26", preserveAspectRatio: "none", "aria-hidden": "true" });
+  if (known.length > 1) {
+    picture.append(
+      draw("polygon", { class: "spark-area", points: `0,26 ${line.join(" ")} 100,26` }),
+      draw("polyline", { class: "spark", points: line.join(" ") }),
+    );
+  }
+  return picture;
+}
+
+function tiles(state) {
+  const { requests, series, savings, judge } = state;
+  const errors = Object.entries(requests.statuses).filter(([status]) => status >= "500" || status === "429");
+  const failed = errors.reduce((all, [, value]) => all + value, 0);
+  const kinds = errors.map(([status, value]) => `${count(value)} × ${status}`).join(", ");
+  const all = sum(requests.statuses);
+  const large = state.stages.length ? state.stages[state.stages.length - 1].name : "";
+  const boxes = [
+    tile("Requests", rate(requests.per_s), "/s", `${count(requests.count)} done, ${count(requests.in_flight)} now`,
+      series.map((point) => point.per_s)),
+    tile("Latency p50", seconds(requests.seconds.p50), "", `p95 ${seconds(requests.seconds.p95)}`,
+      series.map((point) => point.p95_s)),
+    tile("First byte p50", seconds(requests.ttft_s.p50), "", `p95 ${seconds(requests.ttft_s.p95)}`),
+    tile("Failed", share(failed, all), "", failed ? kinds : "no 429 and no 5xx"),
+  ];
+  if (judge) {
+    const without = sum(judge.failures);
+    boxes.push(tile("Verdict p50", seconds(judge.seconds.p50), "",
+      `${count(judge.verdicts)} by ${judge.kind}, ${without ? count(without) : "none"} failed`));
+  }
+  boxes.push(savings
+    ? tile("Saved", `${(100 * savings.share).toFixed(0)} %`, "",
+      `against ${large} alone: tokens × cost ${short.format(savings.spent)} for ${short.format(savings.alone)}`)
+    : tile("Saved", "–", "", "needs answers, and a cost for each stage"));
+  byId("tiles").replaceChildren(...boxes);
+}
+
+function scores(stage) {
+  const most = Math.max(...stage.scores);
+  if (!most) return make("p", { class: "quiet" }, stage.threshold === null ? "accepts always" : "no verdicts yet");
+  const bars = stage.scores.map((value, i) => {
+    const upper = stage.score_bounds[i];
+    const high = stage.threshold !== null && upper > stage.threshold;
+    const size = (48 * value) / most;
+    return draw("rect", { class: high ? "high" : "low", x: i * 5 - 4.5, y: 50 - size, width: 4, height: size });
+  });
+  const mean = `mean ${stage.score_mean.toFixed(0)}`;
+  const picture = draw("svg", { class: "scores", viewBox: "-5 0 106 52", preserveAspectRatio: "none", role: "img",
+    "aria-label": `Scores of ${stage.name}: ${mean}, threshold ${stage.threshold}` }, ...bars);
+  if (stage.threshold !== null && stage.threshold <= 100) {
+    picture.append(draw("line", { x1: stage.threshold, x2: stage.threshold, y1: 0, y2: 52 }));
+  }
+  const axis = make("div", { class: "axis", "aria-hidden": "true" }, make("span", {}, "0"),
+    make("span", {}, `scores, ${mean}`), make("span", {}, "100"));
+  return make("div", {}, picture, axis);
+}
+
+function funnel(state) {
+  const most = Math.max(...state.stages.map((stage) => stage.accepted + sum(stage.escalated)), 1);
+  const rows = state.stages.map((stage) => {
+    const gone = sum(stage.escalated);
+    const all = stage.accepted + gone;
+    const part = (value, kind) => {
+      const bar = make("span", { class: kind });
+      bar.style.width = `${(100 * value) / most}%`;
+      return bar;
+    };
+    const threshold = stage.threshold === null ? "last stage, accepts always"
+      : stage.threshold <= 0 ? "accepts all" : stage.threshold > 100 ? "accepts none" : `accepts from ${stage.threshold}`;
+    const reasons = Object.entries(stage.escalated).sort((a, b) => b[1] - a[1])
+      .map(([kind, value]) => make("span", { class: "e" }, make("b", {}, count(value)), ` ${said(kind)}`));
+    return make("li", { class: "stage" },
+      make("div", {}, make("p", { class: "name" }, stage.name), make("p", { class: "quiet" }, threshold)),
+      make("div", {},
+        make("div", { class: "bar", "aria-hidden": "true" }, part(stage.accepted, "accepted"), part(gone, "escalated")),
+        make("p", { class: "said" },
+          make("span", {}, make("b", {}, count(all)), " reached it"),
+          make("span", { class: "a" }, make("b", {}, count(stage.accepted)), ` answered (${share(stage.accepted, all)})`),
+          ...reasons)),
+      scores(stage));
+  });
+  byId("funnel").replaceChildren(...rows);
+}
+
+function table(element, caption, heads, rows) {
+  const head = make("tr", {}, ...heads.map(([text, kind]) => make("th", { scope: "col", class: kind || "" }, text)));
+  element.replaceChildren(make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...rows));
+}
+
+function stages(state) {
+  const heads = ["stage", "p50", "p95", "first part p95", "per token p50", "waiting", "wait p95", "tokens in", "tokens out", "errors"];
+  const rows = state.stages.map((stage) => {
+    const errors = sum(stage.errors);
+    const kinds = Object.entries(stage.errors).map(([kind, value]) => `${count(value)} ${said(kind)}`).join(", ");
+    const cells = [seconds(stage.seconds.p50), seconds(stage.seconds.p95), seconds(stage.ttft_s.p95), seconds(stage.tpot_s.p50),
+      count(stage.waiting), stage.queue_s.p95 <= 0.001 ? "none" : seconds(stage.queue_s.p95), count(stage.input_tokens), count(stage.output_tokens)];
+    return make("tr", {}, make("th", { scope: "row" }, stage.name), ...cells.map((text) => make("td", {}, text)),
+      make("td", errors ? { class: "bad-text" } : {}, errors ? kinds : "none"));
+  });
+  table(byId("stages"), "Latencies of a stage's own answers, queue included.", heads.map((head) => [head]), rows);
+}
+
+function replicas(state) {
+  const boxes = state.replicas.map((one) => {
+    const open = one.breaker === "open" && one.state === "ready";
+    const kind = open || one.state === "down" ? "bad" : one.state === "ready" ? "ok" : "on";
+    const bar = make("span", {});
+    bar.style.width = `${Math.min(100, (100 * one.running) / Math.max(1, one.room))}%`;
+    return make("li", {},
+      make("div", { class: "row" }, make("b", {}, one.name),
+        make("span", { class: `state ${kind}` }, open ? "left alone after failures" : one.state)),
+      make("div", { class: "row quiet" }, make("span", {}, `${one.running} under way`), make("span", {}, `room for ${one.room}`)),
+      make("div", { class: "bar", "aria-hidden": "true" }, bar));
+  });
+  byId("replicas").replaceChildren(...boxes);
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+function steps(one) {
+  if (!one.steps.length) return make("span", { class: "quiet" }, one.stage ? `straight to ${one.stage}` : "–");
+  const path = make("span", { class: "path" });
+  one.steps.forEach((step, i) => {
+    if (i) path.append(make("span", { "aria-hidden": "true" }, "→"));
+    const ordinary = ["accepted", "score", "threshold", "context", "judge"].includes(step.outcome);
+    const kind = step.outcome === "accepted" || (one.stopped && step.stage === one.stage) ? "accepted" : ordinary ? "" : "failed";
+    const note = step.score !== null ? ` ${step.score.toFixed(0)}` : step.outcome === "accepted" ? "" : ` ${said(step.outcome)}`;
+    path.append(make("span", { class: `step ${kind}`, title: said(step.outcome) }, `${step.stage}${note}`));
+  });
+  return path;
+}
+
+function recent(state) {
+  const rows = state.recent.slice(0, 20).map((one) => {
+    const bad = one.status >= 500 || one.status === 429 || one.error;
+    const end = one.error ? `${one.status} ${one.error}` : one.stopped ? `${one.status}, stopped: ${said(one.stopped)}` : `${one.status}`;
+    return make("tr", {}, make("td", {}, clock.format(new Date(1000 * one.at_s))), make("td", { class: "left" }, steps(one)),
+      make("td", {}, seconds(one.seconds)), make("td", bad ? { class: "left bad-text" } : { class: "left" }, end),
+      make("td", { class: "left" }, make("code", {}, one.request_id || "")));
+  });
+  const none = make("tr", {}, make("td", { colspan: "5", class: "empty" }, "Nothing was asked yet."));
+  const heads = [["time", ""], ["stages and scores", "left"], ["took", ""], ["status", "left"], ["request id", "left"]];
+  table(byId("recent"), "The latest first. Prompts and answers are not kept.", heads, rows.length ? rows : [none]);
+}
+
+function health(text, kind) {
+  const pill = byId("health");
+  // Set only when it changes: it is read aloud.
+  if (pill.textContent !== text) pill.textContent = text;
+  pill.className = `pill ${kind}`;
+}
+
+function show(state) {
+  if (state.draining) health("draining", "on");
+  else if (state.ready) health("ready", "ok");
+  else health("not ready", "bad");
+  byId("version").textContent = state.version;
+  byId("uptime").textContent = `up ${ago(state.uptime_s)}`;
+  document.title = `${state.ready ? "" : "not ready · "}${state.cascade}`;
+  tiles(state);
+  funnel(state);
+  stages(state);
+  replicas(state);
+  recent(state);
+}
+
+// Asking.
+
+async function ask() {
+  clearTimeout(timer);
+  if (asking) asking.abort();
+  asking = new AbortController();
+  const mine = asking;
+  try {
+    const wanted = new FormData(byId("controls")).get("window");
+    const answer = await fetch(`/ui/state?window=${wanted}`, { signal: mine.signal, cache: "no-store" });
+    if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+    show(await answer.json());
+  } catch (error) {
+    if (mine.signal.aborted) return;
+    health("no answer from the router", "bad");
+  }
+  if (!paused && !document.hidden) timer = setTimeout(ask, EVERY_MS);
+}
+
+byId("controls").addEventListener("change", ask);
+byId("controls").addEventListener("submit", (event) => event.preventDefault());
+byId("pause").addEventListener("click", () => {
+  paused = !paused;
+  byId("pause").setAttribute("aria-pressed", String(paused));
+  byId("pause").textContent = paused ? "Paused" : "Pause";
+  if (paused) clearTimeout(timer);
+  else ask();
+});
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && !paused) ask();
+});
+ask();

@@ -1,0 +1,66 @@
+"""All that is seen of one request: what log, metrics, samples, spans and page are made from when it is over."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cascadia.router.cascade import Ask
+from cascadia.router.requests import BYTES_PER_TOKEN, Fields
+from cascadia.router.steps import Step
+from cascadia.router.tracing_ids import Trace
+
+ACCEPTED = "accepted"
+LEFT = "left"
+
+
+@dataclass(slots=True)
+class Record:
+    """`entry` is the line of the log. Times are the event loop's. `ask` None: the request went straight to a stage, or
+    nowhere. What the client wrote (`body`, `fields`) is here for whoever hashes it; nobody keeps it."""
+
+    entry: dict[str, Any]
+    started_at_s: float
+    first_at_s: float | None = None
+    ended_at_s: float = 0.0
+    steps: list[Step] = field(default_factory=list)
+    trace: Trace | None = None
+    body: bytes = b""
+    fields: Fields | None = None
+    ask: Ask | None = None
+
+    @property
+    def answered(self) -> Step | None:
+        """The turn whose answer the client got."""
+        stage = self.entry.get("stage")
+        if self.entry.get("error") is not None or self.entry["status"] != 200:
+            return None
+        return next((step for step in reversed(self.steps) if step.stage == stage), None)
+
+    @property
+    def ttft_s(self) -> float | None:
+        return None if self.first_at_s is None else self.first_at_s - self.started_at_s
+
+    @property
+    def seconds(self) -> float:
+        return self.ended_at_s - self.started_at_s
+
+    def close(self, status: int, first_at_s: float | None, ended_at_s: float) -> None:
+        """The request is over. Turns that were cut off are said to be; tokens nobody counted are estimated."""
+        self.first_at_s = first_at_s
+        self.ended_at_s = ended_at_s
+        self.entry["status"] = status
+        self.entry["seconds"] = int(self.seconds * 1e6) / 1e6
+        for before, step in zip([None, *self.steps], self.steps, strict=False):
+            if not step.outcome:
+                step.outcome = self.entry.get("error") or LEFT
+                step.ended_at_s = ended_at_s
+            if step.output_tokens and not step.input_tokens:
+                step.input_tokens = (
+                    before.input_tokens if before else max(1, len(self.body) // BYTES_PER_TOKEN)
+                )
+        if self.ask is not None:
+            self.entry["steps"] = [step.line() for step in self.steps]
+
+
+Observer = Callable[[Record], None]
+"""Told of each request when it is over. It must be quick, must not raise, and must not keep what the client wrote."""

@@ -1,0 +1,198 @@
+"""A second look at a few requests: all stages answer, the judge scores them all, and quality tables stay fresh.
+
+It begins when the client has its answer, goes on only where stages and judge have room to spare, ends at once where a
+client has to wait for a replica, and keeps within a number of tokens per hour. One look at a time.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cascadia.router.answers import Choice, Written, read_document
+from cascadia.router.cascade import Ask, by_verifiers
+from cascadia.router.failures import StageFailed
+from cascadia.router.gate_context import ASKED, Asked
+from cascadia.router.gates import Gate, JudgeFailed, judged
+from cascadia.router.questions import answer, last_said, question
+from cascadia.router.records import Record
+from cascadia.router.replica import Call
+from cascadia.router.requests import rewritten, tokens_of
+from cascadia.router.rules import refusal
+from cascadia.router.samples import Samples
+from cascadia.router.samples_rows import Row
+from cascadia.router.settings import JudgeSettings, ShadowSettings
+from cascadia.router.stage import Reply, Stage
+
+if TYPE_CHECKING:
+    from cascadia.router.app import Router
+
+HOUR_S = 3600.0
+
+
+class _GivenUp(Exception):
+    """Says why, as the metric has it."""
+
+
+class Shadow:
+    """Of `router`, under whatever plan it has by then. What it learns goes to `samples`."""
+
+    def __init__(self, settings: ShadowSettings, samples: Samples, router: "Router") -> None:
+        self.settings = settings
+        self.samples = samples
+        self.router = router
+        self.budget = Budget(settings.tokens_per_hour)
+        self._rng = random.Random()
+        self._looking: asyncio.Task[None] | None = None
+        self._crowded = False
+
+    def done(self, record: Record) -> None:
+        """An observer of requests."""
+        if record.ask is None or record.answered is None or self._rng.random() >= self.settings.ratio:
+            return
+        if self._looking is not None or self.router.draining:
+            self._count("busy")
+            return
+        request_id = record.entry["request_id"].encode()
+        self._looking = asyncio.get_running_loop().create_task(self._look(record.ask, request_id))
+
+    async def stop(self) -> None:
+        looking = self._looking
+        if looking is not None:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    def _count(self, outcome: str) -> None:
+        self.router.metrics.shadows.labels(outcome).inc()
+
+    def _yield(self) -> None:
+        """A client has to wait: what is asked for here is dropped."""
+        self._crowded = True
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _look(self, ask: Ask, request_id: bytes) -> None:
+        stages, shared = list(self.router.stages), self.router.all_stages
+        self._crowded = False
+        for stage in shared:
+            stage.admission.when_crowded = self._yield
+        try:
+            self.samples.quality(await self._rows(ask, request_id, stages))
+            self._count("done")
+        except _GivenUp as error:
+            self._count(str(error))
+        except (StageFailed, JudgeFailed):
+            self._count("failed")
+        except asyncio.CancelledError:
+            if not self._crowded:
+                raise
+            self._count("crowded")
+        finally:
+            self._looking = None
+            for stage in shared:
+                stage.admission.when_crowded = None
+
+    async def _rows(self, ask: Ask, request_id: bytes, stages: list[Stage]) -> list[Row]:
+        """One a stage. Raises `_GivenUp`, `StageFailed` or `JudgeFailed`."""
+        gate, judge = self.router.cascade.gate, self.router.cascade.judge
+        if gate is None or judge is None or ask.api == "responses":
+            raise _GivenUp("unfit")
+        estimate = len(stages) * tokens_of(ask.body, ask.fields)
+        now_s = asyncio.get_running_loop().time()
+        if not self.budget.has(estimate, now_s):
+            raise _GivenUp("budget")
+        judges = [self.router.judge] if self.router.judge else []
+        prompt_id, asked = self.samples.hashed(request_id), question(ask.fields)
+        rows: list[Row] = []
+        for stage in stages:
+            if not all(self._has_room(one) for one in (stage, *judges)):
+                raise _GivenUp("busy")
+            started_s = asyncio.get_running_loop().time()
+            reply = await stage.buffered(self._call(ask, stage, gate), read_document)
+            seconds = asyncio.get_running_loop().time() - started_s
+            written = self._written(reply)
+            row: Row = {
+                "prompt_id": prompt_id,
+                "stage": stage.name,
+                "score": await self._score(ask, stage, written, gate, judge, asked),
+                "input_tokens": written.usage.input_tokens,
+                "output_tokens": written.usage.output_tokens,
+                "at_s": time.time(),
+                "seconds": seconds,
+            }
+            if self.samples.settings.text:
+                row |= {"question": asked, "answer": answer(written.choices[0])}
+            rows.append(row)
+        return rows
+
+    def _call(self, ask: Ask, stage: Stage, gate: Gate) -> Call:
+        changes: dict[str, Any] = {"stream": False, "n": 1, "stream_options": None, **gate.wants(ask.api)}
+        if not (ask.fields.max_tokens or ask.fields.max_completion_tokens):
+            changes["max_tokens"] = self.settings.max_tokens
+        body = rewritten(ask.body, stage.settings.model, changes)
+        deadline_s = asyncio.get_running_loop().time() + stage.limits.total_s
+        return Call(ask.path, body, b"", tokens_of(body, ask.fields), ask.prefix, deadline_s)
+
+    def _written(self, reply: Reply[Written]) -> Written:
+        """Spends its tokens. An engine that refuses, or does not count, has nothing to put into a table."""
+        written = reply.found
+        if written is None:
+            raise _GivenUp("unfit")
+        usage = written.usage
+        self.budget.spend(usage.input_tokens + usage.output_tokens)
+        self.router.metrics.shadow_tokens.inc(usage.input_tokens + usage.output_tokens)
+        if not (usage.input_tokens and usage.output_tokens):
+            raise _GivenUp("unfit")
+        return written
+
+    async def _score(
+        self, ask: Ask, stage: Stage, written: Written, gate: Gate, judge: JudgeSettings, asked: str
+    ) -> float:
+        """As the cascade would, had it asked."""
+        choice = written.choices[0]
+        if refusal(ask.fields, choice):
+            return 0.0
+        proven = by_verifiers(stage, written)
+        if proven is not None:
+            return proven
+        deadline_s = asyncio.get_running_loop().time() + judge.timeout_s
+        again = partial(self._again, ask, stage, gate)
+        token = ASKED.set(Asked(stage.name, last_said(ask.fields), again))
+        try:
+            return await judged(gate, asked, choice, judge.timeout_s, deadline_s)
+        finally:
+            ASKED.reset(token)
+
+    async def _again(self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any]) -> Choice:
+        call = self._call(ask, stage, gate)
+        call = replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        return self._written(await stage.buffered(call, read_document)).choices[0]
+
+    def _has_room(self, stage: Stage) -> bool:
+        """Nobody waits, and after this one there is still room for a client's next."""
+        ready = [replica for replica in stage.replicas if replica.state == "ready"]
+        room = sum(replica.max_concurrency for replica in ready)
+        running = sum(replica.running for replica in ready)
+        return not len(stage.turns) and running + 1 < room and running < self.settings.busy * room
+
+
+class Budget:
+    """`per_hour` tokens, at most an hour's saved up; an hour's are there at the start."""
+
+    def __init__(self, per_hour: float) -> None:
+        self.per_hour = per_hour
+        self._left = float(per_hour)
+        self._at_s: float | None = None
+
+    def has(self, tokens: float, now_s: float) -> bool:
+        if self._at_s is not None:
+            earned = (now_s - self._at_s) * self.per_hour / HOUR_S
+            self._left = min(self.per_hour, self._left + earned)
+        self._at_s = now_s
+        return self._left >= tokens
+
+    def spend(self, tokens: float) -> None:
+        self._left -= tokens

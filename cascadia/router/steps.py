@@ -1,0 +1,70 @@
+"""A stage's turn in a request, as it is seen by the log, the workload samples, the spans and the page."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(slots=True)
+class Step:
+    """Times ending in `_at_s` are the event loop's; None: did not happen.
+
+    `outcome` is empty while the turn lasts, and stays so where the client left meanwhile. `counted`: the tokens are the
+    engine's own count, and not the parts of its stream.
+    """
+
+    stage: str
+    started_at_s: float
+    outcome: str = ""
+    score: float | None = None
+    ended_at_s: float | None = None
+    first_at_s: float | None = None
+    answered_at_s: float | None = None
+    queued_s: float = 0.0
+    tries: int = 0
+    replica: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    counted: bool = False
+    judged_at_s: float | None = None
+    judge_s: float = 0.0
+    judge_failure: str | None = None
+    span_id: int = 0
+    judge_span_id: int = 0
+
+    def ended(self, outcome: str) -> None:
+        self.outcome = outcome
+        self.ended_at_s = asyncio.get_running_loop().time()
+
+    def used(self, input_tokens: int, output_tokens: int) -> None:
+        """As the engine counted."""
+        self.input_tokens, self.output_tokens, self.counted = input_tokens, output_tokens, True
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_at_s or self.started_at_s) - self.started_at_s
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Time per output token after the first; of streams that wrote two or more."""
+        if self.first_at_s is None or self.answered_at_s is None or self.output_tokens < 2:
+            return None
+        return (self.answered_at_s - self.first_at_s) / (self.output_tokens - 1)
+
+    def line(self) -> dict[str, Any]:
+        """Of the log."""
+        return {
+            "stage": self.stage,
+            "outcome": self.outcome,
+            "score": self.score,
+            "seconds": round(self.seconds, 6),
+            "replica": self.replica,
+        }
+
+
+def begun(stage: str) -> Step:
+    return Step(stage, asyncio.get_running_loop().time())

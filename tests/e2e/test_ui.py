@@ -1,0 +1,133 @@
+"""The live page in a real browser: what it shows, by keyboard and in dark mode, and that it asks nobody else."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cascadia.router.settings import JudgeSettings, RouterSettings
+from tests.e2e.browser import PROGRAM, look
+from tests.unit.router.engines import (
+    QUICK,
+    FakeEngine,
+    Running,
+    completion,
+    run,
+    running,
+    send,
+    stages,
+    started,
+    stream,
+)
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium here")
+PICTURES = os.environ.get("CASCADIA_PICTURES")
+"""A folder where the pictures of the documentation are to be written."""
+
+
+class Drawn:
+    """Scores by a seeded draw, higher for larger stages."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(7)
+
+    def wants(self, api: str) -> dict[str, Any]:
+        return {}
+
+    async def score(self, question: str, choice: Any, deadline_s: float) -> float:
+        centre = {"short": 62.0, "longer": 78.0}.get(choice.text.split(" ")[0], 90.0)
+        return min(100.0, max(0.0, self.rng.gauss(centre, 18.0)))
+
+
+async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """Takes its time, as engines do: more for longer answers."""
+    await asyncio.sleep(0.004 * len(engine.text.split(" ")))
+    if body.get("stream"):
+        stream(writer, engine.text, body)
+    else:
+        usage = {"prompt_tokens": 120, "completion_tokens": len(engine.text.split(" ")), "total_tokens": 1}
+        send(writer, 200, completion(engine.text, usage=usage))
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Running]:
+    """Three stages with a mixture of requests behind them; one replica of the second has gone."""
+    small = [FakeEngine("short " * 12, answer=answer) for _ in range(2)]
+    medium = [FakeEngine("longer " * 20, answer=answer) for _ in range(2)]
+    large = FakeEngine("longest " * 30, answer=answer)
+    async with started(*small, *medium, large):
+        configured = stages(small, medium, [large], thresholds=(70.0, 75.0))
+        costly = tuple(replace(s, cost=c) for s, c in zip(configured, (1.5, 8.0, 70.0), strict=True))
+        settings = RouterSettings(costly, JudgeSettings("certainty"), health=QUICK)
+        async with running(settings, Drawn()) as router:
+            page = router.router.watchers.page
+            assert page is not None
+            for number in range(12):
+                if number == 9:
+                    await medium[1].stop()
+                await asyncio.gather(
+                    *[router.chat(stream=number % 3 == 0) for _ in range(14 + 3 * (number % 4))]
+                )
+                page.history.tick()
+            await router.chat("large", headers={"x-request-id": "<b>my</b>&id"})
+            await router.chat(max_stage="medium", deadline_ms=1)
+            yield router
+
+
+def test_it_shows_the_cascade_at_work_and_asks_nobody_else(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene() as router:
+            seen = await look(f"http://127.0.0.1:{router.port}/ui", tmp_path / "profile")
+            state = (await router.client.get("/ui/state?window=all")).json()
+        assert seen.text("health") == "ready"
+        for stage in ("small", "medium", "large"):
+            assert stage in seen.text("funnel")
+            assert stage in seen.text("stages")
+        assert "accepts from 70" in seen.text("funnel")
+        assert "score too low" in seen.text("funnel")
+        assert "medium-1 down" in seen.text("replicas")
+        assert "Saved" in seen.document
+        saved = f"{100 * state['savings']['share']:.0f} %"
+        assert 0 < state["savings"]["share"] < 1
+        assert saved in seen.document
+        # What a client chose is shown as text, never as markup.
+        assert "&lt;b&gt;my&lt;/b&gt;&amp;id" in seen.document
+        assert "What is 2+2?" not in seen.document
+        # The browser reports what its policy refused, and scripts that failed.
+        assert seen.said == []
+
+    run(main)
+
+
+def test_it_says_so_when_no_router_answers(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene() as router:
+            page = f"http://127.0.0.1:{router.port}/ui"
+            router.router.watchers.page.state = None  # type: ignore[union-attr, method-assign, assignment]
+            seen = await look(page, tmp_path / "profile")
+        assert seen.text("health") == "no answer from the router"
+
+    run(main)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_pictures_in_light_and_dark_differ_and_are_not_empty(tmp_path: Path, dark: bool) -> None:
+    async def main() -> None:
+        folder = Path(PICTURES) if PICTURES else tmp_path
+        picture = folder / f"ui-{'dark' if dark else 'light'}.png"
+        async with scene() as router:
+            url = f"http://127.0.0.1:{router.port}/ui"
+            await look(url, tmp_path / "profile", picture=picture, dark=dark)
+            if PICTURES:
+                await look(url, tmp_path / "narrow", picture=folder / "narrow.png", size=(400, 2600))
+        content = picture.read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert len(content) > 40_000
+
+    run(main)

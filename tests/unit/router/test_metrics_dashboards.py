@@ -1,0 +1,97 @@
+"""Dashboards and alerts ask for metrics that exist, by labels that they have; each alert is in the runbook."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.unit.router.test_metrics import documented
+
+ROOT = Path(__file__).parents[3]
+DASHBOARD = ROOT / "deploy/grafana/cascadia.json"
+ALERTS = ROOT / "deploy/grafana/alerts.yaml"
+SCRAPED = {"job", "instance", "le"}
+"""Labels that Prometheus adds, or a histogram has."""
+PROCESS = {
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_open_fds",
+    "process_max_fds",
+}
+
+
+def panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    return [panel for panel in found if panel["type"] != "row"]
+
+
+def queries() -> list[str]:
+    asked = [target["expr"] for panel in panels() for target in panel["targets"]]
+    rules = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    return asked + [rule["expr"] for group in rules for rule in group["rules"]]
+
+
+def named(query: str) -> set[str]:
+    return set(re.findall(r"\b(?:cascadia|process)_\w+", query))
+
+
+def known() -> dict[str, set[str]]:
+    """By full name, a histogram's parts among them."""
+    found = {}
+    for name, labels in documented().items():
+        for suffix in ("", "_bucket", "_sum", "_count"):
+            found[f"cascadia_{name}{suffix}"] = labels
+    return found | {name: set() for name in PROCESS}
+
+
+def test_every_query_asks_for_metrics_that_exist() -> None:
+    for query in queries():
+        assert named(query), query
+        assert named(query) <= set(known()), query
+
+
+def test_every_query_selects_and_groups_by_labels_that_its_metrics_have() -> None:
+    for query in queries():
+        have = SCRAPED | set().union(*(known()[name] for name in named(query)))
+        selected = re.findall(r"(\w+)\s*(?:=~|!=|!~|=)\s*\"", query)
+        grouped = [
+            label.strip()
+            for part in re.findall(r"\b(?:by|on)\s*\(([^)]*)\)", query)
+            for label in part.split(",")
+        ]
+        assert set(selected) | set(grouped) <= have, query
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    shown = set().union(*(named(target["expr"]) for panel in panels() for target in panel["targets"]))
+    for name in documented():
+        seen = any(one.startswith(f"cascadia_{name}") for one in shown)
+        assert seen or name in {"build_info", "shadow_tokens_total"}, name
+
+
+def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
+    found = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+    assert len({panel["id"] for panel in found}) == len(found)
+    taken: set[tuple[int, int]] = set()
+    for panel in found:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+def test_every_alert_has_its_page_in_the_runbook() -> None:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    for rule in rules:
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        headings = re.findall(r"^### (\w+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+        assert anchor == rule["alert"].lower()
+        assert rule["alert"] in headings
