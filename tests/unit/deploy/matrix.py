@@ -154,10 +154,25 @@ MATRIX: dict[str, Case] = {
     ),
     "prometheus is there": Case(THREE, more_apis=("monitoring.coreos.com/v1",)),
     "a monitor in any case": Case(
-        _with({"monitoring": {"serviceMonitor": {"enabled": "always", "labels": {"release": "prom"}}}})
+        _with(
+            {
+                "monitoring": {
+                    "serviceMonitor": {"enabled": "always", "labels": {"release": "prom"}},
+                    "alerts": {"enabled": "always", "labels": {"release": "prom"}},
+                }
+            }
+        )
     ),
     "no monitor and no dashboards": Case(
-        _with({"monitoring": {"serviceMonitor": {"enabled": "never"}, "dashboards": {"enabled": False}}}),
+        _with(
+            {
+                "monitoring": {
+                    "serviceMonitor": {"enabled": "never"},
+                    "alerts": {"enabled": "never"},
+                    "dashboards": {"enabled": False},
+                }
+            }
+        ),
         more_apis=("monitoring.coreos.com/v1",),
     ),
     "a controller": Case(_with({"controller": {"enabled": True, "args": ["controller"]}})),
