@@ -22,7 +22,7 @@ def plan_bundled(out: Path, output: Output) -> None:
     output.show(_ending(out, spec))
 
 
-def refuse_strangers(out: Path) -> None:
+def refuse_strangers(out: Path, ours: tuple[str, ...] = (EXAMPLE,)) -> None:
     """`plan` refuses a folder with files but no plan in it. That of an unfinished demo must pass: check it here."""
     elsewhere = "name another with --out"
     try:
@@ -30,7 +30,7 @@ def refuse_strangers(out: Path) -> None:
             raise BadInput(str(out), "is a file, not a folder", elsewhere)
         if not out.is_dir() or (out / "plan.json").exists():
             return
-        strange = any(entry.name != EXAMPLE for entry in out.iterdir())
+        strange = any(entry.name not in ours for entry in out.iterdir())
     except OSError as error:
         raise BadInput(str(out), f"cannot be written to ({error.strerror})", elsewhere) from None
     if strange:

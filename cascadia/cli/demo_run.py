@@ -33,7 +33,7 @@ LOGS = "logs"
 def run(out: Path, output: Output, *, keep: bool, port: int, calibrate_again: bool) -> None:
     if find_spec("xllamacpp") is None:
         raise BadInput("cascadia demo", "llama.cpp is not installed", "pip install 'cascadia[cpu]'")
-    refuse_strangers(out)
+    refuse_strangers(out, (EXAMPLE, LOGS))
     with _ended_by_signals():
         weights = _models(output)
         rate_rps = _calibrated(weights, out, output, again=calibrate_again)

@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     help="File of API keys (`cascadia keys`). Of a plan only.",
 )
 @click.option(
+    "--redis-url-file",
+    type=click.Path(path_type=Path),
+    help="File with the address of the Redis where routers share the limits of keys. Of a plan only; needs --keys.",
+)
+@click.option(
     "--admin-port", type=click.IntRange(0, 65535), help="Serve /admin/ there. Of a plan only; needs --keys."
 )
 @click.option("--no-log", is_flag=True, help="Write no line a request on standard error.")
@@ -51,6 +56,7 @@ def serve(
     port: int | None,
     reuse_port: bool,
     keys_file: Path | None,
+    redis_url_file: Path | None,
     admin_port: int | None,
     no_log: bool,
     output: Output,
@@ -68,7 +74,7 @@ def serve(
     from cascadia.router.tracing_setup import tracing_from
 
     def load() -> "RouterSettings":
-        found = _settings(source, endpoints, keys_file, admin_port)
+        found = _settings(source, endpoints, keys_file, admin_port, redis_url_file)
         found = replace(found, tracing=found.tracing or tracing_from(os.environ))
         return replace(found, host=host or found.host, port=found.port if port is None else port)
 
@@ -76,10 +82,9 @@ def serve(
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
     listening = _listen("--port", settings.host, settings.port, reuse_port=reuse_port)
     url = f"http://{settings.host}:{listening.getsockname()[1]}"
-    log = None if no_log else LogWriter(_standard_error)
-    router = Router(settings, log, keyring=keyring)
-    if log is not None:
-        log.failed = router.metrics.log_failures.inc
+    log = LogWriter(_standard_error)
+    router = Router(settings, None if no_log else log, keyring=keyring, write_event=log)
+    log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load)
     document = {"url": url, "stages": [stage.name for stage in settings.stages]}
     if settings.admin is not None and settings.admin.port is not None:
@@ -96,8 +101,7 @@ def serve(
             sys.stdout.flush()
 
     run(router, listening, told)
-    if log is not None:
-        log.close()
+    log.close()
 
 
 def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "socket":
@@ -110,33 +114,41 @@ def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "
 
 
 def _settings(
-    source: Path, endpoints: tuple[str, ...], keys_file: Path | None = None, admin_port: int | None = None
+    source: Path,
+    endpoints: tuple[str, ...],
+    keys_file: Path | None = None,
+    admin_port: int | None = None,
+    redis_url_file: Path | None = None,
 ) -> "RouterSettings":
     if source.suffix in (".yaml", ".yml"):
         from cascadia.router.settings_file import read_settings
 
         if endpoints:
             raise BadInput("--endpoint", "is of a plan only", f"write the replicas into {source}")
-        if keys_file is not None or admin_port is not None:
-            raise BadInput(
-                "--keys, --admin-port", "are of a plan only", f"write keys and admin into {source}"
-            )
+        if any(given is not None for given in (keys_file, admin_port, redis_url_file)):
+            options = "--keys, --redis-url-file, --admin-port"
+            raise BadInput(options, "are of a plan only", f"write keys and admin into {source}")
         return read_settings(source)
     from cascadia.planner.plan_file import read_plan
     from cascadia.router.plan_settings import settings_of
+    from cascadia.router.secret_values import Secrets
     from cascadia.router.settings import AdminSettings, KeySettings
-    from cascadia.router.settings_file import check_settings
+    from cascadia.router.settings_file import check_settings, redis_url_of
 
     plan = read_plan(source)
     addresses = _addresses(endpoints)
     if not addresses:
         addresses = _local_addresses(plan)
     settings = settings_of(plan, addresses, str(source))
+    secrets = Secrets(Path(), os.environ)
+    redis_url = redis_url_of(secrets, "--redis-url-file", None, None, redis_url_file)
+    if redis_url is not None and keys_file is None:
+        raise BadInput("--redis-url-file", "is for the limits of keys", "add --keys FILE")
     settings = replace(
         settings,
-        keys=None if keys_file is None else KeySettings(keys_file),
+        keys=None if keys_file is None else KeySettings(keys_file, redis_url=redis_url),
         admin=None if admin_port is None else AdminSettings(admin_port),
-        files=(source / "plan.json" if source.is_dir() else source,),
+        files=(source / "plan.json" if source.is_dir() else source, *secrets.files),
     )
     check_settings(settings, str(source))
     return settings

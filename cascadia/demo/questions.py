@@ -51,13 +51,18 @@ def _spread(kinds: list[str], count: int, wanted: Side, random: Random | None, s
     """A question of each kind in turn; a kind that has no more is passed over."""
     if random is not None:
         random.shuffle(kinds)
-    per_kind = -(-count // len(kinds))
+    before, per_kind = 0, -(-count // len(kinds))
+    by_kind: list[list[Question]] = [[] for _ in kinds]
     while True:
-        by_kind = [_some(kind, per_kind, wanted, seed) for kind in kinds]
+        # What had no more before has no more now: lists of facts end.
+        by_kind = [
+            _some(kind, per_kind, wanted, seed) if len(there) >= before else there
+            for kind, there in zip(kinds, by_kind, strict=True)
+        ]
         rounds = [kind[turn] for turn in range(per_kind) for kind in by_kind if turn < len(kind)]
         if len(rounds) >= count:
             return rounds[:count]
-        per_kind += 1 + per_kind // 8
+        before, per_kind = per_kind, per_kind + 1 + per_kind // 8
 
 
 def _some(kind: str, count: int, wanted: Side, seed: int) -> list[Question]:
@@ -65,8 +70,8 @@ def _some(kind: str, count: int, wanted: Side, seed: int) -> list[Question]:
     random = Random(f"{kind} {wanted} {seed}")
     found: dict[str, Question] = {}
     for question in islice(drawn(kind, random), count * _TRIES_PER_QUESTION):
-        if side(question) == wanted:
-            found.setdefault(question.text, question)
+        if question.text not in found and side(question) == wanted:
+            found[question.text] = question
         if len(found) == count:
             break
     return list(found.values())

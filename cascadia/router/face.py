@@ -59,7 +59,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
                 },
                 "waiting": len(stage.turns),
             }
-            for stage in router.lineup.all_stages
+            for stage in router.all_stages
         }
         document = {
             "ready": router.ready,

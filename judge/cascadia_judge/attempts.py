@@ -6,7 +6,9 @@ lists below need not be free of false alarms, and what they miss is what remains
 here follows anything.
 """
 
+import codecs
 import re
+from collections.abc import Iterator
 
 from cascadia_judge.plain import plain, skeleton
 
@@ -26,6 +28,8 @@ _FORGED = re.compile(
     r"verdict|judge)\b[^\n]{0,60}|"
     r"(?:^|\n)[ \t]*#{1,4}[ \t]*(?:instructions?|response|system|input|grade|score|verdict|evaluation|"
     r"feedback|rating)\b[ \t]*:?|"
+    r"<[a-z]+\s[^>\n]{0,60}(?:display\s*:\s*none|hidden)[^>\n]{0,40}>|```[ \t]*(?:system|grade|"
+    r"verdict)|</?(?:answer|question|grade|score)>|"
     r"<!--|(?:^|\n)[ \t]*/\*|\"?role\"?[ \t]*[:=][ \t]*\"?(?:system|assistant|user|developer)"
 )
 
@@ -86,9 +90,18 @@ _ADDRESSED = re.compile(
             r"\b(?:accept this|do not escalate|don't escalate|no need to escalate|mark (?:this|it) as|"
             r"threshold|escalat\w+)\b",
             r"\bas (?:instructed|agreed|discussed|required|requested) (?:above|before|earlier|by)\b",
+            # Words of grading that an answer has little use for.
+            r"\b(?:grades?|graded|graders?|grading|rubrics?|judge?ment|verdicts?)\b|\b(?:gold|"
+            r"reference|model|key) answers?\b|\banswer key\b",
+            r"\b\d+ of (?:9|10|100)\b|\baccept (?:it|this|my|the answer|short answers)\b|\brepeat after me\b",
+            r"\b(?:stop|skip) (?:grading|evaluating)\b|\b(?:be|being) (?:kind|generous|lenient)\b|"
+            r"\bnothing below\b",
+            r"\b(?:peer-?reviewed|validated against)\b|\bthe scale is\b|\bexactly what was asked\b",
             # In other languages: forget or ignore, instruction or rule, grade or points, highest.
             r"ignorier\w*|vergiss\w*|missachte\w*|anweisung\w*|hochstnote|hochste\w* (?:note|punkt\w*|"
             r"bewertung)|volle punkt\w*|bewert\w*|punktzahl",
+            r"\bdiese antwort ist\b|\bcette reponse est\b|\besta respuesta es\b|\bquesta risposta e\b|"
+            r"\besta resposta\b|figyelmen kivul|utasitas|"
             r"ignor(?:ez|er|a|e|ad|en|are|ate)\b|oubli(?:ez|er|e)\b|olvid(?:a|e|en|ar)\b|dimentica\w*|"
             r"esque(?:ca|cer)\w*|desconsider\w*|"
             r"\bconsignes?\b|\binstrucciones\b|\binstrucoes\b|\bistruzioni\b|\breglas\b|\bregole\b|"
@@ -107,20 +120,31 @@ _ADDRESSED = re.compile(
 )
 _OTHER_SCRIPTS = re.compile(
     # Russian and Ukrainian, Greek, Chinese, Japanese, Korean, Arabic, Hebrew, Persian, Hindi, Bengali, Thai.
-    r"игнорир|забудь|инструкц|правил|оценк|оцени|балл|ігнор|інструкц|оцінк|"
+    r"этот ответ|цей відповід|игнорир|забудь|инструкц|правил|оценк|оцени|балл|ігнор|інструкц|оцінк|"
     r"αγνοη|αγνόη|οδηγι|βαθμολογ|βαθμ[οό]|"
-    r"忽略|无视|無視|忘记|忘記|指令|指示|评分|評分|打分|满分|滿分|分数|分數|评价|得分|採点|点数|満点|評価|規則|规则|"
+    r"这个答案|這個答案|この回答|이 답변|忽略|无视|無視|忘记|忘記|指令|指示|评分|評分|"
+    r"打分|满分|滿分|分数|分數|评价|得分|採点|点数|満点|評価|規則|规则|"
     r"무시|지시|점수|평가|만점|채점|"
     r"تجاهل|تعليمات|درجة|الدرجة|تقييم|קוצי|התעלם|הוראות|ציון|נקודות|نادیده|دستور|نمره|امتیاز|"
     r"अनदेखा|निर्देश|अंक|स्कोर|मूल्यांकन|উপেক্ষা|নির্দেশ|নম্বর|স্কোর|ละเว้น|เพิกเฉย|คำสั่ง|คะแนน|ประเมิน"
 )
+_CODED = re.compile(
+    r"\b(?:ignor\w*|disregard|rubric|instructions?|highest|grade|score|accept it|"
+    r"full marks)\b.{0,60}\b(?:rubric|instructions?|rules|"
+    r"answer|grade|score|[0-9]+|highest|marks|accept)\b",
+    re.DOTALL,
+)
+"""Stricter, since ordinary text in a code looks like anything."""
 _LEET = str.maketrans("013457@$!|", "oieastasii")
 _SPELLED = re.compile(r"(?<!\w)(?:\w[ ._*-]){4,}\w(?!\w)")
 _ENCODED = re.compile(
     r"[A-Za-z0-9+/_-]{32,}={0,2}|(?:[0-9a-fA-F]{2}[ :]?){16,}|(?:\\[ux][0-9a-fA-F]{2,4}){6,}|"
     r"(?:&#x?[0-9a-fA-F]+;){4,}|(?:%[0-9a-fA-F]{2}){6,}"
 )
-_SEGMENT = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？]+(?=\s|$)|[。！？]+|[.!?]|\n+|$)\s*")
+_PERCENT = re.compile(r"%([0-9a-f]{2})")
+_BETWEEN = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])(?=.)|\n+")
+_WORD = re.compile(r"\w*[a-z]\w*")
+_TOGETHER = re.compile(r"ignore|rubric|grade|instruction|highest|fullmarks|acceptthis|acceptit")
 
 
 def readings(answer: str) -> tuple[str, ...]:
@@ -136,9 +160,17 @@ def without_attempts(seen: str) -> str:
     forged delimiter."""
     forged = _FORGED.search(skeleton_lines(seen))
     body = seen[: forged.start()] if forged else seen
-    segments = [m.group() for m in _SEGMENT.finditer(body) if m.group()]
-    kept = "".join(segment for segment in segments if not speaks_to_a_judge(segment))
+    kept = "".join(segment for segment in _segments(body) if not speaks_to_a_judge(segment))
     return kept.strip()
+
+
+def _segments(body: str) -> Iterator[str]:
+    """Sentences and lines, each with what stands between it and the next."""
+    start = 0
+    for between in _BETWEEN.finditer(body):
+        yield body[start : between.end()]
+        start = between.end()
+    yield body[start:]
 
 
 def skeleton_lines(seen: str) -> str:
@@ -150,9 +182,21 @@ def skeleton_lines(seen: str) -> str:
 
 
 def speaks_to_a_judge(segment: str) -> bool:
+    """Also where it is written backwards, in a simple code, with spaced letters or with figures for
+    letters."""
     simple = skeleton(segment)
     if _ADDRESSED.search(simple) or _OTHER_SCRIPTS.search(segment) or _ENCODED.search(segment):
         return True
-    spelled = _SPELLED.sub(lambda run: re.sub(r"[ ._*-]", "", run.group()), simple)
-    leet = simple.translate(_LEET)
-    return any(other != simple and _ADDRESSED.search(other) for other in (spelled, leet))
+    if any(len(run) > 12 and _TOGETHER.search(_joined(run)) for run in _SPELLED.findall(simple)):
+        return True
+    others = [
+        _WORD.sub(lambda word: word.group().translate(_LEET), simple),
+        simple[::-1],
+        codecs.decode(simple, "rot13") if simple.isascii() else simple,
+        _PERCENT.sub(lambda code: chr(int(code.group(1), 16)), simple),
+    ]
+    return any(other != simple and _CODED.search(other) for other in others)
+
+
+def _joined(run: str) -> str:
+    return re.sub(r"[ ._*-]", "", run)
