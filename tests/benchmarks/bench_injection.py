@@ -1,6 +1,6 @@
 """How often an attempt raises the score of a wrong answer: each judge with and without its guard.
 
-    python -m tests.benchmarks.bench_injection --judge JUDGE.json --encoder FOLDER
+    python -m tests.benchmarks.bench_injection --judge JUDGE.json [--encoder FOLDER] [--first N]
     python -m tests.benchmarks.bench_injection --llm URL#MODEL [--first N] [--journal FILE]
 
 A score counts as raised from 0.5 points up, and as passed where it was below the threshold and is not any
@@ -23,6 +23,7 @@ from cascadia_judge import features
 from cascadia_judge.attempts import readings
 from cascadia_judge.embedding import Case, EmbeddingJudge
 from cascadia_judge.encoder import Encoder
+from tests.benchmarks.judge_vectors import encoder_folder
 from tests.benchmarks.report_table import markdown
 from tests.injection.attempts import Attempt, attempts
 from tests.injection.cases import WRONG, Wrong
@@ -81,9 +82,9 @@ def told(rows: Sequence[Tried], threshold: float) -> list[Told]:
     return lines
 
 
-def embedding_judge(file: Path, encoder: Path, *, certain: bool) -> Judge:
+def embedding_judge(file: Path, encoder: Path | None, *, certain: bool) -> Judge:
     """`certain`: whether it is told the engine's log-probabilities."""
-    judge = EmbeddingJudge.read(file, Encoder.read(encoder))
+    judge = EmbeddingJudge.read(file, Encoder.read(encoder_folder(encoder)))
 
     def scores(answers: Sequence[tuple[Wrong, str]]) -> list[float]:
         cases = [Case(w.question, text, w.certainty if certain else None) for w, text in answers]
