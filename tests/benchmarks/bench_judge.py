@@ -125,7 +125,8 @@ def picture(
     lines += [Series(name, SHARES, curve(raw, small, large)) for name, (raw, _) in found.items()]
     lines.append(Series("random", SHARES, chance, dashed=True))
     svg = line_chart(lines, title=title, x_label="share escalated", y_label="quality", legend=True)
-    styled = svg.replace(">", f"><style>{CHART_CSS}</style>", 1)
+    alone = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    styled = alone.replace(">", f"><style>{CHART_CSS}</style>", 1)
     (IMAGES / file).write_text(styled, encoding="utf-8")
 
 
