@@ -39,7 +39,8 @@ async def straight(
     stage.metrics.requests.inc()
     headers: Headers = [stage.header]
     record.entry["stage"] = stage.name
-    if fields.stream:
+    # An embedding is never a stream, whatever the client says.
+    if fields.stream and APIS[path] != "embeddings":
         live = await stage.opened(call)
         if live.reply is not None:
             live.close(True)
