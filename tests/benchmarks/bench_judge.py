@@ -1,6 +1,6 @@
 """How much of a cascade's possible gain each judge recovers, on public answers and on rows of one's own.
 
-    python -m tests.benchmarks.bench_judge --encoder FOLDER [--vectors FILE] [--rows ROWS.jsonl] [--plots]
+    python -m tests.benchmarks.bench_judge [--encoder FOLDER] [--vectors FILE] [--rows ROWS.jsonl] [--plots]
 
 Every score of an answer comes from folds that did not see its question. A judge escalates the answers it
 likes least; the curve is the cascade's mean quality over the share that it escalates. `gain` is the area
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cascadia.clients.model_catalogue import models_folder
 from cascadia_judge.agreement import agreement
 from cascadia_judge.boosting import Growth, boost
 from cascadia_judge.calibration import calibration_error, reliability, smoothed
@@ -23,7 +24,7 @@ from cascadia_judge.features import Floats, Group
 from cascadia_judge.rows import read_rows
 from cascadia_judge.training import RIGHT, Course, cross, folds_of
 from tests.benchmarks.judge_sets import Graded, graded, gsm8k, wildbench
-from tests.benchmarks.judge_vectors import vectors
+from tests.benchmarks.judge_vectors import encoder_folder, vectors
 from tests.benchmarks.report_table import markdown
 from tests.data import ROOT, data_dir
 
@@ -130,17 +131,33 @@ def picture(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--encoder", type=Path, required=True)
-    parser.add_argument("--vectors", type=Path, help="npz file that keeps vectors between runs")
+    parser.add_argument("--encoder", type=Path, help="its folder; the catalogue's where absent")
+    parser.add_argument(
+        "--vectors",
+        type=Path,
+        help="npz file that keeps vectors between runs; in the models' cache where absent",
+    )
     parser.add_argument("--rows", type=Path, help="graded answers of two stages, with log-probabilities")
     parser.add_argument("--plots", action="store_true", help="draw docs/images/judge-*.svg")
     given = parser.parse_args()
-    encoder = Encoder.read(given.encoder)
+    encoder = Encoder.read(encoder_folder(given.encoder))
+    kept_file = given.vectors or models_folder() / "judge-vectors.npz"
+    kept_file.parent.mkdir(parents=True, exist_ok=True)
 
     def kept(texts: list[str], tokens_max: int) -> np.ndarray:
-        return vectors(encoder, texts, tokens_max, given.vectors)
+        return vectors(encoder, texts, tokens_max, kept_file)
 
     good = True
+    if given.rows:
+        rows = read_rows(given.rows.read_text().splitlines(), str(given.rows))
+        small, large = dict.fromkeys(row.stage for row in rows)
+        better = {row.prompt_id: row.quality for row in rows if row.stage == large}
+        part = graded([row for row in rows if row.stage == small and row.prompt_id in better], kept)
+        found = scores(part)
+        other = np.array([better[question] for question in part.questions])
+        report(f"own rows, {small} → {large}", found, part.quality, other)
+        if given.plots:
+            picture("judge-own.svg", f"{small} → {large}", _few(found), part.quality, other)
     if data_dir().exists():
         wild = wildbench(data_dir(), kept)
         found = scores(wild)
@@ -152,19 +169,6 @@ def main() -> None:
         good &= gains["embedding: question, answer"] > gains["length only"]
         if given.plots:
             picture("judge-gsm8k.svg", "GSM8K, Mixtral → GPT-4", found, mixtral.quality, gpt4)
-    if given.rows:
-        own = graded(read_rows(given.rows.read_text().splitlines(), str(given.rows)), kept)
-        small, large = dict.fromkeys(own.models)
-        at = {q: i for i, q in enumerate(own.questions) if own.models[i] == large}
-        mine = np.array([i for i in own.of(small) if own.questions[i] in at])
-        part = Graded(
-            own.seen.take(mine), own.quality[mine], [own.questions[i] for i in mine], [small] * len(mine)
-        )
-        found = scores(part)
-        other = own.quality[[at[q] for q in part.questions]]
-        report(f"own rows, {small} → {large}", found, part.quality, other)
-        if given.plots:
-            picture("judge-own.svg", f"{small} → {large}", _few(found), part.quality, other)
     sys.exit(0 if good else 1)
 
 
