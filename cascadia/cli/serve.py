@@ -149,10 +149,9 @@ def _serve(
     from cascadia.router.worker_metrics import Siblings
 
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
-    log = None if no_log else LogWriter(_standard_error)
-    router = Router(settings, log, keyring=keyring)
-    if log is not None:
-        log.failed = router.metrics.log_failures.inc
+    log = LogWriter(_standard_error)
+    router = Router(settings, None if no_log else log, keyring=keyring, write_event=log)
+    log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load)
     if place is not None:
         router.siblings = Siblings(*place, own=lambda: generate_latest(router.metrics.registry))
@@ -161,8 +160,7 @@ def _serve(
         router.admin = AdminServer(router, at)
         document["admin_url"] = f"http://{settings.admin.host}:{at.getsockname()[1]}/admin"
     run(router, listening, told)
-    if log is not None:
-        log.close()
+    log.close()
 
 
 def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "socket":

@@ -10,7 +10,7 @@ from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
 from cascadia.router.stage import Begun, Stage
-from cascadia.router.steps import begun as turn_of
+from cascadia.router.steps import Step
 
 
 def call_of(
@@ -22,7 +22,7 @@ def call_of(
     changes = stage.told(priority)
     if stage.settings.model != fields.model or fields.has_own or changes:
         body = rewritten(body, stage.settings.model, changes)
-    step = turn_of(stage.name)
+    step = Step(stage.name, exchange.started_s)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     path = exchange.path.encode("ascii")
