@@ -1,6 +1,6 @@
 """Straight to a stage: the engine's answer as it is."""
 
-import asyncio
+from time import monotonic
 
 from cascadia.router.answers import Usage, usage_of_reply
 from cascadia.router.asks import urgency_of
@@ -43,7 +43,7 @@ async def straight(
             step.ended("refused")
             exchange.refusal(live.reply.status, live.reply.body, [stage.header])
             return
-        step.first_at_s = asyncio.get_running_loop().time()
+        step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
         await relay(exchange, APIS[exchange.path], stage, live, [stage.header], None, step)
         return
