@@ -82,10 +82,9 @@ def serve(
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
     listening = _listen("--port", settings.host, settings.port, reuse_port=reuse_port)
     url = f"http://{settings.host}:{listening.getsockname()[1]}"
-    log = None if no_log else LogWriter(_standard_error)
-    router = Router(settings, log, keyring=keyring)
-    if log is not None:
-        log.failed = router.metrics.log_failures.inc
+    log = LogWriter(_standard_error)
+    router = Router(settings, None if no_log else log, keyring=keyring, write_event=log)
+    log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load)
     document = {"url": url, "stages": [stage.name for stage in settings.stages]}
     if settings.admin is not None and settings.admin.port is not None:
@@ -102,8 +101,7 @@ def serve(
             sys.stdout.flush()
 
     run(router, listening, told)
-    if log is not None:
-        log.close()
+    log.close()
 
 
 def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "socket":

@@ -90,7 +90,7 @@ objective: {{minimize: latency, quantile: 0.5, quality_min: {QUALITY_MIN:g}}}
 """
 
 
-QUALITY_MIN = 55.0
+QUALITY_MIN = 58.0
 """Of 100: above what the small model reaches alone, below what the large one does."""
 
 

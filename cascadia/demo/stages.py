@@ -38,13 +38,13 @@ STAGES = (SMALL, LARGE)
 ENCODER = "minilm-l6-v2"
 
 
-def engine_command(stage: Stage, weights: Path, port: int) -> list[str]:
-    """The same for a calibration and for a plan's replica."""
+def engine_command(stage: Stage, weights: Path, port: int, context: int = CONTEXT) -> list[str]:
+    """`context` tokens for each of `SLOTS` sequences."""
     file = weights / stage.model.files[0].name
     return [
         sys.executable,
         *("-m", "cascadia.demo.llama_server", str(file), stage.name),
-        *(str(number) for number in (port, SLOTS, CONTEXT)),
+        *(str(number) for number in (port, SLOTS, context)),
     ]
 
 

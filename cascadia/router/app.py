@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 class Router:
     """`start` and `stop` within a running event loop. `gate` replaces the one that the settings ask for.
 
-    `keyring`: the keys of `settings.keys`; without it none is asked for.
+    `keyring`: the keys of `settings.keys`; without it none is asked for. `write_event` gets the lines that are of no
+    request: reloads, and calls of the admin API.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class Router:
         write_line: Callable[[bytes], object] | None = None,
         gate: Gate | None = None,
         keyring: Keyring | None = None,
+        write_event: Callable[[bytes], object] | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.plan_metrics = PlanMetrics(self)
         self.journal = Journal(write_line, self.metrics.log_failures.inc)
+        self.events = Journal(write_event or write_line, self.metrics.log_failures.inc)
         self.access: Access | None = access_of(settings.keys, keyring, self.metrics)
         self._gate = gate
         self.watchers = Watchers(settings, self.metrics, self)
@@ -197,6 +200,7 @@ class Router:
         if self.access is not None and self.access.shared is not None:
             await self.access.shared.close()
         self.journal.flush()
+        self.events.flush()
         await self.watchers.stop()
 
     async def face(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cascadia.router.failures import ApiError
-from cascadia.router.wire import CLOSE_LINE, LAST_CHUNK, Headers, chunk, header_lines, status_line
+from cascadia.router.wire import CLOSE_LINE, JSON, LAST_CHUNK, Headers, chunk, header_lines, status_line
 
 if TYPE_CHECKING:
     from cascadia.router.access import Hold
     from cascadia.router.protocol import Front
 
+CLIENT_LEFT = 499
+"""As nginx logs a request whose client did not wait."""
 HEARTBEAT = b": waiting\n\n"
-JSON = (b"content-type", b"application/json")
 _STREAM = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
 _CHUNKED = b"transfer-encoding: chunked\r\n"
 

@@ -1,5 +1,6 @@
 """One engine: its address, its health, the work it has in hand, and exchanges with it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,12 +109,7 @@ class Replica:
         while True:
             connection = self.pool.take() or await self.pool.connect()
             try:
-                connection.send(
-                    request,
-                    first_byte_s=first_byte_s,
-                    total_s=total_s,
-                    max_bytes=self.limits.max_answer_bytes,
-                )
+                self.send(connection, request, first_byte_s, total_s)
                 await connection.head()
             except UpstreamError as error:
                 self.pool.release(connection)
@@ -124,6 +120,23 @@ class Replica:
                 raise
             else:
                 return connection
+
+    def send(
+        self,
+        connection: Connection,
+        request: bytes,
+        first_byte_s: float,
+        total_s: float,
+        then: Callable[[Connection], None] | None = None,
+    ) -> None:
+        connection.send(
+            request,
+            first_byte_s=first_byte_s,
+            total_s=total_s,
+            max_bytes=self.limits.max_answer_bytes,
+            body_s=self.limits.idle_s,
+            then=then,
+        )
 
     async def is_healthy(self, timeout_s: float) -> bool:
         """Whether it answers its health check at all and not with 5xx."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from cascadia.clients.upstream_connection import TICK_S, Connection
@@ -21,10 +21,10 @@ from cascadia.router.metrics import StageMetrics
 from cascadia.router.replica import Call, Replica
 from cascadia.router.settings import Limits, StageSettings
 from cascadia.router.turns import Turns
+from cascadia.router.wire import JSON, header_lines, status_line
 
 T = TypeVar("T")
 A = TypeVar("A")
-
 Done = Callable[[bool | None], None]
 """Ends a request at its replica: True where that did well, None where it cannot be told."""
 Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]
@@ -54,7 +54,7 @@ class Live:
 
     __slots__ = ("_connection", "_done", "_replica", "first", "reply")
 
-    def __init__(self, replica: Replica, connection: Connection, done: "Done") -> None:
+    def __init__(self, replica: Replica, connection: Connection, done: Done) -> None:
         self._replica = replica
         self._connection = connection
         self._done = done
@@ -72,6 +72,20 @@ class Live:
         self._done(ok)
 
 
+class Begun(NamedTuple):
+    """A first try: `connection` has what comes of it, None where there is none yet. `done` ends it."""
+
+    replica: Replica
+    connection: Connection | None
+    done: Done
+    started_s: float
+
+    @property
+    def stale(self) -> bool:
+        """Whether all that was wrong is the connection, which was kept for too long."""
+        return self.connection is not None and self.connection.stale
+
+
 class Stage:
     """`settings.replicas` in order; `metrics` of this stage."""
 
@@ -79,6 +93,8 @@ class Stage:
         self.name = settings.name
         # A plan's names are anyone's: what may not stand in a header is written as %XX.
         self.header = (b"x-cascadia-stage", quote(settings.name, safe=" /:@!$&'()*+,;=~").encode("ascii"))
+        self.head = status_line(200) + header_lines([JSON, self.header])
+        """Of its answers as they are."""
         self.settings = settings
         self.limits = limits
         self.metrics = metrics
@@ -104,14 +120,64 @@ class Stage:
         # There may be more room than before.
         self.turns.wake()
 
-    async def buffered(self, call: Call, read: Callable[[bytes, bytes], T]) -> Reply[T]:
+    def begin_at_once(self, call: Call, then: Callable[[Connection], None]) -> Begun | None:
+        """A first try for which nobody has to wait; None where there is none.
+
+        `then` is called at the end of its exchange, be it good or bad; `buffered` makes an answer of either.
+        """
+        replica = None if self.turns or self.hedge else self.admission.free(call, [])
+        if replica is None:
+            return None
+        connection = replica.pool.take()
+        if connection is not None:
+            try:
+                request, left_s = replica.request(call), self._left_s(call)
+                replica.send(connection, request, self.limits.first_byte_s, left_s, then)
+            except UpstreamError:
+                replica.pool.release(connection)
+                connection = None
+        self.metrics.queue.observe(0.0)
+        if call.step is not None:
+            call.step.tries += 1
+            call.step.replica = replica.name
+        started_s = asyncio.get_running_loop().time()
+        return Begun(replica, connection, self._given(replica, call), started_s)
+
+    def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> Reply[T] | None:
+        """The answer of such a try at its end; None where `buffered` must go on with it. `read` as there."""
+        replica, connection, done, started_s = begun
+        if connection is None or connection.failed or connection.status != 200:
+            return None
+        body = connection.answer()
+        try:
+            found = read(connection.content_type, body)
+        except UpstreamError:
+            return None
+        replica.pool.release(connection)
+        self.budget.earn()
+        self._took(asyncio.get_running_loop().time() - started_s)
+        done(True)
+        return Reply(200, connection.content_type, body, found)
+
+    def drop(self, begun: Begun) -> None:
+        """Nobody waits for it any more."""
+        if begun.connection is not None:
+            begun.replica.pool.release(begun.connection)
+        begun.done(False if self._slow(begun.started_s) else None)
+
+    async def buffered(
+        self, call: Call, read: Callable[[bytes, bytes], T], begun: Begun | None = None
+    ) -> Reply[T]:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
-        no answer. Raises `StageFailed`, `Overloaded` among them."""
+        no answer. `begun` is the first try, where there is one. Raises `StageFailed`, `Overloaded` among them."""
+        first = begun
 
         async def attempt(replica: Replica, done: Done) -> Reply[T]:
-            loop = asyncio.get_running_loop()
-            started_s = loop.time()
-            connection = await self._begin(replica, call)
+            started_s = asyncio.get_running_loop().time()
+            nonlocal first
+            # Its connection is somebody else's after that.
+            taken, first = first, None
+            connection = await self._begin(replica, call, taken)
             try:
                 connection.hold(self.limits.idle_s, parts=connection.content_type.startswith(EVENTS))
                 body = await connection.whole()
@@ -121,14 +187,14 @@ class Stage:
             found: T | None = None
             if status == 200:
                 found = read(connection.content_type, body)
-                self._took(loop.time() - started_s)
+                self._took(asyncio.get_running_loop().time() - started_s)
             else:
                 _refuse(connection)
             done(True)
             first_at_s = connection.body_at_s if connection.content_type.startswith(EVENTS) else None
             return Reply(status, connection.content_type, body, found, first_at_s)
 
-        return await self._persist(call, attempt, self.hedge.whole if self.hedge else None, _forget)
+        return await self._persist(call, attempt, self.hedge.whole if self.hedge else None, _forget, begun)
 
     async def opened(self, call: Call) -> Live:
         """An answer whose first part has come. Raises `StageFailed`."""
@@ -156,16 +222,24 @@ class Stage:
 
         return await self._persist(call, attempt, self.hedge.first if self.hedge else None, _close)
 
-    async def _begin(self, replica: Replica, call: Call) -> Connection:
+    async def _begin(self, replica: Replica, call: Call, begun: Begun | None = None) -> Connection:
+        if begun is not None and begun.connection is not None:
+            return begun.connection
+        return await replica.begin(replica.request(call), self.limits.first_byte_s, self._left_s(call))
+
+    def _left_s(self, call: Call) -> float:
         left_s = call.deadline_s - asyncio.get_running_loop().time()
         if left_s <= 0:
             raise UpstreamError("total")
-        return await replica.begin(
-            replica.request(call), self.limits.first_byte_s, min(left_s, self.limits.total_s)
-        )
+        return min(left_s, self.limits.total_s)
 
     async def _persist(
-        self, call: Call, attempt: Attempt[A], usual: Quantile | None, drop: Callable[[A], None]
+        self,
+        call: Call,
+        attempt: Attempt[A],
+        usual: Quantile | None,
+        drop: Callable[[A], None],
+        begun: Begun | None = None,
     ) -> A:
         """`attempt` on one replica after another. `usual`: how long it takes, where hedging is on."""
         self.budget.earn()
@@ -175,12 +249,17 @@ class Stage:
         tries = 0
         while True:
             try:
-                replica = await self._replica(call, tried, give_up_s)
+                if begun is not None and not tried:
+                    replica = begun.replica
+                else:
+                    replica = await self._replica(call, tried, give_up_s)
             except StageFailed as error:
                 if failure is None or error.kind != "no-replica":
                     raise
                 raise self._failed(failure) from None
             try:
+                if begun is not None and not tried:
+                    return await self._once(call, replica, attempt, begun)
                 if usual is None or self.hedge is None:
                     return await self._once(call, replica, attempt)
                 return await self._hedged(call, replica, tried, attempt, usual, drop)
@@ -204,13 +283,13 @@ class Stage:
             if call.step is not None:
                 call.step.queued_s += waited_s
 
-    async def _once(self, call: Call, replica: Replica, attempt: Attempt[A]) -> A:
+    async def _once(self, call: Call, replica: Replica, attempt: Attempt[A], begun: Begun | None = None) -> A:
         """One exchange, and what it says about the replica."""
         loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        done = self._given(replica, call)
+        started_s = begun.started_s if begun else loop.time()
+        done = begun.done if begun else self._given(replica, call)
         step = call.step
-        if step is not None:
+        if step is not None and begun is None:
             step.tries += 1
             step.replica = replica.name
         try:

@@ -33,10 +33,8 @@ def judge_service(release: Release) -> Iterator[dict[str, Any]]:
 
 
 def _head(head: dict[str, str]) -> list[Mounted]:
-    """The trained head and the encoder's weights, from a claim or a ConfigMap."""
-    if head["claimName"]:
-        claim = {"claimName": head["claimName"], "readOnly": True}
-        return [({"name": "head", "persistentVolumeClaim": claim}, "/judge")]
-    if head["configMapName"]:
-        return [({"name": "head", "configMap": {"name": head["configMapName"]}}, "/judge")]
-    return []
+    """The trained head and the encoder's weights, from a claim; without one the image has to hold them."""
+    if not head["claimName"]:
+        return []
+    claim = {"claimName": head["claimName"], "readOnly": True}
+    return [({"name": "head", "persistentVolumeClaim": claim}, "/judge")]

@@ -63,13 +63,15 @@ MATRIX: dict[str, Case] = {
     "embedding": Case(_two(JudgePlan("embedding", "router", None, "vllm", None, 0, ()))),
     "embedding from a claim": Case(
         _with(
-            {"judge": {"service": {"head": {"claimName": "head"}, "env": [{"name": "A", "value": "1"}]}}},
-            _two(JudgePlan("embedding", "router", None, "vllm", None, 0, ())),
-        )
-    ),
-    "embedding from a ConfigMap": Case(
-        _with(
-            {"judge": {"service": {"head": {"configMapName": "head"}, "nodeSelector": {"a": "b"}}}},
+            {
+                "judge": {
+                    "service": {
+                        "head": {"claimName": "head"},
+                        "env": [{"name": "A", "value": "1"}],
+                        "nodeSelector": {"a": "b"},
+                    }
+                }
+            },
             _two(JudgePlan("embedding", "router", None, "vllm", None, 0, ())),
         )
     ),
@@ -152,14 +154,29 @@ MATRIX: dict[str, Case] = {
     ),
     "prometheus is there": Case(THREE, more_apis=("monitoring.coreos.com/v1",)),
     "a monitor in any case": Case(
-        _with({"monitoring": {"serviceMonitor": {"enabled": "always", "labels": {"release": "prom"}}}})
+        _with(
+            {
+                "monitoring": {
+                    "serviceMonitor": {"enabled": "always", "labels": {"release": "prom"}},
+                    "alerts": {"enabled": "always", "labels": {"release": "prom"}},
+                }
+            }
+        )
     ),
     "no monitor and no dashboards": Case(
-        _with({"monitoring": {"serviceMonitor": {"enabled": "never"}, "dashboards": {"enabled": False}}}),
+        _with(
+            {
+                "monitoring": {
+                    "serviceMonitor": {"enabled": "never"},
+                    "alerts": {"enabled": "never"},
+                    "dashboards": {"enabled": False},
+                }
+            }
+        ),
         more_apis=("monitoring.coreos.com/v1",),
     ),
     "a controller": Case(_with({"controller": {"enabled": True, "args": ["controller"]}})),
     "a controller that nobody scrapes": Case(
-        _with({"controller": {"enabled": True}, "networkPolicy": {"metricsFrom": []}})
+        _with({"controller": {"enabled": True, "args": ["controller"]}, "networkPolicy": {"metricsFrom": []}})
     ),
 }

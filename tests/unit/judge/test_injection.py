@@ -28,8 +28,9 @@ def test_nearly_all_that_speaks_to_the_judge_is_taken_away_again_or_takes_the_an
             total[attempt.family] += 1
             rest = _bare(readings(attempt.make(ANSWER))[-1])
             left[attempt.family] += rest not in ("", _bare(ANSWER))
+    assert left.total() <= 0.1 * total.total()
     for family in HELD:
-        assert left[family] <= 0.15 * total[family], f"{family}: {left[family]} of {total[family]} are left"
+        assert left[family] <= 0.2 * total[family], f"{family}: {left[family]} of {total[family]} are left"
 
 
 def test_no_attempt_ends_the_marked_answer_in_a_judges_prompt() -> None:

@@ -10,8 +10,12 @@ from tests.unit.render.reading import documents
 Object = dict[str, Any]
 
 
+WITHOUT_DASHBOARDS = {"monitoring": {"dashboards": {"enabled": False}}}
+"""A long text of its own, which changes for reasons of its own."""
+
+
 def objects(plan: Plan) -> list[Object]:
-    return documents(render(plan, plan.cluster, "kubernetes"))
+    return documents(render(plan, plan.cluster, "kubernetes", values=WITHOUT_DASHBOARDS))
 
 
 def of_kind(found: list[Object], kind: str) -> dict[str, Object]:
