@@ -1,18 +1,21 @@
-"""Writes the reference pages that follow from the code: the command line, the spec and plan.json.
+"""Writes the reference pages that follow from the code: the command line, the spec, plan.json, the chart.
 
 `python docs/generate.py` writes them; with `--check` it fails where a page is stale.
 """
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from helm_page import helm_page
 from schema_pages import plan_page, spec_page, table
 
 from cascadia.cli.main import COMMANDS, main
 
 PAGES = Path(__file__).parent / "reference"
+CHART = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia"
 
 
 def cli_page() -> Iterator[str]:
@@ -75,9 +78,14 @@ def option_help(option: click.Option) -> str:
     return " ".join(more).strip()
 
 
+def chart_page() -> Iterator[str]:
+    return helm_page(json.loads((CHART / "values.schema.json").read_text(encoding="utf-8")))
+
+
 def run(check: bool) -> int:
     stale = []
-    for name, page in (("cli.md", cli_page), ("spec.md", spec_page), ("plan-json.md", plan_page)):
+    pages = {"cli.md": cli_page, "spec.md": spec_page, "plan-json.md": plan_page, "helm.md": chart_page}
+    for name, page in pages.items():
         text = "<!-- Written by docs/generate.py. -->\n\n" + "\n\n".join(page()) + "\n"
         path = PAGES / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -8,8 +8,11 @@ import click
 
 from cascadia.cli.common import with_output
 from cascadia.cli.output import Output, write
-from cascadia.render import FILE_NAMES, Target, notes
+from cascadia.domain.errors import BadInput
+from cascadia.render import FILE_NAMES, NAMESPACE, Target, notes
 from cascadia.render import render as render_plan
+
+_LARGEST_VALUES_BYTES = 1_000_000
 
 
 @click.command()
@@ -22,14 +25,31 @@ from cascadia.render import render as render_plan
     type=click.Path(path_type=Path),
     help="File or existing folder to write to, instead of standard output.",
 )
+@click.option(
+    "--namespace",
+    default=NAMESPACE,
+    show_default=True,
+    help="Namespace of Kubernetes' objects (target kubernetes).",
+)
+@click.option(
+    "--values",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="YAML file with values of the Helm chart, put over the plan's (target kubernetes).",
+)
 @with_output
-def render(plan: Path, target: Target, out: Path | None, output: Output) -> None:
+def render(
+    plan: Path, target: Target, out: Path | None, namespace: str, files: tuple[Path, ...], output: Output
+) -> None:
     """Write PLAN (a plan.json, or the folder with it) as manifests or process definitions."""
     from cascadia.planner.plan_file import read_plan
     from cascadia.planner.text_file import write_whole
 
+    if files and target != "kubernetes":
+        raise BadInput("--values", f"says nothing to target {target}", "give the file to helm as -f")
     found = read_plan(plan)
-    text = render_plan(found, found.cluster, target)
+    text = render_plan(found, found.cluster, target, namespace=namespace, values=_values(files))
     file = None if out is None else _file(out, target)
     if file is not None:
         write_whole(file, text)
@@ -39,6 +59,21 @@ def render(plan: Path, target: Target, out: Path | None, output: Output) -> None
     for remark in remarks:
         output.note(remark)
     output.document({"target": target, "out": file, "notes": remarks, "documents": _documents(text, target)})
+
+
+def _values(files: tuple[Path, ...]) -> dict[str, Any]:
+    """Later files go over earlier ones."""
+    from cascadia.planner.spec_yaml import parse_yaml
+    from cascadia.planner.text_file import read_text
+    from cascadia.render.kubernetes.chart_values import merged
+
+    found: dict[str, Any] = {}
+    for file in files:
+        document = parse_yaml(read_text(file, _LARGEST_VALUES_BYTES), str(file))
+        if not isinstance(document, dict):
+            raise BadInput(str(file), "is no map of values", "write e.g. router: {replicas: 3}")
+        found = merged(found, document)
+    return found
 
 
 def _file(out: Path, target: Target) -> Path:

@@ -22,7 +22,10 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_S = 0.05
+NOT_STARTED = 127
+"""Exit code where the program is not there or cannot be run, as shells have it."""
 MARK = "CASCADIA_TREE"
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def become_subreaper() -> None:
@@ -84,6 +87,9 @@ def _start(log: str, argv: list[str]) -> int:
     libc = ctypes.CDLL(None)
 
     def prepare() -> None:
+        # What the guard ignores its program must hear, until it decides itself.
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_DFL)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
@@ -101,7 +107,7 @@ def _start(log: str, argv: list[str]) -> int:
             ).pid
         except OSError as error:
             out.write(f"cannot start {argv[0]}: {error.strerror}\n".encode())
-            sys.exit(127)
+            sys.exit(NOT_STARTED)
 
 
 def _await(program: int, grace_s: float) -> int:
@@ -138,7 +144,7 @@ def _await(program: int, grace_s: float) -> int:
 
 def main(arguments: list[str]) -> int:
     log, grace_s, _, *argv = arguments
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()
     status = _await(_start(log, argv), float(grace_s))

@@ -69,7 +69,7 @@ def moved_at_s(entries: list[Entry]) -> list[float]:
 
 def changed_at_s(entries: list[Entry]) -> list[float]:
     """When the traffic changed, as it seemed at the alarm."""
-    return [float(entry.facts.get("since_s", entry.at_s)) for entry in entries if entry.kind == "alarm"]
+    return [float(entry.facts["since_s"]) for entry in entries if "since_s" in entry.facts]
 
 
 def read_history(folder: Path) -> list[Entry]:

@@ -17,6 +17,12 @@ from cascadia_sim.engine_config import EngineConfig
 
 JUDGE = "judge"
 
+RESERVED = ("router", "controller", "cache", "default", "dashboards", JUDGE)
+"""Names that other objects of a deployment have; the judge's own is its engines'."""
+
+_LONGEST_STEM = 43
+"""With the deployment's own name before it, `cascadia-`, a label that controllers can append to."""
+
 SHORTEST_DRAIN_S = 120
 LONGEST_DRAIN_S = 1800
 
@@ -25,15 +31,15 @@ LONGEST_DRAIN_S = 1800
 class EngineGroup:
     """Equal replicas of one model on one pool.
 
-    `service` is the DNS label shared by all groups of a stage, `name` the group's own. `share` (0-1) of the
-    stage's requests goes to the group as a whole. `drain_s` is how long a stopping engine may finish what it
-    has begun.
+    `stem` is the DNS label shared by all groups of a stage, `name_stem` the group's own; objects of a deployment
+    are called after it, a dash, and these. `share` (0-1) of the stage's requests goes to the group as a whole.
+    `drain_s` is how long a stopping engine may finish what it has begun.
     """
 
     role: Literal["stage", "judge"]
     served_name: str
-    service: str
-    name: str
+    stem: str
+    name_stem: str
     engine: str
     model: str
     config: EngineConfig
@@ -46,6 +52,14 @@ class EngineGroup:
     share: float
     drain_s: int
     replicas: tuple[Replica, ...]
+
+    @property
+    def service(self) -> str:
+        return f"cascadia-{self.stem}"
+
+    @property
+    def name(self) -> str:
+        return f"cascadia-{self.name_stem}"
 
     @property
     def ranks(self) -> int:
@@ -95,14 +109,14 @@ def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
     wanted = tuple(_wanted(plan))
     pools = {w.group.pool: _pool(cluster, w.group.pool) for w in wanted}
     pool_labels = dict(zip(pools, labels(pools, limit=12), strict=True))
-    services, names = _names(wanted, pool_labels)
+    stems, names = _names(wanted, pool_labels)
     placed = _placed(wanted, pools)
     return tuple(
         EngineGroup(
             role=w.role,
             served_name=w.served_name,
-            service=services[w.role, w.served_name],
-            name=names[i],
+            stem=stems[w.role, w.served_name],
+            name_stem=names[i],
             engine=w.unit.engine,
             model=w.model,
             config=replace(
@@ -163,15 +177,17 @@ def _pool(cluster: Cluster, name: str) -> Pool:
 def _names(
     wanted: tuple[_Wanted, ...], pool_labels: dict[str, str]
 ) -> tuple[dict[tuple[str, str], str], tuple[str, ...]]:
-    """DNS labels of the services, by role and served name, and of the groups; none is used twice."""
-    units = tuple(dict.fromkeys((w.role, w.served_name) for w in wanted))
-    stems = dict(zip(units, labels((name for _, name in units), limit=24), strict=True))
+    """DNS labels of the units, by role and served name, and of the groups; none is used twice or reserved."""
+    units = tuple(dict.fromkeys((w.role, w.served_name) for w in wanted if w.role == "stage"))
+    short = labels((*RESERVED, *(name for _, name in units)), limit=24)[len(RESERVED) :]
+    stems: dict[tuple[str, str], str] = dict(zip(units, short, strict=True))
+    stems["judge", JUDGE] = JUDGE
     described = [
-        f"cascadia-{stems[w.role, w.served_name]}-{pool_labels[w.group.pool]}-tp{w.group.tp}pp{w.group.pp}"
+        f"{stems[w.role, w.served_name]}-{pool_labels[w.group.pool]}-tp{w.group.tp}pp{w.group.pp}"
         for w in wanted
     ]
-    unique = labels([*(f"cascadia-{stem}" for stem in stems.values()), *described])
-    return dict(zip(units, unique[: len(units)], strict=True)), unique[len(units) :]
+    unique = labels([*RESERVED, *short, *described], limit=_LONGEST_STEM)
+    return stems, unique[len(RESERVED) + len(short) :]
 
 
 def _placed(wanted: tuple[_Wanted, ...], pools: dict[str, Pool]) -> dict[int, tuple[Replica, ...]]:

@@ -1,12 +1,13 @@
-"""A plan as Helm values: stages with their groups, the judge, thresholds and gears."""
+"""A plan as the values of the Helm chart (`deploy/helm/cascadia`): stages with their groups, and the judge."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cascadia.domain.plan import Plan
-from cascadia.render.engine_args import arguments, command
-from cascadia.render.engine_groups import EngineGroup
-from cascadia.render.engines import HTTP_PORT, IMAGE, VERSION
+from cascadia.render.engine_args import Launch, Ranks, arguments, command
+from cascadia.render.engine_groups import JUDGE, EngineGroup
+from cascadia.render.engines import HTTP_PORT, IMAGE, RENDEZVOUS_PORT, VERSION
 from cascadia.render.models import is_path, mounted_weights
 from cascadia.render.yaml_text import yaml_text
 
@@ -16,18 +17,14 @@ def helm_values_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:
 
 
 def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
-    """`args` are those of one process; a chart appends the rank's own where `podsPerReplica` is above 1."""
-    deployed = {group.served_name for group in groups if group.role == "stage"}
-    judge = plan.judge
+    """What the chart does not know by itself. Only deployed stages; the last has no threshold."""
+    threshold = dict(zip((stage.name for stage in plan.stages), plan.thresholds, strict=False))
+    length = {stage.name: stage.max_model_len for stage in plan.stages}
+    stages = list(_by_unit(groups, "stage"))
     return {
         "plan": {"digest": plan.digest, "version": plan.version, "seed": plan.seed},
         "cascade": {
             "stages": [stage.name for stage in plan.stages],
-            "deployed": [stage.name for stage in plan.stages if stage.name in deployed],
-            "thresholds": {
-                stage.name: threshold
-                for stage, threshold in zip(plan.stages[:-1], plan.thresholds, strict=False)
-            },
             "gears": [
                 {
                     "maxRateRps": gear.max_rate_rps,
@@ -37,55 +34,98 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
                 for gear in plan.gears
             ],
         },
-        "stages": [_unit(members) for members in _by_service(groups, "stage")],
-        "judge": {
-            "kind": judge.kind,
-            "placement": judge.placement,
-            **{
-                key: value
-                for members in _by_service(groups, "judge")
-                for key, value in _unit(members).items()
-            },
-        },
-        "huggingFaceToken": {"secretName": "cascadia-hf-token", "secretKey": "token"},
+        "stages": [
+            {
+                **_unit(members),
+                # The last accepts always: what a stage that is not deployed would ask is asked by none.
+                "threshold": threshold.get(members[0].served_name, 0.0) if members is not stages[-1] else 0,
+                "maxModelLen": length[members[0].served_name],
+                "routing": {},
+            }
+            for members in stages
+        ],
+        "judge": _judge(plan, groups, needed=len(stages) > 1),
     }
 
 
-def _by_service(groups: Sequence[EngineGroup], role: str) -> Iterator[list[EngineGroup]]:
+def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:
+    """A cascade of one deployed stage asks no judge."""
+    judge = plan.judge
+    members = next(_by_unit(groups, "judge"), None)
+    if members is not None:
+        return {"kind": judge.kind, "placement": judge.placement, **_unit(members)}
+    found: dict[str, Any] = {"kind": judge.kind if needed else "none", "placement": judge.placement}
+    if found["kind"] == "llm":
+        # One elsewhere is asked for by its model's own name.
+        found["servedModelName"] = judge.model or JUDGE
+    return found
+
+
+def _by_unit(groups: Sequence[EngineGroup], role: str) -> Iterator[list[EngineGroup]]:
     """The groups of each stage, in the plan's order."""
-    for service in dict.fromkeys(group.service for group in groups if group.role == role):
-        yield [group for group in groups if group.service == service]
+    for stem in dict.fromkeys(group.stem for group in groups if group.role == role):
+        yield [group for group in groups if group.stem == stem and group.role == role]
 
 
 def _unit(members: Sequence[EngineGroup]) -> dict[str, Any]:
     first = members[0]
     return {
-        "name": first.service,
+        "name": first.stem,
         "servedModelName": first.served_name,
         "model": first.model,
         "engine": first.engine,
         "engineVersion": VERSION[first.engine],
-        "port": HTTP_PORT,
+        # An engine's own batch and as many in its queue, so that it never waits for the router.
+        "maxConcurrency": 2 * first.config.max_num_seqs,
         "drainSeconds": first.drain_s,
         "modelsVolume": is_path(first.model),
-        "groups": [_group(group) for group in members],
+        "groups": [_group(group, _share(group, members)) for group in members],
     }
 
 
-def _group(group: EngineGroup) -> dict[str, Any]:
-    launch = group.launch(weights=mounted_weights(group.model), host="0.0.0.0", port=HTTP_PORT)
-    return {
-        "name": group.name,
+def _share(group: EngineGroup, members: Sequence[EngineGroup]) -> float:
+    """By number of replicas where a group has none: a router sends something to each."""
+    if min(member.share for member in members) > 0:
+        return round(group.share, 9)
+    return round(len(group.replicas) / sum(len(member.replicas) for member in members), 9)
+
+
+def _group(group: EngineGroup, share: float) -> dict[str, Any]:
+    """`args` are of the rank that serves, `workerArgs` of the others where a replica is several pods."""
+    several = group.ranks > 1
+    launch = _launch(group)
+    serving = _ranked(group, launch, "0") if several else launch
+    found = {
+        "name": group.name_stem,
         "pool": group.pool,
         "image": IMAGE[group.engine, group.gpu.vendor],
         "gpuResource": group.gpu.resource,
-        "nodeSelector": {group.gpu.label: group.gpu.product},
+        "gpuLabel": group.gpu.label,
+        "gpuProducts": [group.gpu.product],
         "tensorParallel": group.tp,
         "pipelineParallel": group.pp,
         "replicas": len(group.replicas),
         "podsPerReplica": group.ranks,
         "gpusPerPod": group.gpus_per_rank,
-        "share": round(group.share, 9),
+        "share": share,
         "command": list(command(launch)),
-        "args": list(arguments(launch)),
+        "args": list(arguments(serving)),
     }
+    if several:
+        found["workerArgs"] = list(arguments(_ranked(group, launch, "$(LWS_WORKER_INDEX)")))
+    return found
+
+
+def _launch(group: EngineGroup) -> Launch:
+    launch = group.launch(weights=mounted_weights(group.model), host="0.0.0.0", port=HTTP_PORT)
+    # Kubernetes expands $(NAME) in arguments, and $$ is its way to write a dollar sign.
+    return replace(
+        launch,
+        weights=launch.weights.replace("$", "$$"),
+        served_name=launch.served_name.replace("$", "$$"),
+    )
+
+
+def _ranked(group: EngineGroup, launch: Launch, rank: str) -> Launch:
+    """LeaderWorkerSet sets both variables in every container of a group."""
+    return replace(launch, ranks=Ranks(group.ranks, rank, "$(LWS_LEADER_ADDRESS)", RENDEZVOUS_PORT))

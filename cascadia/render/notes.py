@@ -14,6 +14,8 @@ def notes(plan: Plan) -> tuple[str, ...]:
     for name, unit in [*units, ("judge", plan.judge)]:
         if unit.gpus and unit.model:
             found += _notes(name, unit, unit.model)
+    if plan.judge.kind == "llm" and not plan.judge.gpus:
+        found.append("judge: it runs elsewhere: set judge.url in the values of the chart, or with --values")
     return tuple(found)
 
 

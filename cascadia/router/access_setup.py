@@ -1,5 +1,6 @@
 """From settings to who may come in."""
 
+from cascadia.domain.errors import BadInput
 from cascadia.router.access import Access
 from cascadia.router.key_metrics import KeyMetrics
 from cascadia.router.keys import Keyring
@@ -21,10 +22,14 @@ def access_of(settings: KeySettings | None, keyring: Keyring | None, metrics: Me
 
 
 def keep_up(access: Access | None, settings: KeySettings | None, metrics: Metrics) -> None:
-    """Begins to share limits where the settings say so. Within a running loop."""
+    """Begins to share limits where the settings say so. Within a running loop. Raises `BadInput` without the client."""
     if access is None or settings is None or settings.redis_url is None:
         return
-    from cascadia.router.redis_store import RedisStore
+    try:
+        from cascadia.router.redis_store import RedisStore
+    except ModuleNotFoundError:
+        instead = 'install it: pip install "cascadia[redis]"'
+        raise BadInput("keys.redis_url", "needs the package redis", instead) from None
     from cascadia.router.shared_limits import SharedLimits
 
     failures = Counts(

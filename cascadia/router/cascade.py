@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from cascadia.router.answers import Choice, Usage, Written, read_document, read_events
@@ -201,7 +202,7 @@ class Cascade:
 
     def _too_late(self, ask: Ask, stage: Stage) -> bool:
         """Whether the deadline leaves less than this stage's answers took of late."""
-        return ask.deadline_s - asyncio.get_running_loop().time() < stage.typical_s
+        return ask.deadline_s - monotonic() < stage.typical_s
 
     async def _skips(self, ask: Ask, stage: Stage) -> bool:
         """Whether by the question alone this stage's answer is likely to be of no use. Not known is no."""
@@ -218,10 +219,10 @@ class Cascade:
         finally:
             ASKED.reset(token)
 
-    async def _again(self, ask: Ask, stage: Stage, step: Step, changes: Mapping[str, Any]) -> Choice:
+    async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
-        call = self._call(ask, stage, step, gated=bool(ask.fields.stream))
-        call = replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        call = self._call(ask, stage, None, gated=bool(ask.fields.stream))
+        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
         try:
             reply = await stage.buffered(call, _READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:
@@ -233,7 +234,8 @@ class Cascade:
         stage.metrics.output_tokens.inc(reply.found.usage.output_tokens)
         return reply.found.choices[0]
 
-    def _call(self, ask: Ask, stage: Stage, step: Step, *, gated: bool) -> Call:
+    def _call(self, ask: Ask, stage: Stage, step: Step | None, *, gated: bool) -> Call:
+        """`step` None: on behalf of the judge."""
         changes = stage.told(ask.priority)
         # A response's log-probabilities are asked for in words of its own, which few engines know.
         if gated and self.gate is not None and ask.api != "responses":
@@ -245,7 +247,7 @@ class Cascade:
         if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
         body = rewritten(ask.body, stage.settings.model, changes)
-        headers = ask.headers if ask.trace is None else ask.trace.forwarded(step)
+        headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
         return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority, step)
 
     async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> Decision:
@@ -256,7 +258,7 @@ class Cascade:
             decision.refused = live.reply
             step.ended("refused")
             return decision
-        step.first_at_s = asyncio.get_running_loop().time()
+        step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
         stage.metrics.accepted.inc()
         step.ended("accepted")
@@ -270,7 +272,7 @@ class Cascade:
         read = _READERS[ask.api == "responses", bool(ask.fields.stream)]
         call = self._call(ask, stage, step, gated=gated or bool(ask.fields.stream))
         reply = await stage.buffered(call, read)
-        step.answered_at_s = asyncio.get_running_loop().time()
+        step.answered_at_s = monotonic()
         stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
         if reply.found is None:
             decision.refused = reply
@@ -297,21 +299,17 @@ class Cascade:
         if any(refusal(ask.fields, choice) for choice in written.choices):
             stage.metrics.score.observe(0.0)
             return 0.0
-        if stage.settings.verifiers:
-            passed = all(
-                v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices
-            )
-            if not passed or stage.settings.verified == "accept":
-                score = ACCEPTS_NONE_ABOVE if passed else 0.0
-                stage.metrics.score.observe(score)
-                return score
+        proven = by_verifiers(stage, written)
+        if proven is not None:
+            stage.metrics.score.observe(proven)
+            return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
-        step.judged_at_s = asyncio.get_running_loop().time()
+        step.judged_at_s = monotonic()
         asked = question(ask.fields)
-        context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage, step))
-        token = ASKED.set(context)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
+        context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage))
+        token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
             verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
@@ -321,9 +319,9 @@ class Cascade:
             step.judge_failure = error.kind
             return None
         finally:
-            ASKED.reset(token)
-            step.judge_s = asyncio.get_running_loop().time() - step.judged_at_s
+            step.judge_s = monotonic() - step.judged_at_s
             self.judge_seconds.observe(step.judge_s)
+            ASKED.reset(token)
         score = min(scores)
         stage.metrics.score.observe(score)
         return score
@@ -345,6 +343,16 @@ class Cascade:
         best.stage.metrics.accepted.inc()
         decision.stage, decision.held, decision.stopped = best.stage, best, why
         return decision
+
+
+def by_verifiers(stage: Stage, written: Written) -> float | None:
+    """The score where the stage's verifiers decide alone; None where the judge does."""
+    if not stage.settings.verifiers:
+        return None
+    passed = all(v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices)
+    if passed and stage.settings.verified != "accept":
+        return None
+    return ACCEPTS_NONE_ABOVE if passed else 0.0
 
 
 def _too_long(refused: Reply[Any]) -> bool:

@@ -59,7 +59,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
                 },
                 "waiting": len(stage.turns),
             }
-            for stage in router.lineup.all_stages
+            for stage in router.all_stages
         }
         document = {
             "ready": router.ready,
@@ -67,6 +67,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
             "plan": router.digest,
             "stages": stages,
             "leaving": {replica.name: replica.running for replica in router.departing},
+            "older": router.older,
         }
         if router.reloader is not None and router.reloader.last is not None:
             document["reload"] = router.reloader.last.document
@@ -78,6 +79,8 @@ def _add_state(app: FastAPI, router: "Router") -> None:
 
     @app.get("/metrics", summary="For Prometheus.", response_class=Response)
     async def metrics() -> Response:
+        if router.siblings is not None:
+            return Response(await router.siblings.merged(), media_type=CONTENT_TYPE_LATEST)
         return Response(generate_latest(router.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 

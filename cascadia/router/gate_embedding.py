@@ -18,6 +18,7 @@ from cascadia.router.questions import answer
 from cascadia.router.replica import Call
 from cascadia.router.requests import Api
 from cascadia.router.stage import Stage
+from cascadia.router.tracing_ids import FORWARDED
 
 PATH = b"/v1/score"
 BYTES_PER_TOKEN = 4
@@ -56,7 +57,7 @@ class EmbeddingGate:
         asked = ASKED.get()
         body |= {"question": _ends(asked.said if asked.said is not None else question), "stage": asked.stage}
         content = orjson.dumps(body)
-        call = Call(PATH, content, b"", len(content) // BYTES_PER_TOKEN, None, deadline_s)
+        call = Call(PATH, content, FORWARDED.get(), len(content) // BYTES_PER_TOKEN, None, deadline_s)
         try:
             reply = await self.stage.buffered(call, _read)
         except StageFailed as error:

@@ -1,4 +1,4 @@
-"""What Prometheus sees of plans and of the state of replicas."""
+"""What Prometheus sees of plans, and of the replicas that leave with them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -7,12 +7,11 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from cascadia.router.metrics_state import STATES
 from cascadia.router.tally import Counts
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
-
-STATES = ("starting", "ready", "down", "draining")
 
 
 class PlanMetrics(Collector):
@@ -35,13 +34,12 @@ class PlanMetrics(Collector):
         plan = GaugeMetricFamily("cascadia_plan", "1 for the plan in force.", labels=("digest",))
         plan.add_metric((self._router.digest,), 1.0)
         yield plan
-        replicas = GaugeMetricFamily("cascadia_replicas", "Replicas by state.", labels=("stage", "state"))
-        counted: dict[tuple[str, str], int] = {}
-        for stage in self._router.lineup.all_stages:
+        replicas = GaugeMetricFamily(
+            "cascadia_replicas", "How many are in each state.", labels=("stage", "state")
+        )
+        for stage in self._router.all_stages:
             for state in STATES:
-                counted[stage.name, state] = sum(r.state == state for r in stage.replicas)
-        for labels, count in counted.items():
-            replicas.add_metric(labels, count)
+                replicas.add_metric((stage.name, state), sum(r.state == state for r in stage.replicas))
         yield replicas
         leaving = GaugeMetricFamily(
             "cascadia_replicas_leaving", "Replicas of no plan that finish their work."

@@ -245,22 +245,27 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
 
 def _keys(where: str, keys: _Keys, secrets: Secrets) -> KeySettings:
     at = f"{where}: keys"
-    url = secrets.one(at, "redis_url", keys.redis_url_env, keys.redis_url_file)
-    if url is not None and keys.redis_url is not None:
-        raise BadInput(f"{at}.redis_url", "is given in two ways", "keep one of them")
     return KeySettings(
         file=secrets.path(keys.file),
         open=tuple(keys.open),
-        redis_url=_redis_url(url or keys.redis_url, f"{at}.redis_url"),
+        redis_url=redis_url_of(secrets, at, keys.redis_url, keys.redis_url_env, keys.redis_url_file),
         redis_timeout_s=keys.redis_timeout_s,
         on_redis_failure=keys.on_redis_failure,
     )
 
 
-def _redis_url(url: str | None, where: str) -> str | None:
-    """It may hold a password, so it is never shown."""
+def redis_url_of(
+    secrets: Secrets, where: str, given: str | None, variable: str | None, file: Path | None
+) -> str | None:
+    """An address that may hold a password, so it is never shown. Raises `BadInput`."""
+    url = secrets.one(where, "redis_url", variable, file)
+    if url is not None and given is not None:
+        raise BadInput(f"{where}.redis_url", "is given in two ways", "keep one of them")
+    url = url or given
     if url is not None and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
-        raise BadInput(where, "is no address of a Redis", "write e.g. redis://127.0.0.1:6379/0")
+        raise BadInput(
+            f"{where}.redis_url", "is no address of a Redis", "write e.g. redis://127.0.0.1:6379/0"
+        )
     return url
 
 

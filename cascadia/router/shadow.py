@@ -7,13 +7,16 @@ client has to wait for a replica, and keeps within a number of tokens per hour. 
 import asyncio
 import random
 import time
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cascadia.router.answers import Written, read_document
-from cascadia.router.cascade import Ask
+from cascadia.router.answers import Choice, Written, read_document
+from cascadia.router.cascade import Ask, by_verifiers
 from cascadia.router.failures import StageFailed
+from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gates import Gate, JudgeFailed, judged
-from cascadia.router.questions import answer, question
+from cascadia.router.questions import answer, last_said, question
 from cascadia.router.records import Record
 from cascadia.router.replica import Call
 from cascadia.router.requests import rewritten, tokens_of
@@ -113,7 +116,7 @@ class Shadow:
             row: Row = {
                 "prompt_id": prompt_id,
                 "stage": stage.name,
-                "score": await self._score(ask, written, gate, judge, asked),
+                "score": await self._score(ask, stage, written, gate, judge, asked),
                 "input_tokens": written.usage.input_tokens,
                 "output_tokens": written.usage.output_tokens,
                 "at_s": time.time(),
@@ -144,12 +147,28 @@ class Shadow:
             raise _GivenUp("unfit")
         return written
 
-    async def _score(self, ask: Ask, written: Written, gate: Gate, judge: JudgeSettings, asked: str) -> float:
+    async def _score(
+        self, ask: Ask, stage: Stage, written: Written, gate: Gate, judge: JudgeSettings, asked: str
+    ) -> float:
+        """As the cascade would, had it asked."""
         choice = written.choices[0]
         if refusal(ask.fields, choice):
             return 0.0
+        proven = by_verifiers(stage, written)
+        if proven is not None:
+            return proven
         deadline_s = asyncio.get_running_loop().time() + judge.timeout_s
-        return await judged(gate, asked, choice, judge.timeout_s, deadline_s)
+        again = partial(self._again, ask, stage, gate)
+        token = ASKED.set(Asked(stage.name, last_said(ask.fields), again))
+        try:
+            return await judged(gate, asked, choice, judge.timeout_s, deadline_s)
+        finally:
+            ASKED.reset(token)
+
+    async def _again(self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any]) -> Choice:
+        call = self._call(ask, stage, gate)
+        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
+        return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:
         """Nobody waits, and after this one there is still room for a client's next."""

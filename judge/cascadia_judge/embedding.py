@@ -69,7 +69,14 @@ class EmbeddingJudge:
     def scores(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case. Raises `BadVerdict` where no head can judge one of them."""
         chosen = [self.head_for(case) for case in cases]
-        seen, owner = look(self.encoder, [Asked(c.question, c.answer, c.certainty) for c in cases])
+        # What a head does not look at need not be encoded.
+        seen, owner = look(
+            self.encoder,
+            [
+                Asked(case.question, case.answer if "answer" in head.groups else None, case.certainty)
+                for case, head in zip(cases, chosen, strict=True)
+            ],
+        )
         empty = np.array([case.answer is not None and not case.answer.strip() for case in cases])
         verdicts: list[Verdict | None] = [None] * len(cases)
         for head in dict.fromkeys(chosen):

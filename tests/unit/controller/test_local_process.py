@@ -110,6 +110,8 @@ def test_after_too_many_failures_in_a_row_it_is_given_up_and_says_why(tmp_path: 
 def test_a_program_that_is_not_there_says_so_in_its_log(tmp_path: Path) -> None:
     async def scenario(process: LocalProcess) -> None:
         await until(lambda: process.state == "failed")
+        assert process.why == "cannot start no-such-engine"
+        assert process.started == 1
         assert "cannot start no-such-engine: No such file" in process.log.read_text()
 
     run(scenario, tmp_path, Program("one", ("no-such-engine",), 1), restarts=QUICK)
@@ -135,6 +137,17 @@ def test_children_that_ignore_sigterm_or_ran_away_end_too(tmp_path: Path) -> Non
         assert not any(alive(pid) for pid in pids)
 
     run(scenario, tmp_path, program("--children"))
+
+
+def test_one_that_sets_no_handler_ends_at_sigterm(tmp_path: Path) -> None:
+    plain = Program("one", (sys.executable, "-c", "import time; time.sleep(600)"), 1, health_path=None)
+
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.state == "ready")
+        async with asyncio.timeout(30):
+            await process.stop(600.0)
+
+    run(scenario, tmp_path, plain)
 
 
 def test_one_that_ignores_sigterm_is_killed_when_its_time_is_over(tmp_path: Path) -> None:

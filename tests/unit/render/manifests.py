@@ -10,8 +10,12 @@ from tests.unit.render.reading import documents
 Object = dict[str, Any]
 
 
+WITHOUT_DASHBOARDS = {"monitoring": {"dashboards": {"enabled": False}}}
+"""A long text of its own, which changes for reasons of its own."""
+
+
 def objects(plan: Plan) -> list[Object]:
-    return documents(render(plan, plan.cluster, "kubernetes"))
+    return documents(render(plan, plan.cluster, "kubernetes", values=WITHOUT_DASHBOARDS))
 
 
 def of_kind(found: list[Object], kind: str) -> dict[str, Object]:
@@ -19,10 +23,12 @@ def of_kind(found: list[Object], kind: str) -> dict[str, Object]:
 
 
 def pods(found: list[Object]) -> Iterator[tuple[int, Object]]:
-    """Each pod template with the number of pods made from it."""
+    """Each pod template of an engine with the number of pods made from it."""
     for o in found:
-        spec = o["spec"]
-        if o["kind"] == "Deployment":
+        spec = o.get("spec", {})
+        if o["metadata"]["labels"]["app.kubernetes.io/component"] not in ("stage", "judge"):
+            continue
+        if o["kind"] == "Deployment" and "cascadia/pool" in o["metadata"].get("annotations", {}):
             yield spec["replicas"], spec["template"]
         elif o["kind"] == "LeaderWorkerSet":
             group = spec["leaderWorkerTemplate"]
@@ -30,11 +36,15 @@ def pods(found: list[Object]) -> Iterator[tuple[int, Object]]:
             yield spec["replicas"] * (group["size"] - 1), group["workerTemplate"]
 
 
+def engines(found: list[Object], kind: str = "Deployment") -> dict[str, Object]:
+    return {name: o for name, o in of_kind(found, kind).items() if list(pods([o]))}
+
+
 def gpus(found: list[Object]) -> int:
     total = 0
     for count, pod in pods(found):
         limits = pod["spec"]["containers"][0]["resources"]["limits"]
-        total += count * sum(int(value) for value in limits.values())
+        total += count * sum(int(value) for name, value in limits.items() if name.endswith("/gpu"))
     return total
 
 

@@ -24,7 +24,28 @@ def run(*args: object) -> Result:
 def test_standard_output_is_the_manifest(plan_file: Path) -> None:
     result = run(plan_file, "--target", "kubernetes")
     kinds = {o["kind"] for o in yaml.safe_load_all(result.stdout)}
-    assert kinds == {"Service", "PodDisruptionBudget", "Deployment", "LeaderWorkerSet"}
+    assert {"ConfigMap", "Service", "PodDisruptionBudget", "Deployment", "LeaderWorkerSet"} < kinds
+
+
+def test_values_go_over_the_plans(plan_file: Path) -> None:
+    values = plan_file.parent / "mine.yaml"
+    values.write_text("router: {autoscaling: {enabled: false}, replicas: 5}\n")
+    result = run(plan_file, "--target", "kubernetes", "--values", values, "--namespace", "team")
+    found = {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(result.stdout)}
+    assert found["Deployment", "cascadia-router"]["spec"]["replicas"] == 5
+    assert {o["metadata"]["namespace"] for o in found.values()} == {"team"}
+
+
+def test_values_are_of_kubernetes_only(plan_file: Path) -> None:
+    with pytest.raises(BadInput, match="says nothing to target compose"):
+        run(plan_file, "--target", "compose", "--values", plan_file)
+
+
+def test_values_that_are_no_map_are_refused(plan_file: Path) -> None:
+    values = plan_file.parent / "mine.yaml"
+    values.write_text("- 1\n")
+    with pytest.raises(BadInput, match="is no map of values"):
+        run(plan_file, "--target", "kubernetes", "--values", values)
 
 
 def test_a_folder_gets_a_file_of_the_targets_name(plan_file: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cascadia.render import FILE_NAMES, Target, render
+from tests.unit.render.manifests import WITHOUT_DASHBOARDS
 from tests.unit.render.plans import three_stages
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "render"
@@ -14,7 +15,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "render"
 @pytest.mark.parametrize("target", list(FILE_NAMES))
 def test_three_stages_are_rendered_as_before(target: Target) -> None:
     plan = three_stages()
-    text = render(plan, plan.cluster, target)
+    text = render(plan, plan.cluster, target, values=WITHOUT_DASHBOARDS)
     golden = GOLDEN / FILE_NAMES[target]
     if os.environ.get("CASCADIA_WRITE_GOLDEN") == "1":
         golden.write_text(text, encoding="utf-8")

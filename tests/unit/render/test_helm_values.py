@@ -2,9 +2,11 @@ from typing import Any
 
 import yaml
 
+from cascadia.domain.plan import ReplicaGroup
 from cascadia.render import render
 from tests.unit.render.plans import POOLS, plan, stage, three_stages
 
+ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
 PLAN = three_stages()
 VALUES: dict[str, Any] = yaml.safe_load(render(PLAN, PLAN.cluster, "helm-values"))
 
@@ -27,15 +29,34 @@ def test_gpus_add_up_to_the_plans() -> None:
 
 
 def test_thresholds_and_gears_are_the_plans() -> None:
-    assert VALUES["cascade"]["thresholds"] == {"small": 50.0, "medium": 50.0}
+    """The last stage accepts whatever it answers."""
+    assert [s["threshold"] for s in VALUES["stages"]] == [50.0, 50.0, 0]
     assert VALUES["cascade"]["gears"] == [
         {"maxRateRps": 4.0, "entryStage": "small", "thresholds": [80.0, 80.0]}
     ]
 
 
 def test_a_judge_without_gpus_has_no_groups() -> None:
-    lone = plan([stage("s")], POOLS)
-    assert yaml.safe_load(render(lone, POOLS, "helm-values"))["judge"] == {
+    two = plan([stage("s", ONE), stage("t", ONE)], POOLS)
+    assert yaml.safe_load(render(two, POOLS, "helm-values"))["judge"] == {
         "kind": "embedding",
         "placement": "router",
     }
+
+
+def test_a_single_stage_needs_no_judge() -> None:
+    lone = plan([stage("s", ONE)], POOLS)
+    assert yaml.safe_load(render(lone, POOLS, "helm-values"))["judge"]["kind"] == "none"
+
+
+def test_the_stage_before_one_that_is_not_deployed_is_the_last() -> None:
+    found = plan([stage("s", ONE), stage("t", ONE), stage("u")], POOLS)
+    stages = yaml.safe_load(render(found, POOLS, "helm-values"))["stages"]
+    assert [s["threshold"] for s in stages] == [50.0, 0]
+
+
+def test_a_router_sends_something_to_every_group() -> None:
+    """A share of 0 is none that a router takes."""
+    groups = [ReplicaGroup("h100", 1, 1, 3, 1.0), ReplicaGroup("l4", 1, 1, 1, 0.0)]
+    (found,) = yaml.safe_load(render(plan([stage("s", *groups)], POOLS), POOLS, "helm-values"))["stages"]
+    assert [group["share"] for group in found["groups"]] == [0.75, 0.25]

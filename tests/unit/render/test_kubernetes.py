@@ -1,13 +1,12 @@
 import jsonschema
 import kubernetes_validate
 import pytest
-import yaml
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import ReplicaGroup
 from tests.data import data_path
 from tests.unit.render.crd import strict_schema
-from tests.unit.render.manifests import Object, gpus, objects, of_kind, only_container, pods
+from tests.unit.render.manifests import Object, engines, gpus, objects, of_kind, only_container, pods
 from tests.unit.render.plans import POOLS, plan, stage, three_stages
 
 FOUND = objects(three_stages())
@@ -57,6 +56,7 @@ def test_pods_pass_the_restricted_security_standard() -> None:
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
         assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & spec.keys()
@@ -98,42 +98,56 @@ def test_an_engine_has_an_hour_to_load() -> None:
 def test_every_port_names_its_protocol() -> None:
     """Server-side apply of old API servers merges ports by it."""
     ports = [p for o in of_kind(FOUND, "Service").values() for p in o["spec"]["ports"]]
+    rules = [r for o in of_kind(FOUND, "NetworkPolicy").values() for r in o["spec"]["ingress"]]
+    ports += [p for rule in rules for p in rule.get("ports", [])]
     ports += [p for _, pod in pods(FOUND) for p in only_container(pod).get("ports", [])]
     assert ports
     assert all(port["protocol"] == "TCP" for port in ports)
 
 
-def test_a_stages_service_reaches_the_first_rank_of_each_replica() -> None:
-    for service in of_kind(FOUND, "Service").values():
+def test_a_groups_service_reaches_the_first_rank_of_each_replica() -> None:
+    for name, service in of_kind(FOUND, "Service").items():
+        if name == "cascadia-router":
+            continue
         selector = service["spec"]["selector"].items()
         reached = [(n, pod) for n, pod in pods(FOUND) if selector <= pod["metadata"]["labels"].items()]
         assert reached
         for _, pod in reached:
             assert "--headless" not in only_container(pod)["args"]
             assert only_container(pod)["ports"][0]["name"] == "http"
-    medium = of_kind(FOUND, "Service")["cascadia-medium"]["spec"]["selector"].items()
-    assert sum(n for n, pod in pods(FOUND) if medium <= pod["metadata"]["labels"].items()) == 2
+        workload = selector_value(service, "cascadia/workload")
+        assert {pod["metadata"]["labels"]["cascadia/workload"] for _, pod in reached} == {workload}
+
+
+def test_no_service_has_a_leader_worker_sets_name() -> None:
+    """Its controller makes a headless Service of that name for the pods to find each other."""
+    assert not set(of_kind(FOUND, "Service")) & set(of_kind(FOUND, "LeaderWorkerSet"))
+
+
+def selector_value(service: Object, label: str) -> str:
+    return str(service["spec"]["selector"][label])
 
 
 def test_selectors_match_their_own_pods_only() -> None:
-    for name, o in of_kind(FOUND, "Deployment").items():
+    for name, o in engines(FOUND).items():
         selector = o["spec"]["selector"]["matchLabels"].items()
         matching = [pod["metadata"]["labels"]["cascadia/workload"] for _, pod in pods(FOUND)
                     if selector <= pod["metadata"]["labels"].items()]  # fmt: skip
-        assert matching == [name]
+        assert [f"cascadia-{workload}" for workload in matching] == [name]
 
 
 def test_a_disruption_takes_one_pod_of_a_stage_at_most() -> None:
     budgets = of_kind(FOUND, "PodDisruptionBudget")
-    assert set(budgets) == {"cascadia-small", "cascadia-medium", "cascadia-large", "cascadia-judge"}
-    for budget in budgets.values():
+    units = {f"cascadia-{name}" for name in ("small", "medium", "large", "judge")}
+    assert set(budgets) == {*units, "cascadia-router"}
+    for budget in (budgets[name] for name in units):
         assert budget["spec"]["maxUnavailable"] == 1
         covered = budget["spec"]["selector"]["matchLabels"].items()
         assert any(covered <= pod["metadata"]["labels"].items() for _, pod in pods(FOUND))
 
 
 def test_a_rollout_needs_no_gpu_beyond_the_plan() -> None:
-    for o in of_kind(FOUND, "Deployment").values():
+    for o in engines(FOUND).values():
         assert o["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
     for o in of_kind(FOUND, "LeaderWorkerSet").values():
         rollout = o["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]
@@ -150,18 +164,35 @@ def test_a_replica_over_nodes_is_a_leader_and_workers() -> None:
 
 
 def test_pods_go_to_nodes_with_the_pools_gpus() -> None:
-    found = of_kind(FOUND, "Deployment")
-    selectors = {name: o["spec"]["template"]["spec"]["nodeSelector"] for name, o in found.items()}
-    assert selectors["cascadia-small-l4-tp2pp1"] == {"nvidia.com/gpu.product": "NVIDIA-L4"}
-    assert selectors["cascadia-small-h100-tp1pp1"] == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    found = engines(FOUND)
+    wanted = {name: gpu_wanted(o["spec"]["template"]) for name, o in found.items()}
+    assert wanted["cascadia-small-l4-tp2pp1"] == ("nvidia.com/gpu.product", ["NVIDIA-L4"])
+    assert wanted["cascadia-small-h100-tp1pp1"] == ("nvidia.com/gpu.product", ["NVIDIA-H100-80GB-HBM3"])
+
+
+def gpu_wanted(pod: Object) -> tuple[str, list[str]]:
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    ((expression,),) = (term["matchExpressions"] for term in affinity["nodeSelectorTerms"])
+    assert expression["operator"] == "In"
+    return expression["key"], expression["values"]
+
+
+def test_pods_of_one_replica_prefer_to_be_near_one_another() -> None:
+    for o in of_kind(FOUND, "LeaderWorkerSet").values():
+        for _, pod in pods([o]):
+            near = pod["spec"]["affinity"]["podAffinity"]
+            (preferred,) = near["preferredDuringSchedulingIgnoredDuringExecution"]
+            term = preferred["podAffinityTerm"]
+            assert term["topologyKey"] == "topology.kubernetes.io/zone"
+            assert term["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
 
 
 def test_amd_gpus_have_their_own_resource_label_and_image() -> None:
     cluster = Cluster((Pool("mi", "mi300x", 1, 8, 2.0),))
     found = objects(plan([stage("s", ReplicaGroup("mi", 8, 1, 1, 1.0))], cluster))
     ((_, pod),) = pods(found)
-    assert pod["spec"]["nodeSelector"] == {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}
-    assert only_container(pod)["resources"]["limits"] == {"amd.com/gpu": "8"}
+    assert gpu_wanted(pod) == ("amd.com/gpu.product-name", ["AMD_Instinct_MI300X_OAM"])
+    assert only_container(pod)["resources"]["limits"] == {"memory": "1024Gi", "amd.com/gpu": "8"}
     assert "rocm" in only_container(pod)["image"]
 
 
@@ -193,5 +224,5 @@ def test_a_stage_without_replicas_is_left_out() -> None:
     found: list[Object] = objects(
         plan([stage("first"), stage("second", ReplicaGroup("h100", 1, 1, 1, 1.0))], POOLS)
     )
-    assert set(of_kind(found, "Service")) == {"cascadia-second"}
-    assert "first" not in yaml.safe_dump(found)
+    assert set(of_kind(found, "Service")) == {"cascadia-second-h100-tp1pp1-http", "cascadia-router"}
+    assert set(engines(found)) == {"cascadia-second-h100-tp1pp1"}

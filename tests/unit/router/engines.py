@@ -222,9 +222,10 @@ async def running(
     judge: JudgeSettings | None = None,
     keyring: Keyring | None = None,
     prepare: Callable[[Router], object] | None = None,
+    all_ready: bool = True,
     **limits: Any,
 ) -> AsyncIterator[Running]:
-    """A router that serves at a port of its own; all its replicas were asked for their health.
+    """A router that serves at a port of its own; all its replicas are ready, or one where not `all_ready`.
 
     `prepare` may change it before it starts.
     """
@@ -246,8 +247,11 @@ async def running(
     task = asyncio.create_task(server.serve(sockets=[listening]))
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
         try:
+            enough = all if all_ready else any
             await until(
-                lambda: server.started and all(r.state == "ready" for s in router.stages for r in s.replicas)
+                lambda: (
+                    server.started and enough(r.state == "ready" for s in router.stages for r in s.replicas)
+                )
             )
             yield Running(router, server, client, port, lines)
         finally:

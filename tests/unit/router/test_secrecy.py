@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow.parquet import read_table
 
 from cascadia.router.keys import Keyring
 from cascadia.router.settings import (
@@ -22,6 +23,8 @@ from cascadia.router.settings import (
     KeySettings,
     ReplicaSettings,
     RouterSettings,
+    SampleSettings,
+    ShadowSettings,
 )
 from tests.unit.router.engines import (
     QUICK,
@@ -40,6 +43,7 @@ from tests.unit.router.engines import (
     until,
 )
 from tests.unit.router.test_keys import made
+from tests.unit.router.test_tracing import watched
 
 CANARY = "zanzibar"
 ANSWER = "quokka"
@@ -118,7 +122,10 @@ WAYS: list[dict[str, Any]] = [
 
 
 @asynccontextmanager
-async def router() -> AsyncIterator[tuple[Running, dict[str, str], dict[str, str]]]:
+async def router(
+    samples: Path | None = None,
+) -> AsyncIterator[tuple[Running, dict[str, str], dict[str, str]]]:
+    """All of it on; a key that asks and one that looks."""
     small, large, grades = (FakeEngine(answer=answer), FakeEngine(answer=answer), FakeEngine(answer=judge))
     key, header = made("asks")
     admin, other = made("looks", ("admin", "metrics"))
@@ -137,6 +144,9 @@ async def router() -> AsyncIterator[tuple[Running, dict[str, str], dict[str, str
             keys=KeySettings(Path("k")),
             admin=AdminSettings(),
         )
+        if samples is not None:
+            kept, again = SampleSettings(samples), ShadowSettings(ratio=1.0, busy=1.0)
+            settings = replace(settings, samples=kept, shadow=again)
         async with running(settings, keyring=Keyring([key, admin])) as up:
             yield up, header, other
 
@@ -153,10 +163,11 @@ async def shown(up: Running, header: dict[str, str]) -> str:
 
 
 def test_no_word_of_a_request_or_an_answer_comes_out_elsewhere(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async def main() -> str:
-        async with router() as (up, header, other):
+        async with router(tmp_path) as (up, header, other):
+            exporter = watched(up)
             for way in WAYS:
                 for model in ("small", "cascadia", CANARY):
                     said = await up.client.post(
@@ -176,8 +187,14 @@ def test_no_word_of_a_request_or_an_answer_comes_out_elsewhere(
             await up.client.get(f"/v1/models/{CANARY}", headers=header)
             await up.client.put("/admin/thresholds", json={CANARY: CANARY}, headers=other)
             up.router.journal.flush()
+            up.router.events.flush()
             await until(lambda: len(up.lines) >= 3 * len(WAYS))
-            return json.dumps(up.lines) + await shown(up, other)
+            tracing = up.router.watchers.tracing
+            assert tracing is not None
+            tracing._processor.force_flush()
+            traced = [span.to_json() for span in exporter.get_finished_spans()]
+            assert len(traced) > 3 * len(WAYS)
+            return json.dumps(up.lines) + await shown(up, other) + "".join(traced)
 
     texts: list[str] = []
 
@@ -187,7 +204,9 @@ def test_no_word_of_a_request_or_an_answer_comes_out_elsewhere(
     caplog.set_level(logging.DEBUG, logger="cascadia")
     run(kept)
     printed = capfd.readouterr()
-    everything = "\n".join([*texts, caplog.text, printed.out, printed.err])
+    rows = [row for file in sorted(tmp_path.rglob("*.parquet")) for row in read_table(file).to_pylist()]
+    assert len(rows) > len(WAYS)
+    everything = "\n".join([*texts, str(rows), caplog.text, printed.out, printed.err])
     assert "cascadia_requests_total" in everything
     assert '"steps"' in everything
     for word in (CANARY, ANSWER, ENGINE_KEY):
@@ -230,6 +249,7 @@ def test_no_key_comes_out_anywhere_and_no_engine_sees_one(
                 said = await up.client.get("/admin/state", headers=headers)
                 texts.append(f"{said.headers} {said.text}")
             up.router.journal.flush()
+            up.router.events.flush()
             texts.append(json.dumps(up.lines) + await shown(up, other))
             texts.append(repr(up.router.settings) + repr(list(up.router.access.keyring)))  # type: ignore[union-attr]
             for stage in up.router.lineup.all_stages:

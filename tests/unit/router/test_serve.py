@@ -17,6 +17,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
 from cascadia.router.plan_settings import settings_of
+from cascadia.router.settings import AdminSettings, KeySettings
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import FakeEngine, completion, send, started
 
@@ -160,3 +161,23 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
         assert errors.count(b"\n") == 1
 
     uvloop.run(main())
+
+
+def test_a_plans_router_has_keys_a_redis_and_an_admin_port_by_options(tmp_path: Path) -> None:
+    write_plan(two(), tmp_path / "plan.json")
+    (tmp_path / "redis.url").write_text("redis://h:6379/0\n")
+    endpoints = ("small=http://h:1", "large=http://h:2")
+    keys, redis = tmp_path / "keys.json", tmp_path / "redis.url"
+    settings = _settings(tmp_path, endpoints, keys, 9901, redis)
+    assert settings.keys == KeySettings(keys, redis_url="redis://h:6379/0")
+    assert settings.admin == AdminSettings(9901)
+    assert settings.files == (tmp_path / "plan.json", redis)
+    for given, said in (
+        ((None, 9901, None), "needs keys"),
+        ((None, None, redis), "add --keys"),
+        ((keys, None, tmp_path / "nothing"), "no such file"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            _settings(tmp_path, endpoints, *given)
+    with pytest.raises(BadInput, match="of a plan only"):
+        _settings(tmp_path / "router.yaml", (), keys)

@@ -1,0 +1,169 @@
+"""`cascadia controller`: watches the traffic of a fleet and moves it to better plans."""
+
+import asyncio
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cascadia.cli.common import positive, with_output
+from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, run_dir_option
+from cascadia.cli.output import Output
+from cascadia.domain.errors import BadInput
+
+if TYPE_CHECKING:
+    from cascadia.controller.history import Entry
+    from cascadia.controller.loop import Controller, Settings
+
+STANDBY_S = 1.0
+FRESH_QUESTIONS = 200
+"""Shadow rows since a change that replace the spec's quality table."""
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("plan", type=click.Path(path_type=Path))
+@run_dir_option
+@click.option(
+    "--engines", type=click.Path(path_type=Path), help="The local.yaml that `cascadia up` was given."
+)
+@click.option(
+    "--samples",
+    type=click.Path(path_type=Path),
+    help="Folder of the router's workload log. Default: samples in the run-dir.",
+)
+@click.option("--ratio", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True,
+              help="Of the requests that are sampled.")  # fmt: skip
+@click.option("--window", "window_s", type=positive, default=60.0, show_default=True, metavar="S",
+              help="Traffic is looked at in windows of this length.")  # fmt: skip
+@click.option("--lag", "lag_s", type=positive, default=60.0, show_default=True, metavar="S",
+              help="How late a request may enter the log.")  # fmt: skip
+@click.option("--false-alarms", type=positive, default=1.0, show_default=True, metavar="N",
+              help="A week at most, on stationary traffic.")  # fmt: skip
+@click.option("--requests", "least_requests", type=click.IntRange(20), default=200, show_default=True,
+              help="Since a change, before it is planned for.")  # fmt: skip
+@click.option("--least-gain", type=positive, default=0.1, show_default=True, metavar="SHARE",
+              help="A move must better the objective by this share.")  # fmt: skip
+@click.option("--cooldown", "cooldown_s", type=positive, default=1800.0, show_default=True, metavar="S",
+              help="After a move, before the next.")  # fmt: skip
+@click.option("--moves-per-day", type=click.IntRange(1), default=8, show_default=True, help="At most.")
+@click.option("--startup", "startup_s", type=positive, default=120.0, show_default=True, metavar="S",
+              help="Of a model that has never started here.")  # fmt: skip
+@click.option("--plan-limit", "plan_limit_s", type=positive, default=300.0, show_default=True, metavar="S",
+              help="Planning that takes longer is ended.")  # fmt: skip
+@click.option("--at-once", type=click.IntRange(1), default=1, show_default=True,
+              help="Replicas that may start or drain together.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Decide and write it down, but move nothing.")
+@with_output
+def controller(
+    spec: Path,
+    plan: Path,
+    run_dir: Path | None,
+    engines: Path | None,
+    samples: Path | None,
+    ratio: float,
+    window_s: float,
+    lag_s: float,
+    false_alarms: float,
+    least_requests: int,
+    least_gain: float,
+    cooldown_s: float,
+    moves_per_day: int,
+    startup_s: float,
+    plan_limit_s: float,
+    at_once: int,
+    dry_run: bool,
+    output: Output,
+) -> None:
+    """Watch the fleet in --run-dir, plan anew for SPEC when its traffic changes, and move to plans that pay.
+
+    PLAN is what `cascadia up` was started with; after a move the plan in force is remembered in the run-dir. A second
+    controller on the same fleet stands by until the first has gone. Ends at SIGTERM, also in the middle of a move,
+    which the next one ends.
+    """
+    from cascadia.controller.decide import Caution
+    from cascadia.controller.detect import Detection
+    from cascadia.controller.loop import Settings
+
+    folder = (run_dir or RUN_DIR).resolve()
+    if not folder.is_dir():
+        raise BadInput(str(folder), "no fleet runs here", "start one with `cascadia up`")
+    settings = Settings(
+        folder,
+        spec.resolve(),
+        Detection(window_s, false_alarms),
+        Caution(least_gain=least_gain, cooldown_s=cooldown_s, moves_per_day=moves_per_day),
+        lag_s,
+        least_requests,
+        plan_limit_s=plan_limit_s,
+        startup_s=startup_s,
+        at_once=at_once,
+        dry_run=dry_run,
+    )
+    made = _made(settings, plan, engines, samples or folder / "samples", ratio, output)
+    with _stand_by(folder, output):
+        _remember(folder, plan)
+        asyncio.run(_watch(made, window_s))
+
+
+def _made(
+    settings: "Settings", plan: Path, engines: Path | None, samples: Path, ratio: float, output: Output
+) -> "Controller":
+    from cascadia.controller.local_file import read_local
+    from cascadia.controller.local_plans import LocalPlans
+    from cascadia.controller.loop import Controller
+    from cascadia.controller.replan import replan
+    from cascadia.controller.samples_file import SampleFiles, write_fresh_quality
+    from cascadia.planner.plan_file import read_plan
+
+    names = tuple(stage.name for stage in read_plan(plan).stages)
+
+    def fresh_table(since_s: float, out: Path) -> Path | None:
+        path = out / "quality.parquet"
+        return path if write_fresh_quality(samples, since_s, names, path, FRESH_QUESTIONS) else None
+
+    def tell(entry: "Entry") -> None:
+        output.note(f"{entry.kind}: {entry.what}")
+
+    return Controller(
+        settings,
+        LocalPlans(settings.folder, read_local(engines)),
+        SampleFiles(samples, ratio=ratio).read,
+        replan,
+        fresh_table=fresh_table,
+        tell=tell,
+    )
+
+
+def _stand_by(folder: Path, output: Output) -> ExitStack:
+    """Until no other controller acts. What is returned holds the lock, as long as this process lives."""
+    from cascadia.controller.local_supervisor import only_one
+
+    held = ExitStack()
+    told = False
+    while True:
+        try:
+            held.enter_context(only_one(folder / CONTROLLER_LOCK, "another controller acts", "wait"))
+        except BadInput:
+            if not told:
+                output.note("another controller acts on this fleet; standing by")
+            told = True
+            time.sleep(STANDBY_S)
+        else:
+            return held
+
+
+def _remember(folder: Path, plan: Path) -> None:
+    from cascadia.controller.loop import IN_FORCE, write_in_force
+
+    if not (folder / IN_FORCE).exists():
+        write_in_force(folder, plan / "plan.json" if plan.is_dir() else plan)
+
+
+async def _watch(made: "Controller", window_s: float) -> None:
+    await made.adopt()
+    while True:
+        await made.tick()
+        await asyncio.sleep(window_s)

@@ -1,0 +1,28 @@
+"""What the commands for a running fleet share."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+RUN_DIR = Path("cascadia-run")
+CONTROLLER_LOCK = "controller.lock"
+"""Held by whoever moves replicas, in the run-dir."""
+
+
+def run_dir_option(command: Callable[..., None]) -> Callable[..., None]:
+    """--run-dir, the folder with a fleet's state and logs."""
+    return click.option(
+        "--run-dir",
+        type=click.Path(path_type=Path),
+        help=f"Folder with the fleet's state and logs. Default: {RUN_DIR}.",
+    )(command)
+
+
+def asked(run_dir: Path | None, what: str, **members: Any) -> dict[str, Any]:
+    """The fleet's answer."""
+    from cascadia.controller.local_control import ask
+
+    return asyncio.run(ask(run_dir or RUN_DIR, what, **members))

@@ -1,0 +1,48 @@
+"""`cascadia status`: what runs on this machine."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cascadia.cli.common import with_output
+from cascadia.cli.fleet_common import asked, run_dir_option
+from cascadia.cli.output import Output
+
+
+@click.command()
+@run_dir_option
+@with_output
+def status(run_dir: Path | None, output: Output) -> None:
+    """Show replicas, their state and work, and what the router was told."""
+    document = asked(run_dir, "observe")
+    told = {key: document[key] for key in ("replicas", "router", "routing", "gpus")}
+    told["replicas"].sort(key=lambda replica: replica["name"])
+    output.show(_table(told))
+    router = told["router"]
+    if router is None:
+        output.show("no router yet")
+    else:
+        gates = ", ".join(f"{threshold:g}" for threshold in told["routing"]["thresholds"])
+        output.show(
+            f"router {router['state']} at {router['url']}" + (f", thresholds {gates}" if gates else "")
+        )
+    output.document(told)
+
+
+def _table(told: dict[str, Any]) -> object:
+    from rich.table import Table
+
+    table = Table("replica", "state", "running", "GPUs", "address", "starts", "last failure")
+    for replica in told["replicas"]:
+        gpus = f"{replica['kind']['pool']}: {', '.join(map(str, replica['gpus']))}"
+        table.add_row(
+            replica["name"],
+            replica["state"],
+            str(replica["running"]),
+            gpus,
+            replica["url"],
+            str(replica["starts"]),
+            replica["why"],
+        )
+    return table

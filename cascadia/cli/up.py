@@ -1,0 +1,99 @@
+"""`cascadia up`: a plan's engines, judge and router as processes of this machine."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cascadia.cli.common import with_output
+from cascadia.cli.fleet_common import RUN_DIR, run_dir_option
+from cascadia.cli.output import Output
+from cascadia.domain.errors import CascadiaError
+
+if TYPE_CHECKING:
+    from cascadia.controller.local_plan import LocalPlan
+
+LOOK_S = 0.2
+COMMAND = "from cascadia.cli.main import main; main()"
+
+
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@click.option(
+    "--engines",
+    type=click.Path(path_type=Path),
+    help="A local.yaml: how stages are started here, and what the router is told beside the plan.",
+)
+@run_dir_option
+@click.option("--port", type=click.IntRange(1, 65535), help="Of the router.")
+@click.option("--detach", is_flag=True, help="Return when all is ready, and leave it running.")
+@with_output
+def up(
+    plan: Path, engines: Path | None, run_dir: Path | None, port: int | None, detach: bool, output: Output
+) -> None:
+    """Run PLAN (a plan.json of one machine, or the folder with it) until SIGTERM or `cascadia down`.
+
+    An engine that dies is started again; when this command ends, however it ends, so do all of its processes.
+    """
+    from cascadia.controller.local_file import read_local
+    from cascadia.controller.local_plan import local_plan
+    from cascadia.planner.plan_file import read_plan
+
+    local = read_local(engines)
+    if port is not None:
+        local = local.model_copy(update={"router": {**local.router, "port": port}})
+    found = local_plan(read_plan(plan), local)
+    folder = (run_dir or RUN_DIR).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    url = f"http://127.0.0.1:{found.router.get('port', 8000)}"
+    if detach:
+        _detached(folder, url, output)
+    else:
+        _attached(found, folder, url, output)
+
+
+def _attached(found: "LocalPlan", folder: Path, url: str, output: Output) -> None:
+    from cascadia.controller.local_supervisor import supervise
+
+    def ready() -> None:
+        output.show(f"serving {', '.join(found.routing.stages)} at {url}/v1; state and logs are in {folder}")
+        output.document({"url": url, "run_dir": folder, "stages": found.routing.stages})
+        sys.stdout.flush()
+
+    asyncio.run(supervise(found, folder, ready=ready, note=lambda step: output.note(str(step))))
+
+
+def _detached(folder: Path, url: str, output: Output) -> None:
+    """The same command again in a session of its own, waited for until it serves."""
+    arguments = [argument for argument in sys.argv[1:] if argument not in ("--detach", "--json")]
+    log = folder / "logs" / "up.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    while not _serves(folder):
+        if process.poll() is not None:
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise CascadiaError(f"{last[0].removeprefix('error: ') if last else 'it ended'} (log: {log})")
+        time.sleep(LOOK_S)
+    output.show(f"serving at {url}/v1; `cascadia down` ends it")
+    output.document({"url": url, "run_dir": folder, "pid": process.pid})
+
+
+def _serves(folder: Path) -> bool:
+    from cascadia.controller.local_control import ask
+
+    try:
+        document = asyncio.run(ask(folder, "observe"))
+    except CascadiaError:
+        return False
+    return bool(document["settled"])

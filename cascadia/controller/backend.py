@@ -1,0 +1,81 @@
+"""What a move needs of whatever runs the replicas, and how it is carried out step by step."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from cascadia.controller.fleet import Desired, Observed, reached
+from cascadia.controller.reconcile import rollout
+from cascadia.controller.steps import Step
+from cascadia.domain.errors import CascadiaError
+
+MOST_STEPS = 10_000
+
+
+class StepFailed(CascadiaError):
+    """A step could not be taken; the message says why."""
+
+
+class Backend(Protocol):
+    """`take` returns when the step is done, and raises `StepFailed`; what is done may be taken again."""
+
+    async def observe(self) -> Observed: ...
+
+    async def take(self, step: Step) -> None: ...
+
+
+class Moved(CascadiaError):
+    """A move failed and the last good plan is back in force."""
+
+
+async def move(
+    backend: Backend,
+    desired: Desired,
+    *,
+    need_rps: Mapping[str, float] | None = None,
+    note: Callable[[Step], None] = lambda _: None,
+    at_once: int = 1,
+) -> int:
+    """Until what is observed is what is desired; returns how many steps that took.
+
+    What there is to do is decided anew after each batch, from what is seen then: it does not matter who began the move,
+    nor what has broken meanwhile. Raises `StepFailed` and `Blocked`.
+    """
+    taken = 0
+    while taken < MOST_STEPS:
+        observed = _with_need(await backend.observe(), need_rps)
+        if reached(observed, desired):
+            return taken
+        steps = rollout(observed, desired, at_once=at_once).steps
+        for step in steps[: _batch(steps)]:
+            note(step)
+            await backend.take(step)
+            taken += 1
+    raise StepFailed(f"not done after {MOST_STEPS} steps")
+
+
+async def move_or_return(
+    backend: Backend,
+    desired: Desired,
+    last_good: Desired,
+    *,
+    need_rps: Mapping[str, float] | None = None,
+    note: Callable[[Step], None] = lambda _: None,
+    at_once: int = 1,
+) -> int:
+    """`move`; where a step fails, back to `last_good`, and `Moved` says why."""
+    try:
+        return await move(backend, desired, need_rps=need_rps, note=note, at_once=at_once)
+    except StepFailed as error:
+        await move(backend, last_good, need_rps=need_rps, note=note, at_once=at_once)
+        raise Moved(f"rolled back: {error}") from error
+
+
+def _batch(steps: list[Step]) -> int:
+    """Steps of one sort that stand together, so that many may load or drain at a time; what waits for them is next."""
+    return next((i for i, step in enumerate(steps) if type(step) is not type(steps[0])), len(steps))
+
+
+def _with_need(observed: Observed, need_rps: Mapping[str, float] | None) -> Observed:
+    if need_rps is None:
+        return observed
+    return Observed(observed.replicas, observed.gpus, observed.routing, need_rps)

@@ -1,0 +1,65 @@
+"""`local.yaml`: how this machine starts what a plan names, where that is not vLLM or SGLang with the planned flags."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cascadia.domain.errors import BadInput
+from cascadia.planner.spec_errors import bad_input
+from cascadia.planner.spec_yaml import parse_yaml
+from cascadia.planner.text_file import read_text
+
+MAX_BYTES = 1_000_000
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Engine(_Section):
+    command: list[str] = Field(
+        min_length=1,
+        description="Program and arguments; {port}, {name}, {gpus}, {python} and {here} (this file's folder) are "
+        "filled in.",
+    )
+    env: dict[str, str] = Field(default_factory=dict)
+    model: str | None = Field(None, description="As the engine calls it; the stage's name where absent.")
+    health_path: str = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
+    startup_s: float = Field(3600.0, gt=0)
+    drain_s: float = Field(120.0, ge=0)
+    max_concurrency: int | None = Field(None, ge=1, le=100_000)
+
+
+class Local(_Section):
+    """`router` is laid over the router.yaml that the plan gives: port, limits, keys, judge, samples, ..."""
+
+    stages: dict[str, Engine] = Field(default_factory=dict, description="By stage; `judge` for the judge.")
+    router: dict[str, Any] = Field(default_factory=dict)
+
+
+def read_local(path: Path | None) -> Local:
+    """Nothing of its own where there is no file. Raises `BadInput`, naming the key."""
+    if path is None:
+        return Local()
+    document = parse_yaml(read_text(path, MAX_BYTES), str(path))
+    try:
+        local = Local.model_validate(document)
+    except ValidationError as error:
+        raise bad_input(error, Local, str(path)) from None
+    if "stages" in local.router:
+        raise BadInput(f"{path}: router.stages", "comes from the plan", "leave it out")
+    values = {"{python}": sys.executable, "{here}": str(path.parent.resolve())}
+    stages = {name: _filled(engine, values) for name, engine in local.stages.items()}
+    return local.model_copy(update={"stages": stages})
+
+
+def _filled(engine: Engine, values: dict[str, str]) -> Engine:
+    def fill(text: str) -> str:
+        for mark, value in values.items():
+            text = text.replace(mark, value)
+        return text
+
+    command = [fill(text) for text in engine.command]
+    return engine.model_copy(update={"command": command, "env": {k: fill(v) for k, v in engine.env.items()}})

@@ -1,0 +1,172 @@
+"""A plan as what this machine has to run: kinds with their launches, how many of each, and the router's file."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from cascadia.controller.fleet import Desired, Kind, Routing
+from cascadia.controller.launch import Launch, spec_of
+from cascadia.controller.local_file import Engine, Local
+from cascadia.domain.cluster import Cluster
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.render.engine_args import arguments, command
+from cascadia.render.engine_groups import EngineGroup, engine_groups
+from cascadia.render.engines import STARTUP_S
+from cascadia.render.models import weights
+from cascadia.render.processes import LOOPBACK
+from cascadia_sim.gpus_catalogue import gpu
+
+JUDGE = "judge"
+_ANY_PORT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlan:
+    """`router`: the document of router.yaml but for the replicas, which change as they come and go."""
+
+    launches: Mapping[Kind, Launch]
+    counts: Mapping[Kind, int]
+    routing: Routing
+    gpus: Mapping[str, int]
+    router: Mapping[str, Any]
+
+    def desired(
+        self, need_rps: Mapping[str, float] | None = None, surge: Mapping[str, int] | None = None
+    ) -> Desired:
+        capacity = {kind: launch.capacity_rps for kind, launch in self.launches.items()}
+        return Desired(self.counts, self.routing, need_rps or {}, capacity, surge or {})
+
+
+def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
+    """Raises `BadInput` where this is no plan for one machine, or the file names a stage that the plan lacks."""
+    local = local or Local()
+    _check(plan, local)
+    launches: dict[Kind, Launch] = {}
+    counts: Counter[Kind] = Counter()
+    rendered = _rendered(plan, local)
+    for name, unit in _units(plan):
+        for group in unit.replicas:
+            if group.count and group.gpus:
+                launch = _launch(plan, name, unit, group, local.stages.get(name), rendered)
+                launches[launch.kind] = launch
+                counts[launch.kind] += group.count
+    router = _router(plan, local, any(kind.stage == JUDGE for kind in counts))
+    stages = tuple(stage["name"] for stage in router["stages"])
+    served = (*stages, *((JUDGE,) if any(kind.stage == JUDGE for kind in counts) else ()))
+    thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1])
+    label = blake2b(orjson.dumps(router, option=orjson.OPT_SORT_KEYS), digest_size=5).hexdigest()
+    there = {pool.name: pool.gpus for pool in plan.cluster.pools}
+    return LocalPlan(launches, counts, Routing(served, thresholds, label), there, router)
+
+
+def _check(plan: Plan, local: Local) -> None:
+    names = [name for name, _ in _units(plan)]
+    for name in local.stages:
+        if name not in names:
+            raise BadInput(f"stages.{name}", "the plan has no such stage", f"it has {', '.join(names)}")
+    for pool in plan.cluster.pools:
+        if pool.nodes > 1:
+            raise BadInput(
+                f"plan: pool {pool.name}",
+                f"has {pool.nodes} nodes, and this is one machine",
+                "plan with nodes: 1, or use Kubernetes",
+            )
+
+
+def _units(plan: Plan) -> list[tuple[str, StagePlan | JudgePlan]]:
+    return [*((stage.name, stage) for stage in plan.stages), (JUDGE, plan.judge)]
+
+
+def _launch(
+    plan: Plan,
+    name: str,
+    unit: StagePlan | JudgePlan,
+    group: ReplicaGroup,
+    engine: Engine | None,
+    rendered: Mapping[tuple[str, str, int, int], EngineGroup],
+) -> Launch:
+    pool = plan.cluster.pool(group.pool)
+    cores = gpu(pool.gpu).generation == "cpu"
+    if engine is not None:
+        argv, env = tuple(engine.command), dict(engine.env)
+        if not cores and "CUDA_VISIBLE_DEVICES" not in env:
+            env["CUDA_VISIBLE_DEVICES"] = "{gpus}"
+        times = engine.health_path, engine.startup_s, engine.drain_s
+    else:
+        found = rendered[name, group.pool, group.tp, group.pp]
+        launch = found.launch(weights=weights(found.model), host=LOOPBACK, port=_ANY_PORT)
+        flags = ("--port={port}" if flag == f"--port={_ANY_PORT}" else flag for flag in arguments(launch))
+        argv = (*command(launch), *flags)
+        env = {found.gpu.visible: "{gpus}", "VLLM_NO_USAGE_STATS": "1"}
+        times = "/health", float(STARTUP_S), float(found.drain_s)
+    return Launch(
+        Kind(name, group.pool, group.tp * group.pp, spec_of(argv, env)),
+        argv,
+        env,
+        cores,
+        *times,
+        capacity_rps=_capacity_rps(plan, name, group),
+        max_concurrency=engine.max_concurrency if engine is not None else 2 * unit.config.max_num_seqs,
+    )
+
+
+def _capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
+    """What the plan gives one replica to do: it is known to sustain that."""
+    predicted = plan.predicted.judge if name == JUDGE else None
+    for stage in plan.predicted.stages:
+        if stage.name == name:
+            predicted = stage
+    rate_rps = predicted.rate_rps if predicted is not None else 1.0
+    return max(rate_rps * group.share / group.count, 1e-6)
+
+
+def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], EngineGroup]:
+    """The groups that are started as planned, by stage and shape."""
+    stages = tuple(
+        replace(stage, replicas=()) if stage.name in local.stages else stage for stage in plan.stages
+    )
+    judge = replace(plan.judge, replicas=()) if JUDGE in local.stages else plan.judge
+    kept = {g.pool for stage in stages for g in stage.replicas} | {g.pool for g in judge.replicas}
+    for pool in plan.cluster.pools:
+        if pool.name in kept and gpu(pool.gpu).generation == "cpu":
+            raise BadInput(
+                f"plan: pool {pool.name}",
+                "its replicas run on CPU cores, and nothing says how to start them",
+                "write --engines local.yaml with a command per stage",
+            )
+    if not kept:
+        return {}
+    cluster = Cluster(tuple(pool for pool in plan.cluster.pools if pool.name in kept))
+    groups = engine_groups(replace(plan, stages=stages, judge=judge), cluster)
+    return {(g.served_name, g.pool, g.tp, g.pp): g for g in groups}
+
+
+def _router(plan: Plan, local: Local, hosted_judge: bool) -> dict[str, Any]:
+    deployed = [stage for stage in plan.stages if stage.deployed]
+    threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
+    stages = []
+    for stage in deployed:
+        engine = local.stages.get(stage.name)
+        model = engine.model if engine is not None and engine.model else stage.name
+        entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
+        stages.append({**entry, "max_model_len": stage.max_model_len})
+    # The controller looks at the workload log, so its files end soon.
+    log = {"folder": "samples", "seconds": 30}
+    router: dict[str, Any] = {"stages": stages, "watch_s": 0, "samples": log, **local.router}
+    if len(deployed) > 1 and "judge" not in router:
+        if hosted_judge:
+            router["judge"] = {"kind": "llm", "model": JUDGE}
+        elif plan.judge.kind == "certainty":
+            router["judge"] = {"kind": "certainty"}
+        else:
+            raise BadInput(
+                "plan: judge",
+                f"is of kind {plan.judge.kind}, and nothing says where it is",
+                "write router: {judge: {...}} into --engines local.yaml",
+            )
+    return router

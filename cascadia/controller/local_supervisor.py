@@ -1,0 +1,88 @@
+"""The process behind `cascadia up`: it holds the fleet, and is the parent of all that runs."""
+
+import asyncio
+import fcntl
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cascadia.clients.local_guard import become_subreaper
+from cascadia.clients.local_process import Restarts
+from cascadia.controller.backend import move
+from cascadia.controller.local_backend import LocalBackend
+from cascadia.controller.local_control import listening
+from cascadia.controller.local_fleet import LocalFleet
+from cascadia.controller.local_plan import LocalPlan
+from cascadia.controller.steps import Step
+from cascadia.domain.errors import BadInput
+
+LOCK = "up.lock"
+
+
+async def supervise(
+    plan: LocalPlan,
+    folder: Path,
+    *,
+    ready: Callable[[], None] = lambda: None,
+    note: Callable[[Step], None] = lambda _: None,
+    restarts: Restarts | None = None,
+) -> None:
+    """Until SIGTERM, SIGINT or `down`. Raises `StepFailed` where the plan does not come up; then nothing is left."""
+    become_subreaper()
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
+        fleet = LocalFleet(folder, gpu_ids(plan), restarts)
+        async with listening(fleet, ended.set):
+            try:
+                if await _brought_up(plan, folder, note, ended):
+                    fleet.settled = True
+                    ready()
+                    await ended.wait()
+            finally:
+                await fleet.close()
+
+
+async def _brought_up(
+    plan: LocalPlan, folder: Path, note: Callable[[Step], None], ended: asyncio.Event
+) -> bool:
+    """False where the end was asked for meanwhile. Raises `StepFailed`."""
+    backend = LocalBackend(folder, plan.launches, {plan.routing.label: plan.router})
+    everything = sum(plan.counts.values())
+    moving = asyncio.create_task(move(backend, plan.desired(), note=note, at_once=everything))
+    ending = asyncio.create_task(ended.wait())
+    await asyncio.wait({moving, ending}, return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    if not moving.done():
+        moving.cancel()
+        return False
+    moving.result()
+    return True
+
+
+def gpu_ids(plan: LocalPlan) -> Mapping[str, tuple[int, ...]]:
+    """By pool: GPUs are numbered through the machine's pools in their order; cores from 0 on."""
+    on_cores = {kind.pool for kind, launch in plan.launches.items() if launch.cores}
+    ids: dict[str, tuple[int, ...]] = {}
+    first = 0
+    for pool, count in plan.gpus.items():
+        if pool in on_cores:
+            ids[pool] = tuple(range(count))
+        else:
+            ids[pool] = tuple(range(first, first + count))
+            first += count
+    return ids
+
+
+@contextmanager
+def only_one(path: Path, what: str, instead: str) -> Iterator[None]:
+    """Holds the lock file `path`, which ends with its process. Raises `BadInput` where another process holds it."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BadInput(str(path.parent), what, instead) from None
+        yield

@@ -1,0 +1,200 @@
+"""Planning anew, in a process of its own with a time limit: the controller goes on watching, and a planner that hangs
+or needs too much is ended.
+
+The child reads a request, plans for today's traffic, and simulates both plans on the same requests.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cascadia.controller.decide import Outlook
+from cascadia.domain.errors import CascadiaError
+
+if TYPE_CHECKING:
+    from cascadia.domain.plan import Plan
+    from cascadia.domain.quality import QualityTable
+    from cascadia_traces.trace import Trace
+
+CHILD = "import sys; from cascadia.controller.replan import main; main(sys.argv[1])"
+REQUEST, RESULT, PLAN = "request.json", "result.json", "plan.json"
+GROWTH = 3.0
+"""A plan sustains a load if requests of the last fifth take at most so many times as long as those of the second."""
+
+
+class PlanningFailed(CascadiaError):
+    """No new plan; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`trace`: today's requests, to be replayed at `rate_rps`; `table`: fresh scores, the spec's where None.
+
+    `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it.
+    """
+
+    spec: Path
+    trace: Path
+    rate_rps: float
+    today: Path
+    gpus: Mapping[str, int]
+    out: Path
+    table: Path | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A plan on today's traffic: how well it does, and what each stage has to do."""
+
+    outlook: Outlook
+    need_rps: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    plan: Path
+    today: Prospect
+    candidate: Prospect
+
+
+async def replan(request: Request, limit_s: float) -> Replanned:
+    """Raises `PlanningFailed`, also where it takes longer than `limit_s`."""
+    request.out.mkdir(parents=True, exist_ok=True)
+    (request.out / REQUEST).write_text(json.dumps(_document(request)))
+    with (request.out / "planning.log").open("wb") as log:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", CHILD, str(request.out), stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            async with asyncio.timeout(limit_s):
+                await child.wait()
+        except TimeoutError:
+            raise PlanningFailed(f"planning took longer than {limit_s:g} s") from None
+        finally:
+            if child.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                await child.wait()
+    result = request.out / RESULT
+    if not result.exists():
+        raise PlanningFailed(
+            f"planning ended with exit code {child.returncode}; see {request.out / 'planning.log'}"
+        )
+    document = json.loads(result.read_text())
+    if "error" in document:
+        raise PlanningFailed(document["error"])
+    return Replanned(request.out / PLAN, _prospect(document["today"]), _prospect(document["candidate"]))
+
+
+def main(folder: str) -> None:
+    """The child."""
+    out = Path(folder)
+    request = _request(json.loads((out / REQUEST).read_text()))
+    try:
+        result = _replanned(request)
+    except CascadiaError as error:
+        result = {"error": str(error)}
+    partial = out / f".{RESULT}"
+    partial.write_text(json.dumps(result))
+    partial.replace(out / RESULT)
+
+
+def _replanned(request: Request) -> dict[str, Any]:
+    from cascadia.planner.plan import plan
+    from cascadia.planner.plan_file import read_plan, write_plan
+    from cascadia.planner.problem_file import read_problem
+    from cascadia.planner.spec import Spec
+    from cascadia.planner.spec_overrides import Overrides
+    from cascadia.planner.trace_file import read_trace_for
+
+    def change(spec: Spec) -> Spec:
+        workload = spec.workload.model_copy(update={"trace": str(request.trace), "format": None})
+        table = spec.quality.table if request.table is None else str(request.table)
+        quality = spec.quality.model_copy(update={"table": table})
+        changed = spec.model_copy(update={"workload": workload, "quality": quality})
+        gpus = tuple((pool, count) for pool, count in request.gpus.items())
+        return Overrides(gpus=gpus, rate_rps=request.rate_rps)(changed)
+
+    problem = read_problem(request.spec, change)
+    found = plan(problem).plan
+    write_plan(found, request.out / PLAN)
+    trace, _ = read_trace_for(request.trace, None, request.rate_rps, request.seed)
+    folder = request.spec.parent
+    return {
+        "today": prospect_of(read_plan(request.today), trace, problem.quality, folder, request.seed),
+        "candidate": prospect_of(found, trace, problem.quality, folder, request.seed),
+    }
+
+
+def prospect_of(
+    plan: "Plan", trace: "Trace", table: "QualityTable", folder: Path, seed: int
+) -> dict[str, Any]:
+    """`plan` simulated on `trace`, as JSON. A plan that cannot serve these requests at all has no finite loss."""
+    import numpy as np
+
+    from cascadia.domain.errors import BadInput
+    from cascadia.planner.replay import replay
+
+    gpus = {pool.name: 0 for pool in plan.cluster.pools}
+    for group in [g for stage in plan.stages for g in stage.replicas] + list(plan.judge.replicas):
+        gpus[group.pool] += group.gpus
+    told = {"gpus": gpus, **_named(plan)}
+    try:
+        result = replay(plan, trace, folder=folder, table=table, seed=seed)
+    except BadInput:
+        return {**told, "loss": None, "keeps_bounds": False, "need_rps": {}}
+    predicted, objective = result.predicted, plan.objective
+    latency_s = (result.run.finish_ps - result.run.arrival_ps) / 1e12
+    fifth = max(1, len(latency_s) // 5)
+    early, late = float(np.mean(latency_s[fifth : 2 * fifth])), float(np.mean(latency_s[-fifth:]))
+    keeps = late <= GROWTH * early or len(latency_s) < 50
+    keeps &= objective.latency_max_s is None or predicted.objective_s <= objective.latency_max_s
+    keeps &= objective.quality_min is None or predicted.quality.mean >= objective.quality_min
+    loss = {
+        "latency": predicted.objective_s,
+        "cost": predicted.usd_per_hour,
+        "quality": 100.0 - predicted.quality.mean,
+    }[objective.goal]
+    need = {stage.name: stage.rate_rps for stage in predicted.stages}
+    if predicted.judge is not None:
+        need["judge"] = predicted.judge.rate_rps
+    return {**told, "loss": loss, "keeps_bounds": bool(keeps), "need_rps": need}
+
+
+def _named(plan: "Plan") -> dict[str, str]:
+    match plan.objective.goal:
+        case "latency":
+            return {"what": f"p{100 * plan.objective.quantile:g}", "unit": "s"}
+        case "cost":
+            return {"what": "cost", "unit": "$/h"}
+        case _:
+            return {"what": "quality lost", "unit": "points"}
+
+
+def _prospect(document: Mapping[str, Any]) -> Prospect:
+    loss = float("inf") if document["loss"] is None else float(document["loss"])
+    outlook = Outlook(loss, document["keeps_bounds"], document["gpus"], document["what"], document["unit"])
+    return Prospect(outlook, document["need_rps"])
+
+
+def _document(request: Request) -> dict[str, Any]:
+    paths = {name: str(getattr(request, name).resolve()) for name in ("spec", "trace", "today", "out")}
+    table = None if request.table is None else str(request.table.resolve())
+    others = {"rate_rps": request.rate_rps, "gpus": dict(request.gpus), "seed": request.seed}
+    return {**paths, **others, "table": table}
+
+
+def _request(document: Mapping[str, Any]) -> Request:
+    paths = {name: Path(document[name]) for name in ("spec", "trace", "today", "out")}
+    table = None if document["table"] is None else Path(document["table"])
+    return Request(
+        rate_rps=document["rate_rps"], gpus=document["gpus"], seed=document["seed"], table=table, **paths
+    )

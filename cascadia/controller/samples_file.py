@@ -1,0 +1,96 @@
+"""The router's workload log (Parquet, no text) as `Samples`: files that end while we look are read the next time."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cascadia.controller.windows import Samples
+
+PATTERN = "requests-*.parquet"
+QUALITY_PATTERN = "quality-*.parquet"
+COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "steps"]
+
+
+class SampleFiles:
+    """Of one folder. Each file is read once; what is older than `kept_s` before the newest request is forgotten."""
+
+    def __init__(self, folder: Path, kept_s: float = 2 * 86_400.0, ratio: float = 1.0) -> None:
+        self.folder = folder
+        self._kept_s = kept_s
+        self._ratio = ratio
+        self._known: set[str] = set()
+        self._rows: list[dict[str, Any]] = []
+
+    def read(self) -> Samples:
+        """All requests known by now, by arrival."""
+        for path in sorted(self.folder.glob(PATTERN)):
+            if path.name not in self._known:
+                rows = _rows(path)
+                if rows is not None:
+                    self._known.add(path.name)
+                    self._rows += rows
+        self._rows.sort(key=lambda row: row["arrival_s"])
+        if self._rows:
+            oldest_s = self._rows[-1]["arrival_s"] - self._kept_s
+            self._rows = [row for row in self._rows if row["arrival_s"] >= oldest_s]
+        return samples_of(self._rows, self._ratio)
+
+
+def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0) -> Samples:
+    """Rows of the workload log as arrays."""
+    rows = list(rows)
+    stages = sorted(
+        {step["stage"] for row in rows for step in row["steps"] or () if step["score"] is not None}
+    )
+    scores = {stage: np.full(len(rows), np.nan) for stage in stages}
+    for i, row in enumerate(rows):
+        for step in row["steps"] or ():
+            if step["score"] is not None:
+                scores[step["stage"]][i] = step["score"]
+    return Samples(
+        np.array([row["arrival_s"] for row in rows], dtype=np.float64),
+        np.array([row["input_tokens"] for row in rows], dtype=np.int64),
+        np.array([row["output_tokens"] for row in rows], dtype=np.int64),
+        scores,
+        ratio,
+    )
+
+
+def write_fresh_quality(
+    folder: Path, since_s: float, stages: tuple[str, ...], path: Path, least: int
+) -> bool:
+    """A quality table of the questions that went through all stages since then; False where they are fewer than
+    `least`, and nothing is written."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for file in sorted(folder.glob(QUALITY_PATTERN)):
+        try:
+            rows = parquet.read_table(file).to_pylist()
+        except (OSError, pa.ArrowException):
+            continue  # it was deleted to make room, or is damaged: the others tell
+        for row in rows:
+            if row["at_s"] >= since_s:
+                found.setdefault(row["prompt_id"], {})[row["stage"]] = row
+    whole = [by_stage for by_stage in found.values() if set(stages) <= set(by_stage)]
+    if len(whole) < least:
+        return False
+    names = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")
+    table = [{name: by_stage[stage][name] for name in names} for by_stage in whole for stage in stages]
+    parquet.write_table(pa.Table.from_pylist(table), path)
+    return True
+
+
+def _rows(path: Path) -> list[dict[str, Any]] | None:
+    """None where the file has gone meanwhile, or is damaged: the log makes room for itself."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        rows: list[dict[str, Any]] = parquet.read_table(path, columns=COLUMNS).to_pylist()
+    except (OSError, pa.ArrowException):
+        return None
+    return rows

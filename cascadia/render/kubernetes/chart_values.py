@@ -1,0 +1,32 @@
+"""The chart's own values, and how Helm puts others over them."""
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+Values = dict[str, Any]
+
+
+@cache
+def _defaults_text() -> str:
+    return resources.files("cascadia.render.kubernetes").joinpath("values.yaml").read_text(encoding="utf-8")
+
+
+def defaults() -> Values:
+    found: Values = yaml.safe_load(_defaults_text())
+    return found
+
+
+def merged(base: Values, over: Values) -> Values:
+    """As Helm coalesces values: maps member by member, anything else as a whole; null takes a member away."""
+    result = dict(base)
+    for key, value in over.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result

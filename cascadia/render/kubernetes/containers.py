@@ -1,0 +1,64 @@
+"""What all pods have in common: they pass the "restricted" Pod Security Standard, with a read-only root."""
+
+from typing import Any
+
+from cascadia.render.kubernetes.chart_values import Values
+from cascadia.render.kubernetes.release import Release
+
+USER_ID = 1000
+HTTP_PORT = 8000
+
+CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+HTTP = {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"}
+
+APP_VERSION = "0.1.0"
+"""The chart's `appVersion`: the tag of our own images."""
+
+
+def pod_security() -> dict[str, Any]:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER_ID,
+        "runAsGroup": USER_ID,
+        "fsGroup": USER_ID,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def image(release: Release, found: Values) -> str:
+    """Of our own: a digest goes before a tag, and the chart's version before none."""
+    registry = release.values["imageRegistry"]
+    name = f"{registry}/{found['repository']}" if registry else found["repository"]
+    return f"{name}@{found['digest']}" if found["digest"] else f"{name}:{found['tag'] or APP_VERSION}"
+
+
+def given(**members: Any) -> dict[str, Any]:
+    """Those that are not empty."""
+    return {name: value for name, value in members.items() if value}
+
+
+def pull_secrets(release: Release) -> list[dict[str, str]]:
+    return [{"name": name} for name in release.values["imagePullSecrets"]]
+
+
+def service_ports() -> list[dict[str, Any]]:
+    return [{"name": "http", "port": HTTP_PORT, "targetPort": "http", "protocol": "TCP"}]
+
+
+def spread(matching: dict[str, str]) -> list[dict[str, Any]]:
+    """Pods of ours prefer to be apart: other zones, and other machines."""
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": matching},
+        }
+        for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+    ]

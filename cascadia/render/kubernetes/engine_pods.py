@@ -1,0 +1,117 @@
+"""The pod of one rank of a replica."""
+
+from typing import Any
+
+from cascadia.render.kubernetes.containers import CONTAINER_SECURITY, HTTP, given, pod_security, pull_secrets
+from cascadia.render.kubernetes.engine_labels import group_selector, pod_labels
+from cascadia.render.kubernetes.engine_volumes import mounts, volumes
+from cascadia.render.kubernetes.release import SERVES, Release
+from cascadia.render.kubernetes.units import Group, Unit
+
+_PROBE_PERIOD_S = 10
+
+
+def engine_pod(release: Release, unit: Unit, group: Group, serves: bool) -> dict[str, Any]:
+    """The template of a replica that is one pod, of a leader, or (where it does not serve) of a worker."""
+    engines = release.values["engines"]
+    labels = pod_labels(release, unit, group) | ({SERVES: "true"} if serves else {})
+    grace_s = engines["preStopSeconds"] + unit["drainSeconds"] + engines["marginSeconds"]
+    return {
+        "metadata": {"labels": labels, **given(annotations=engines["podAnnotations"])},
+        "spec": {
+            "serviceAccountName": release.full_name,
+            "automountServiceAccountToken": False,
+            # Kubernetes' variables for other services can collide with an engine's own.
+            "enableServiceLinks": False,
+            **given(
+                imagePullSecrets=pull_secrets(release),
+                priorityClassName=engines["priorityClassName"],
+                runtimeClassName=engines["runtimeClassName"],
+            ),
+            "securityContext": pod_security(),
+            "affinity": _affinity(release, group),
+            "tolerations": [
+                {"key": group["gpuResource"], "operator": "Exists", "effect": "NoSchedule"},
+                *engines["tolerations"],
+            ],
+            "terminationGracePeriodSeconds": grace_s,
+            "containers": [_container(release, unit, group, serves)],
+            "volumes": volumes(release, unit, group),
+        },
+    }
+
+
+def _affinity(release: Release, group: Group) -> dict[str, Any]:
+    """Nodes with the pool's GPU; ranks of a replica near one another."""
+    on_gpu = {"key": group["gpuLabel"], "operator": "In", "values": group["gpuProducts"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [on_gpu]}]}
+    found: dict[str, Any] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    key = release.values["engines"]["topologyKey"]
+    if group["podsPerReplica"] > 1 and key:
+        near = {"topologyKey": key, "labelSelector": {"matchLabels": group_selector(release, group)}}
+        found["podAffinity"] = {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": near}]
+        }
+    return found
+
+
+def _container(release: Release, unit: Unit, group: Group, serves: bool) -> dict[str, Any]:
+    engines = release.values["engines"]
+    return {
+        "name": "engine",
+        "image": group["image"],
+        "imagePullPolicy": "IfNotPresent",
+        "command": group["command"],
+        "args": group["args"] if serves else group["workerArgs"],
+        "env": _environment(release),
+        **({"ports": [HTTP]} if serves else {}),
+        "resources": _resources(engines, group),
+        "securityContext": CONTAINER_SECURITY,
+        **(_probes(engines["startupSeconds"]) if serves else {}),
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(engines["preStopSeconds"])]}}},
+        "volumeMounts": mounts(release, unit),
+    }
+
+
+def _environment(release: Release) -> list[dict[str, Any]]:
+    """A user id without an entry in the image's passwd needs its home and name said."""
+    plain = {
+        "HOME": "/cache",
+        "USER": "cascadia",
+        "HF_HOME": "/cache/huggingface",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    secret = release.values["huggingFaceToken"]
+    token = {
+        "secretKeyRef": {"name": secret["secretName"], "key": secret["secretKey"], "optional": True},
+    }
+    return [
+        *({"name": name, "value": value} for name, value in plain.items()),
+        {"name": "HF_TOKEN", "valueFrom": token},
+        *release.values["engines"]["env"],
+    ]
+
+
+def _resources(engines: dict[str, Any], group: Group) -> dict[str, Any]:
+    """No CPU limit: loading weights and compiling kernels peak far above serving."""
+    gpus = group["gpusPerPod"]
+    asked = {"cpu": engines["cpuPerGpu"], "memory": engines["memoryGiPerGpu"]}
+    return {
+        "requests": {
+            "cpu": str(asked["cpu"] * gpus),
+            "memory": f"{asked['memory'] * gpus}Gi",
+            group["gpuResource"]: str(gpus),
+        },
+        "limits": {"memory": f"{engines['memoryLimitGiPerGpu'] * gpus}Gi", group["gpuResource"]: str(gpus)},
+    }
+
+
+def _probes(startup_s: int) -> dict[str, Any]:
+    """Patient ones: SGLang's `/health` generates a token, which takes over a second."""
+    get = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 10}
+    every = {"periodSeconds": _PROBE_PERIOD_S}
+    return {
+        "startupProbe": {**get, **every, "failureThreshold": startup_s // _PROBE_PERIOD_S},
+        "readinessProbe": {**get, **every, "failureThreshold": 2},
+        "livenessProbe": {**get, **every, "failureThreshold": 6},
+    }

@@ -1,0 +1,67 @@
+"""What Prometheus scrapes, and the dashboards that Grafana's sidecar picks up."""
+
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import yaml
+
+from cascadia.render.kubernetes.release import MONITORING, Release
+
+
+def monitoring(release: Release) -> Iterator[dict[str, Any]]:
+    values = release.values["monitoring"]
+    if _wanted(release, values["serviceMonitor"]):
+        yield _service_monitor(release)
+    if _wanted(release, values["alerts"]):
+        yield _alerts(release)
+    if values["dashboards"]["enabled"]:
+        yield from _dashboards(release)
+
+
+def _wanted(release: Release, values: dict[str, Any]) -> bool:
+    """`auto`: where the cluster knows the operator's kinds."""
+    return values["enabled"] == "always" or (values["enabled"] == "auto" and MONITORING in release.apis)
+
+
+def _alerts(release: Release) -> dict[str, Any]:
+    found = release.metadata("", "monitoring")
+    found["labels"] |= release.values["monitoring"]["alerts"]["labels"]
+    rules = yaml.safe_load(_folder().joinpath("alerts.yaml").read_text(encoding="utf-8"))
+    return {"apiVersion": MONITORING, "kind": "PrometheusRule", "metadata": found, "spec": rules}
+
+
+def _folder() -> Traversable:
+    """The chart's copy of deploy/grafana."""
+    return resources.files("cascadia.render.kubernetes").joinpath("dashboards")
+
+
+def _service_monitor(release: Release) -> dict[str, Any]:
+    """The router, and every engine: both answer `/metrics` at the port that serves."""
+    values = release.values["monitoring"]["serviceMonitor"]
+    serving = {"key": "app.kubernetes.io/component", "operator": "In", "values": ["router", "stage", "judge"]}
+    found = release.metadata("", "monitoring")
+    found["labels"] |= values["labels"]
+    return {
+        "apiVersion": MONITORING,
+        "kind": "ServiceMonitor",
+        "metadata": found,
+        "spec": {
+            "selector": {"matchLabels": release.selector(), "matchExpressions": [serving]},
+            "namespaceSelector": {"matchNames": [release.namespace]},
+            "endpoints": [{"port": "http", "path": "/metrics", "interval": values["interval"]}],
+            "targetLabels": ["cascadia/service"],
+        },
+    }
+
+
+def _dashboards(release: Release) -> Iterator[dict[str, Any]]:
+    texts = {
+        file.name: file.read_text(encoding="utf-8")
+        for file in sorted(_folder().iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".json")
+    }
+    found = release.metadata("dashboards", "monitoring")
+    found["labels"] |= release.values["monitoring"]["dashboards"]["labels"]
+    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": found, "data": texts}

@@ -1,0 +1,85 @@
+"""Who may talk to whom: nobody, but for what is said here."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cascadia.render.kubernetes.containers import HTTP_PORT
+from cascadia.render.kubernetes.release import Release
+from cascadia.render.kubernetes.units import units
+
+_DNS = {"ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]}
+_PORTS = [{"protocol": "TCP", "port": HTTP_PORT}]
+_API_SERVER = {"ports": [{"protocol": "TCP", "port": port} for port in (443, 6443)]}
+
+
+def network_policies(release: Release) -> Iterator[dict[str, Any]]:
+    values = release.values
+    if not values["networkPolicy"]["enabled"]:
+        return
+    yield _policy(release, "default", release.selector(), [], [])
+    for unit in units(values):
+        for group in unit["groups"]:
+            yield _engines(release, group)
+    yield _router(release)
+    if values["judge"]["kind"] == "embedding" and not values["judge"]["url"]:
+        asked = [_from(release, "router"), *_scraped(release)]
+        yield _policy(release, "judge", release.selector(cascadia__workload="judge"), asked, [_DNS])
+    if values["controller"]["enabled"]:
+        out = [_DNS, _API_SERVER, _to(release, "router"), _to(release, "stage"), _to(release, "judge")]
+        matching = release.selector(cascadia__workload="controller")
+        yield _policy(release, "controller", matching, _scraped(release), out)
+
+
+def _router(release: Release) -> dict[str, Any]:
+    network = release.values["networkPolicy"]
+    clients: dict[str, Any] = {"ports": _PORTS}
+    if network["routerFrom"]:
+        clients = {"from": network["routerFrom"], **clients}
+    came = [clients, _from(release, "controller"), *_scraped(release)]
+    out = [_DNS, _to(release, "stage"), _to(release, "judge"), *network["routerEgress"]]
+    return _policy(release, "router", release.selector(cascadia__workload="router"), came, out)
+
+
+def _engines(release: Release, group: dict[str, Any]) -> dict[str, Any]:
+    """Ranks of a replica talk to each other at ports that they choose."""
+    matching = release.selector(cascadia__workload=group["name"])
+    came = [_from(release, "router"), _from(release, "controller"), *_scraped(release)]
+    out = [_DNS, *release.values["networkPolicy"]["engineEgress"]]
+    if group["podsPerReplica"] > 1:
+        ranks = [{"podSelector": {"matchLabels": matching}}]
+        came, out = [*came, {"from": ranks}], [*out, {"to": ranks}]
+    return _policy(release, group["name"], matching, came, out)
+
+
+def _from(release: Release, component: str) -> dict[str, Any]:
+    return {"from": [_pods(release, component)], "ports": _PORTS}
+
+
+def _to(release: Release, component: str) -> dict[str, Any]:
+    return {"to": [_pods(release, component)], "ports": _PORTS}
+
+
+def _scraped(release: Release) -> list[dict[str, Any]]:
+    peers = release.values["networkPolicy"]["metricsFrom"]
+    return [{"from": peers, "ports": _PORTS}] if peers else []
+
+
+def _pods(release: Release, component: str) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/instance": release.name, "app.kubernetes.io/component": component}
+    return {"podSelector": {"matchLabels": labels}}
+
+
+def _policy(
+    release: Release, stem: str, matching: dict[str, str], came: list[Any], out: list[Any]
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": release.metadata(stem, "network"),
+        "spec": {
+            "podSelector": {"matchLabels": matching},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": came,
+            "egress": out,
+        },
+    }

@@ -1,0 +1,86 @@
+"""A service of ours beside the router: what its pods have in common."""
+
+from typing import Any
+
+from cascadia.render.kubernetes.containers import (
+    CONTAINER_SECURITY,
+    HTTP,
+    given,
+    image,
+    pod_security,
+    pull_secrets,
+    spread,
+)
+from cascadia.render.kubernetes.release import Release
+
+Mounted = tuple[dict[str, Any], str]
+"""A volume (its name included), and where the container finds it."""
+
+
+def own_deployment(
+    release: Release,
+    component: str,
+    values: dict[str, Any],
+    account: str,
+    mounted: list[Mounted],
+    grace_s: int,
+) -> dict[str, Any]:
+    matching = release.selector(cascadia__workload=component)
+    labels = {
+        **release.labels(component),
+        "app.kubernetes.io/name": f"cascadia-{component}",
+        "cascadia/workload": component,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": release.metadata(component, component),
+        "spec": {
+            "replicas": values["replicas"],
+            "selector": {"matchLabels": matching},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "revisionHistoryLimit": 3,
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "serviceAccountName": account,
+                    "automountServiceAccountToken": account != release.full_name,
+                    "enableServiceLinks": False,
+                    **given(
+                        imagePullSecrets=pull_secrets(release),
+                        nodeSelector=values["nodeSelector"],
+                        tolerations=values["tolerations"],
+                    ),
+                    "securityContext": pod_security(),
+                    "topologySpreadConstraints": spread(matching),
+                    "terminationGracePeriodSeconds": grace_s,
+                    "containers": [_container(release, component, values, mounted)],
+                    "volumes": [{"name": "tmp", "emptyDir": {}}, *(volume for volume, _ in mounted)],
+                },
+            },
+        },
+    }
+
+
+def _container(release: Release, name: str, values: dict[str, Any], mounted: list[Mounted]) -> dict[str, Any]:
+    health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
+    return {
+        "name": name,
+        "image": image(release, values["image"]),
+        "imagePullPolicy": values["image"]["pullPolicy"],
+        "command": ["cascadia"],
+        "args": values["args"],
+        **given(env=values["env"]),
+        "ports": [HTTP],
+        "resources": values["resources"],
+        "securityContext": CONTAINER_SECURITY,
+        "startupProbe": {**health, "periodSeconds": 2, "failureThreshold": 150},
+        "readinessProbe": {**health, "periodSeconds": 5, "failureThreshold": 2},
+        "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 6},
+        # Routers forget the pod before it ends.
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", "15"]}}},
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},
+            *({"name": volume["name"], "mountPath": path, "readOnly": True} for volume, path in mounted),
+        ],
+    }

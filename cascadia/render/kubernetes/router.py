@@ -1,0 +1,160 @@
+"""The router: its settings, pods, Service, budget of disruptions, and what scales it."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+from cascadia.render.kubernetes.containers import (
+    CONTAINER_SECURITY,
+    HTTP,
+    given,
+    image,
+    pod_security,
+    pull_secrets,
+    spread,
+)
+from cascadia.render.kubernetes.release import Release
+from cascadia.render.kubernetes.router_config import JUDGE_KEY, router_config
+from cascadia.render.kubernetes.scaling import scaling
+from cascadia.render.yaml_text import yaml_text
+
+NAME = "router"
+MARGIN_S = 15
+"""For a router to end after its drain."""
+
+
+def router(release: Release) -> Iterator[dict[str, Any]]:
+    values = release.values["router"]
+    text = yaml_text([router_config(release)])
+    matching = release.selector(cascadia__workload=NAME)
+    yield {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": release.metadata(NAME, NAME),
+        "data": {"router.yaml": text},
+    }
+    yield {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": release.metadata(NAME, NAME, **given(annotations=values["service"]["annotations"])),
+        "spec": {
+            "type": values["service"]["type"],
+            "selector": matching,
+            "ports": [
+                {
+                    "name": "http",
+                    "port": values["service"]["port"],
+                    "targetPort": "http",
+                    "protocol": "TCP",
+                }
+            ],
+        },
+    }
+    yield {
+        "apiVersion": release.first("policy/v1", "policy/v1beta1"),
+        "kind": "PodDisruptionBudget",
+        "metadata": release.metadata(NAME, NAME),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": matching}},
+    }
+    yield _deployment(release, matching, hashlib.sha256(text.encode()).hexdigest())
+    yield from scaling(release)
+
+
+def _deployment(release: Release, matching: dict[str, str], digest: str) -> dict[str, Any]:
+    """A replica is never taken before its successor is ready. Other settings are other pods."""
+    values = release.values["router"]
+    scaled = values["autoscaling"]["enabled"] or release.values["keda"]["enabled"]
+    annotations = {"cascadia/config": digest} | values["podAnnotations"]
+    labels = {
+        **release.labels(NAME),
+        "app.kubernetes.io/name": "cascadia-router",
+        "cascadia/workload": NAME,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": release.metadata(
+            NAME, NAME, annotations={"cascadia/plan": release.values["plan"]["digest"]}
+        ),
+        "spec": {
+            **({} if scaled else {"replicas": values["replicas"]}),
+            "selector": {"matchLabels": matching},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "progressDeadlineSeconds": release.values["engines"]["startupSeconds"] + 300,
+            "revisionHistoryLimit": 3,
+            "template": {
+                "metadata": {"labels": labels, "annotations": annotations},
+                "spec": _pod(release, matching),
+            },
+        },
+    }
+
+
+def _pod(release: Release, matching: dict[str, str]) -> dict[str, Any]:
+    values = release.values["router"]
+    return {
+        "serviceAccountName": release.full_name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        **given(
+            imagePullSecrets=pull_secrets(release),
+            priorityClassName=values["priorityClassName"],
+            nodeSelector=values["nodeSelector"],
+            tolerations=values["tolerations"],
+        ),
+        "securityContext": pod_security(),
+        "topologySpreadConstraints": spread(matching),
+        "terminationGracePeriodSeconds": values["noticeSeconds"] + values["drainSeconds"] + MARGIN_S,
+        "containers": [_container(release)],
+        "volumes": [
+            {"name": "config", "configMap": {"name": release.named(NAME)}},
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "data", "emptyDir": {}},
+            *(
+                {"name": f"secret-{i}", "secret": {"secretName": secret["secretName"]}}
+                for i, secret in enumerate(values["secrets"])
+            ),
+        ],
+    }
+
+
+def _container(release: Release) -> dict[str, Any]:
+    """No preStop hook: at SIGTERM the router says no to `/ready` and goes on serving for `noticeSeconds`."""
+    values = release.values["router"]
+    every = {"timeoutSeconds": 5}
+    health = {"httpGet": {"path": "/health", "port": "http"}, **every}
+    ready = {"httpGet": {"path": "/ready", "port": "http"}, **every}
+    return {
+        "name": NAME,
+        "image": image(release, values["image"]),
+        "imagePullPolicy": values["image"]["pullPolicy"],
+        "command": ["cascadia"],
+        "args": [
+            "serve",
+            "/etc/cascadia/router.yaml",
+            *([] if values["logRequests"] else ["--no-log"]),
+        ],
+        **given(env=_environment(release)),
+        "ports": [HTTP],
+        "resources": values["resources"],
+        "securityContext": CONTAINER_SECURITY,
+        "startupProbe": {**health, "periodSeconds": 1, "failureThreshold": 120},
+        "readinessProbe": {**ready, "periodSeconds": 5, "failureThreshold": 1},
+        "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 3},
+        "volumeMounts": [
+            {"name": "config", "mountPath": "/etc/cascadia", "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "data", "mountPath": "/data"},
+            *(
+                {"name": f"secret-{i}", "mountPath": f"/secrets/{secret['name']}", "readOnly": True}
+                for i, secret in enumerate(values["secrets"])
+            ),
+        ],
+    }
+
+
+def _environment(release: Release) -> list[dict[str, Any]]:
+    key = release.values["judge"]["apiKey"]
+    secret = {"secretKeyRef": {"name": key["secretName"], "key": key["secretKey"]}}
+    judge = [{"name": JUDGE_KEY, "valueFrom": secret}] if key["secretName"] else []
+    return [*judge, *release.values["router"]["env"]]

@@ -1,0 +1,65 @@
+"""`router.yaml` of a release: docs/reference/router.md has its keys."""
+
+from typing import Any
+
+from cascadia.render.kubernetes.chart_values import merged
+from cascadia.render.kubernetes.containers import HTTP_PORT
+from cascadia.render.kubernetes.release import Release
+from cascadia.render.kubernetes.units import Unit
+from cascadia.render.kubernetes.workloads import service_name
+
+JUDGE_KEY = "CASCADIA_JUDGE_KEY"
+"""Variable of the router's container with the key of a judge elsewhere."""
+
+LARGEST_CONCURRENCY = 100_000
+
+
+def router_config(release: Release) -> dict[str, Any]:
+    """A replica here is a Service: of one group of a stage, with the group's share."""
+    router = release.values["router"]
+    judge = _judge(release)
+    config = {
+        "cascade": release.values["cascade"]["name"],
+        "stages": [_stage(release, stage) for stage in release.values["stages"]],
+        **({"judge": judge} if judge else {}),
+        "host": "0.0.0.0",
+        "port": HTTP_PORT,
+        "limits": {"drain_notice_s": router["noticeSeconds"], "drain_s": router["drainSeconds"]},
+        "health": {"startup_s": release.values["engines"]["startupSeconds"]},
+    }
+    return merged(config, router["config"])
+
+
+def _stage(release: Release, stage: Unit) -> dict[str, Any]:
+    found = {
+        "name": stage["servedModelName"],
+        "threshold": stage["threshold"],
+        "max_model_len": stage["maxModelLen"],
+        "replicas": _replicas(release, stage),
+    }
+    return merged(found, stage["routing"])
+
+
+def _replicas(release: Release, unit: Unit) -> list[dict[str, Any]]:
+    return [
+        {
+            "url": f"http://{service_name(release, group)}:{HTTP_PORT}",
+            "share": group["share"],
+            "max_concurrency": min(unit["maxConcurrency"] * group["replicas"], LARGEST_CONCURRENCY),
+        }
+        for group in unit["groups"]
+    ]
+
+
+def _judge(release: Release) -> dict[str, Any]:
+    judge = release.values["judge"]
+    common = {"kind": judge["kind"], "timeout_s": judge["timeoutSeconds"], "on_failure": judge["onFailure"]}
+    if judge["groups"]:
+        return {**common, "model": judge["servedModelName"], "replicas": _replicas(release, judge)}
+    if judge["url"] or judge["kind"] == "llm":
+        key = {"api_key_env": JUDGE_KEY} if judge["apiKey"]["secretName"] else {}
+        elsewhere = {"url": judge["url"], "health_path": None, **key}
+        return {**common, "model": judge["servedModelName"], "replicas": [elsewhere]}
+    if judge["kind"] == "embedding":
+        return {**common, "replicas": [{"url": f"http://{release.named(judge['name'])}:{HTTP_PORT}"}]}
+    return common if judge["kind"] == "certainty" else {}

@@ -1,0 +1,50 @@
+{{/* Names and labels. cascadia/render/kubernetes/release.py has the same for `render --target kubernetes`. */}}
+
+{{- define "cascadia.fullName" -}}
+{{- .Values.fullnameOverride | default (.Release.Name | replace "." "-") -}}
+{{- end }}
+
+{{/* (list root stem): short enough for what controllers append to it. */}}
+{{- define "cascadia.named" -}}
+{{- $whole := printf "%s-%s" (include "cascadia.fullName" (index . 0)) (index . 1) -}}
+{{- if le (len $whole) 52 -}}
+{{- $whole -}}
+{{- else -}}
+{{- printf "%s-%s" ($whole | trunc 45 | trimSuffix "-") ($whole | sha256sum | trunc 6) -}}
+{{- end -}}
+{{- end }}
+
+{{/* (list root component) */}}
+{{- define "cascadia.labels" -}}
+app.kubernetes.io/part-of: cascadia
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{/* (list root stem component): of an object called after the stem, or after the release alone. */}}
+{{- define "cascadia.metadata" -}}
+{{- $root := index . 0 -}}
+name: {{ if index . 1 }}{{ include "cascadia.named" (list $root (index . 1)) }}{{ else }}{{ include "cascadia.fullName" $root }}{{ end }}
+namespace: {{ $root.Release.Namespace }}
+labels:
+  {{- include "cascadia.labels" (list $root (index . 2)) | nindent 2 }}
+{{- end }}
+
+{{/* (list root workload): the pods of one workload of this release. */}}
+{{- define "cascadia.selector" -}}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+cascadia/workload: {{ index . 1 | quote }}
+{{- end }}
+
+{{- define "cascadia.policyVersion" -}}
+{{- if .Capabilities.APIVersions.Has "policy/v1" }}policy/v1{{ else }}policy/v1beta1{{ end -}}
+{{- end }}
+
+{{/* (list root image): a digest goes before a tag, and the chart's version before none. */}}
+{{- define "cascadia.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- with $root.Values.imageRegistry }}{{ . }}/{{ end -}}
+{{- $image.repository -}}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end -}}
+{{- end }}

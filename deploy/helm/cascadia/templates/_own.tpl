@@ -1,0 +1,95 @@
+{{/* A service of ours beside the router: (list root component values account mounted).
+     `mounted` is a list of {volume, path}; the service finds each at its path. */}}
+
+{{- define "cascadia.ownDeployment" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+{{- $own := index . 2 -}}
+{{- $account := index . 3 -}}
+{{- $mounted := index . 4 -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "cascadia.metadata" (list $root $component $component) | nindent 2 }}
+spec:
+  replicas: {{ int $own.replicas }}
+  selector:
+    matchLabels:
+      {{- include "cascadia.selector" (list $root $component) | nindent 6 }}
+  strategy:
+    type: RollingUpdate
+    rollingUpdate: {maxSurge: 1, maxUnavailable: 0}
+  revisionHistoryLimit: 3
+  template:
+    metadata:
+      labels:
+        {{- include "cascadia.labels" (list $root $component) | nindent 8 }}
+        app.kubernetes.io/name: cascadia-{{ $component }}
+        cascadia/workload: {{ $component }}
+    spec:
+      serviceAccountName: {{ $account }}
+      automountServiceAccountToken: {{ ne $account (include "cascadia.fullName" $root) }}
+      enableServiceLinks: false
+      {{- include "cascadia.pullSecrets" $root | indent 6 }}
+      {{- with $own.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $own.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        {{- include "cascadia.podSecurity" . | nindent 8 }}
+      topologySpreadConstraints:
+        {{- include "cascadia.spread" (list $root $component) | nindent 8 }}
+      terminationGracePeriodSeconds: 60
+      containers:
+        - name: {{ $component }}
+          image: {{ include "cascadia.image" (list $root $own.image) }}
+          imagePullPolicy: {{ $own.image.pullPolicy }}
+          command: [cascadia]
+          args:
+            {{- toYaml $own.args | nindent 12 }}
+          {{- with $own.env }}
+          env:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          ports:
+            {{- include "cascadia.httpPort" . | nindent 12 }}
+          resources:
+            {{- toYaml $own.resources | nindent 12 }}
+          securityContext:
+            {{- include "cascadia.containerSecurity" . | nindent 12 }}
+          startupProbe:
+            httpGet: {path: /health, port: http}
+            timeoutSeconds: 5
+            periodSeconds: 2
+            failureThreshold: 150
+          readinessProbe:
+            httpGet: {path: /health, port: http}
+            timeoutSeconds: 5
+            periodSeconds: 5
+            failureThreshold: 2
+          livenessProbe:
+            httpGet: {path: /health, port: http}
+            timeoutSeconds: 5
+            periodSeconds: 10
+            failureThreshold: 6
+          # Routers forget the pod before it ends.
+          lifecycle:
+            preStop:
+              exec:
+                command: [sleep, "15"]
+          volumeMounts:
+            - {name: tmp, mountPath: /tmp}
+            {{- range $mounted }}
+            - {name: {{ .volume.name }}, mountPath: {{ .path }}, readOnly: true}
+            {{- end }}
+      volumes:
+        - name: tmp
+          emptyDir: {}
+        {{- range $mounted }}
+        - {{- toYaml .volume | nindent 10 }}
+        {{- end }}
+{{- end }}

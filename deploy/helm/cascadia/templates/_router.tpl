@@ -1,0 +1,56 @@
+{{/* router.yaml: docs/reference/router.md has its keys. A replica here is a Service, of one group of a stage. */}}
+
+{{- define "cascadia.routerConfig" -}}
+{{- $router := .Values.router -}}
+{{- $stages := list -}}
+{{- range .Values.stages -}}
+{{- $stage := dict "name" .servedModelName "threshold" .threshold "max_model_len" (int .maxModelLen) -}}
+{{- $_ := set $stage "replicas" (include "cascadia.routerReplicas" (list $ .) | fromYamlArray) -}}
+{{- $stages = append $stages (mergeOverwrite $stage (deepCopy .routing)) -}}
+{{- end -}}
+{{- $config := dict "cascade" .Values.cascade.name "stages" $stages "host" "0.0.0.0" "port" 8000 -}}
+{{- with include "cascadia.routerJudge" . | fromYaml -}}
+{{- $_ := set $config "judge" . -}}
+{{- end -}}
+{{- $_ := set $config "limits" (dict "drain_notice_s" $router.noticeSeconds "drain_s" $router.drainSeconds) -}}
+{{- $_ := set $config "health" (dict "startup_s" .Values.engines.startupSeconds) -}}
+{{- mergeOverwrite $config (deepCopy $router.config) | toYaml -}}
+{{- end }}
+
+{{/* (list root unit) */}}
+{{- define "cascadia.routerReplicas" -}}
+{{- $root := index . 0 -}}
+{{- $unit := index . 1 -}}
+{{- range $unit.groups }}
+- url: http://{{ include "cascadia.named" (list $root (printf "%s-http" .name)) }}:8000
+  share: {{ .share }}
+  max_concurrency: {{ min (mul (int $unit.maxConcurrency) (int .replicas)) 100000 }}
+{{- end }}
+{{- end }}
+
+{{- define "cascadia.routerJudge" -}}
+{{- $judge := .Values.judge -}}
+{{- if ne $judge.kind "none" -}}
+kind: {{ $judge.kind }}
+timeout_s: {{ $judge.timeoutSeconds }}
+on_failure: {{ $judge.onFailure }}
+{{- if $judge.groups }}
+model: {{ $judge.servedModelName | quote }}
+replicas:
+  {{- include "cascadia.routerReplicas" (list . $judge) | nindent 2 }}
+{{- else if $judge.url }}
+model: {{ $judge.servedModelName | quote }}
+replicas:
+  - url: {{ $judge.url }}
+    health_path: null
+    {{- if $judge.apiKey.secretName }}
+    api_key_env: CASCADIA_JUDGE_KEY
+    {{- end }}
+{{- else if eq $judge.kind "embedding" }}
+replicas:
+  - url: http://{{ include "cascadia.named" (list . $judge.name) }}:8000
+{{- else if eq $judge.kind "llm" }}
+{{- fail "values: judge.url is empty, and the judge runs elsewhere; write its address" }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,220 @@
+"""The loop, from traffic to steps, on virtual time: what it does, what it leaves alone, and what survives its death."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cascadia.controller.backend import StepFailed
+from cascadia.controller.decide import Decision, Outlook
+from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing, reached
+from cascadia.controller.loop import UNDER_WAY, Controller, Settings, write_in_force
+from cascadia.controller.replan import PlanningFailed, Prospect, Replanned, Request
+from cascadia.controller.steps import AwaitReady, Step, apply
+from cascadia.controller.windows import Samples
+from tests.unit.controller.traffic import joined, traffic
+
+SMALL, LARGE = Kind("small", "gpu", 1), Kind("large", "gpu", 1)
+OLD = Desired({SMALL: 1, LARGE: 2}, Routing(("small", "large"), (50.0,)))
+NEW = Desired({SMALL: 2, LARGE: 1}, Routing(("small", "large"), (70.0,)))
+HOUR_S = 3600.0
+CHANGE_S = 6 * HOUR_S
+
+
+class Dies(Exception):
+    """The controller, in the middle of a move."""
+
+
+class Machine:
+    """A backend in memory. It refuses the `refuse`th step, and at the `dies`th its controller dies."""
+
+    def __init__(self) -> None:
+        kinds = [kind for kind, count in OLD.counts.items() for _ in range(count)]
+        replicas = tuple(Replica(f"{kind.stage}-{i}", kind, "ready") for i, kind in enumerate(kinds))
+        self.now = Observed(replicas, {"gpu": 3}, OLD.routing)
+        self.steps: list[Step] = []
+        self.refuse = self.dies = -1
+
+    async def observe(self) -> Observed:
+        return self.now
+
+    async def take(self, step: Step) -> None:
+        if len(self.steps) == self.dies:
+            self.dies = -1
+            raise Dies
+        if len(self.steps) == self.refuse:
+            self.refuse = -1
+            raise StepFailed(f"{step}: no such weights")
+        self.now = apply(self.now, step)
+        self.steps.append(step)
+
+
+class Plans:
+    """A fleet whose plans are known by their folder: `old` and `new`."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.backend = machine
+
+    def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
+        return replace(OLD if plan.parent.name == "old" else NEW, need_rps=need_rps)
+
+
+class World:
+    """Traffic that doubles after six hours, a planner that finds `new` for it, and a clock that is wound by hand."""
+
+    def __init__(self, tmp_path: Path, samples: Samples | None = None, **settings: object) -> None:
+        self.machine = Machine()
+        self.samples = samples or joined(
+            traffic(1, CHANGE_S), traffic(2, 2 * HOUR_S, start_s=CHANGE_S, rate_rps=1.0)
+        )
+        self.now_s = 0.0
+        self.asked: list[Request] = []
+        self.settings = Settings(tmp_path, tmp_path / "cascade.yaml", **settings)  # type: ignore[arg-type]
+        self.answer: Replanned | PlanningFailed = Replanned(
+            tmp_path / "new" / "plan.json",
+            Prospect(Outlook(20.0, True, {"gpu": 3}), {"small": 1.0, "large": 1.0}),
+            Prospect(Outlook(8.0, True, {"gpu": 3}), {"small": 1.0, "large": 0.5}),
+        )
+        (tmp_path / "old").mkdir(exist_ok=True)
+        write_in_force(tmp_path, tmp_path / "old" / "plan.json")
+
+    async def replan(self, request: Request, limit_s: float) -> Replanned:
+        self.asked.append(request)
+        if isinstance(self.answer, PlanningFailed):
+            raise self.answer
+        return self.answer
+
+    def controller(self) -> Controller:
+        return Controller(
+            self.settings,
+            Plans(self.machine),
+            lambda: self.samples.between(0.0, self.now_s),
+            self.replan,
+            clock=lambda: self.now_s,
+        )
+
+    def live(self, until_s: float, controller: Controller | None = None) -> list[Decision]:
+        """A tick a minute."""
+        controller = controller or self.controller()
+
+        async def main() -> list[Decision]:
+            await controller.adopt()
+            found = []
+            while self.now_s < until_s:
+                self.now_s += 60.0
+                decision = await controller.tick()
+                found += [] if decision is None else [decision]
+            return found
+
+        return asyncio.run(main())
+
+    def told(self, controller: Controller) -> list[str]:
+        return [entry.kind for entry in controller.history.entries()]
+
+
+def test_a_change_of_traffic_ends_in_another_plan_and_each_step_is_kept(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    controller = world.controller()
+    decisions = world.live(CHANGE_S + HOUR_S, controller)
+    assert [decision.action for decision in decisions] == ["move"]
+    assert reached(world.machine.now, NEW)
+    assert controller.in_force() == tmp_path / "new" / "plan.json"
+    assert world.told(controller) == ["alarm", "decision", "begun", *["step"] * 5, "moved"]
+    assert not (tmp_path / UNDER_WAY).exists()
+
+
+def test_it_plans_for_what_came_since_the_change(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.live(CHANGE_S + HOUR_S)
+    (request,) = world.asked
+    assert request.rate_rps == pytest.approx(1.0, rel=0.2)
+    assert request.gpus == {"gpu": 3}
+    assert request.today == tmp_path / "old" / "plan.json"
+    assert request.trace.exists()
+
+
+def test_stationary_traffic_is_left_alone(tmp_path: Path) -> None:
+    world = World(tmp_path, traffic(1, 24 * HOUR_S))
+    assert world.live(24 * HOUR_S) == []
+    assert world.machine.steps == []
+
+
+def test_a_dry_run_decides_and_moves_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, dry_run=True)
+    controller = world.controller()
+    assert [d.action for d in world.live(CHANGE_S + HOUR_S, controller)] == ["move"]
+    assert world.machine.steps == []
+    assert "(dry run)" in controller.history.entries()[-1].what
+
+
+def test_where_planning_fails_todays_plan_stays_and_the_history_says_why(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer = PlanningFailed("planning took longer than 300 s")
+    (decision,) = world.live(CHANGE_S + HOUR_S)
+    assert str(decision) == "keep: no new plan: planning took longer than 300 s"
+    assert world.machine.steps == []
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_step_that_fails_rolls_back_to_the_last_good_plan(tmp_path: Path, at: int) -> None:
+    world = World(tmp_path)
+    world.machine.refuse = at
+    controller = world.controller()
+    world.live(CHANGE_S + HOUR_S, controller)
+    assert reached(world.machine.now, OLD)
+    assert controller.in_force() == tmp_path / "old" / "plan.json"
+    last = controller.history.entries()[-1]
+    assert last.kind == "rolled-back"
+    assert "no such weights" in last.what
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_controller_killed_at_any_step_is_followed_by_one_that_ends_the_move(
+    tmp_path: Path, at: int
+) -> None:
+    world = World(tmp_path)
+    world.machine.dies = at
+    with pytest.raises(Dies):
+        world.live(CHANGE_S + HOUR_S)
+    assert (tmp_path / UNDER_WAY).exists()
+    follower = world.controller()
+    world.live(world.now_s, follower)
+    assert reached(world.machine.now, NEW)
+    assert follower.in_force() == tmp_path / "new" / "plan.json"
+    assert world.told(follower)[-1] == "moved"
+
+
+def test_one_that_starts_later_learns_from_the_log_what_was_usual(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.now_s = CHANGE_S - HOUR_S
+    assert [d.action for d in world.live(CHANGE_S + HOUR_S)] == ["move"]
+
+
+def test_how_long_models_take_to_start_is_learnt(tmp_path: Path) -> None:
+    world = World(tmp_path)
+
+    async def slow(step: Step, take: object = world.machine.take) -> None:
+        world.now_s += 100.0 if isinstance(step, AwaitReady) else 0.0
+        await take(step)  # type: ignore[operator]
+
+    world.machine.take = slow  # type: ignore[method-assign]
+    controller = world.controller()
+    world.live(CHANGE_S + HOUR_S, controller)
+    facts = [entry.facts for entry in controller.history.entries() if "startup_s" in entry.facts]
+    assert [(fact["stage"], fact["startup_s"]) for fact in facts] == [("small", 100.0)]
+
+
+def test_gpus_that_are_lost_are_planned_around(tmp_path: Path) -> None:
+    world = World(tmp_path, traffic(1, 8 * HOUR_S))
+    world.now_s = 2 * HOUR_S
+    world.machine.now = replace(world.machine.now, gpus={"gpu": 2}, replicas=world.machine.now.replicas[:2])
+    world.answer = Replanned(
+        tmp_path / "new" / "plan.json",
+        Prospect(Outlook(20.0, True, {"gpu": 3})),
+        Prospect(Outlook(30.0, True, {"gpu": 3})),
+    )
+    decisions = world.live(3 * HOUR_S)
+    assert world.asked[0].gpus == {"gpu": 2}
+    assert {str(d) for d in decisions} == {"keep: the new plan takes 3 GPUs of gpu, and there are 2"}
+    assert len(decisions) == 2

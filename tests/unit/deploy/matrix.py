@@ -1,0 +1,182 @@
+"""Values to render the chart with: plans of all kinds, and each switch of the chart both ways."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.render import render
+from cascadia.render.kubernetes.chart_values import merged
+from tests.unit.render.plans import POOLS, plan, stage, three_stages
+
+Values = dict[str, Any]
+ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
+ELSEWHERE = JudgePlan("llm", "external", "org/judge", "vllm", None, 4096, ())
+CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    values: Values
+    release: str = "cascadia"
+    namespace: str = "cascadia"
+    more_apis: tuple[str, ...] = ()
+
+
+def values_of(found: Plan) -> Values:
+    loaded: Values = yaml.safe_load(render(found, found.cluster, "helm-values"))
+    return loaded
+
+
+def _two(judge: JudgePlan) -> Values:
+    return values_of(plan([stage("small", ONE), stage("large", ONE)], POOLS, judge))
+
+
+THREE = values_of(three_stages())
+MI = Cluster((Pool("mi", "mi300x", 1, 8, 2.0),))
+
+
+def _with(over: Values, base: Values = THREE) -> Values:
+    return merged(base, over)
+
+
+MATRIX: dict[str, Case] = {
+    "three stages": Case(THREE),
+    "one stage": Case(values_of(plan([stage("only", ONE)], POOLS))),
+    "a stage left out": Case(
+        values_of(plan([stage("a"), stage("b", ONE), stage("c", ONE)], POOLS, CERTAINTY))
+    ),
+    "names that are ours": Case(
+        values_of(plan([stage(n, ONE) for n in ("router", "judge", "default", "cache")], POOLS, CERTAINTY))
+    ),
+    "names that YAML takes for values": Case(
+        values_of(plan([stage(n, ONE) for n in ("on", "1e3", "a$(HOME)$$b", "größe")], POOLS, CERTAINTY))
+    ),
+    "a model by path": Case(values_of(plan([stage("s", ONE, model="../models/mine/config.json")], POOLS))),
+    "amd": Case(values_of(plan([stage("s", ReplicaGroup("mi", 8, 1, 1, 1.0))], MI))),
+    "another release": Case(THREE, release="b.lue", namespace="team-a"),
+    "a long release name": Case(THREE, release="a-release-with-a-name-as-long-as-helm-takes-it-abcdef"),
+    "a name of its own": Case(_with({"fullnameOverride": "llm"})),
+    "certainty": Case(_two(CERTAINTY)),
+    "embedding": Case(_two(JudgePlan("embedding", "router", None, "vllm", None, 0, ()))),
+    "embedding from a claim": Case(
+        _with(
+            {
+                "judge": {
+                    "service": {
+                        "head": {"claimName": "head"},
+                        "env": [{"name": "A", "value": "1"}],
+                        "nodeSelector": {"a": "b"},
+                    }
+                }
+            },
+            _two(JudgePlan("embedding", "router", None, "vllm", None, 0, ())),
+        )
+    ),
+    "a judge elsewhere": Case(
+        _with(
+            {"judge": {"url": "https://judge.example", "apiKey": {"secretName": "judge-key"}}},
+            _two(ELSEWHERE),
+        )
+    ),
+    "a judge elsewhere without a key": Case(
+        _with({"judge": {"url": "http://judge.example:8080"}}, _two(ELSEWHERE))
+    ),
+    "keda": Case(_with({"keda": {"enabled": True}})),
+    "fixed routers": Case(_with({"router": {"autoscaling": {"enabled": False}, "replicas": 3}})),
+    "requests under way": Case(_with({"router": {"autoscaling": {"inFlightPerPod": 200}}})),
+    "a router with all": Case(
+        _with(
+            {
+                "imageRegistry": "registry.example/team",
+                "imagePullSecrets": ["pull"],
+                "serviceAccount": {"annotations": {"cloud.example/role": "models"}},
+                "router": {
+                    "image": {"tag": "1.2", "digest": "sha256:" + "0f" * 32, "pullPolicy": "Always"},
+                    "config": {
+                        "limits": {"queue_s": 5, "max_body_bytes": 33554432},
+                        "health": {"interval_s": 1},
+                    },
+                    "secrets": [{"name": "keys", "secretName": "router-keys"}],
+                    "env": [{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://otel:4318"}],
+                    "service": {
+                        "type": "LoadBalancer",
+                        "port": 80,
+                        "annotations": {"lb.example/internal": "true"},
+                    },
+                    "podAnnotations": {"a": "b"},
+                    "nodeSelector": {"pool": "cpu"},
+                    "tolerations": [{"key": "cpu", "operator": "Exists"}],
+                    "priorityClassName": "high",
+                    "logRequests": False,
+                },
+            }
+        )
+    ),
+    "engines with all": Case(
+        _with(
+            {
+                "engines": {
+                    "env": [{"name": "NCCL_DEBUG", "value": "WARN"}],
+                    "podAnnotations": {"a": "b"},
+                    "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                    "priorityClassName": "high",
+                    "runtimeClassName": "nvidia",
+                    "writablePaths": ["/var/cache", "/opt/x"],
+                    "topologyKey": "",
+                    "preStopSeconds": 45,
+                    "cache": {"size": "200Gi"},
+                }
+            }
+        )
+    ),
+    "a claim made here": Case(_with({"engines": {"cache": {"kind": "claim", "storageClassName": "fast"}}})),
+    "a claim of yours": Case(
+        _with({"engines": {"cache": {"kind": "existingClaim", "claimName": "weights"}}})
+    ),
+    "a claim a pod": Case(
+        _with({"engines": {"cache": {"kind": "ephemeral", "size": "500Gi", "accessMode": "ReadWriteOnce"}}})
+    ),
+    "no policies": Case(_with({"networkPolicy": {"enabled": False}})),
+    "other policies": Case(
+        _with(
+            {
+                "networkPolicy": {
+                    "routerFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+                    "metricsFrom": [],
+                    "engineEgress": [],
+                    "routerEgress": [{"ports": [{"protocol": "TCP", "port": 4318}]}],
+                }
+            }
+        )
+    ),
+    "prometheus is there": Case(THREE, more_apis=("monitoring.coreos.com/v1",)),
+    "a monitor in any case": Case(
+        _with(
+            {
+                "monitoring": {
+                    "serviceMonitor": {"enabled": "always", "labels": {"release": "prom"}},
+                    "alerts": {"enabled": "always", "labels": {"release": "prom"}},
+                }
+            }
+        )
+    ),
+    "no monitor and no dashboards": Case(
+        _with(
+            {
+                "monitoring": {
+                    "serviceMonitor": {"enabled": "never"},
+                    "alerts": {"enabled": "never"},
+                    "dashboards": {"enabled": False},
+                }
+            }
+        ),
+        more_apis=("monitoring.coreos.com/v1",),
+    ),
+    "a controller": Case(_with({"controller": {"enabled": True, "args": ["controller"]}})),
+    "a controller that nobody scrapes": Case(
+        _with({"controller": {"enabled": True, "args": ["controller"]}, "networkPolicy": {"metricsFrom": []}})
+    ),
+}

@@ -1,0 +1,43 @@
+"""The chart ships what deploy/grafana holds."""
+
+import pytest
+
+from tests.unit.deploy.chart import CHART, by_us
+
+SHIPPED = CHART / "dashboards"
+SOURCE = CHART.parents[1] / "grafana"
+
+
+def test_the_charts_copies_are_the_originals() -> None:
+    """A chart can hold no file from outside its folder."""
+    originals = {file.name: file.read_text(encoding="utf-8") for file in SOURCE.iterdir()}
+    copies = {file.name: file.read_text(encoding="utf-8") for file in SHIPPED.iterdir()}
+    assert copies == originals, "copy them: cp deploy/grafana/* deploy/helm/cascadia/dashboards/"
+
+
+def test_grafanas_sidecar_finds_the_dashboards() -> None:
+    found = by_us("three stages")["v1", "ConfigMap", "cascadia-dashboards"]
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert set(found["data"]) == {file.name for file in SOURCE.glob("*.json")}
+
+
+@pytest.mark.parametrize(
+    ("name", "monitored"),
+    [("three stages", False), ("prometheus is there", True), ("no monitor and no dashboards", False)],
+)
+def test_a_monitor_is_made_where_the_cluster_knows_the_kind(name: str, monitored: bool) -> None:
+    kinds = {kind for _, kind, _ in by_us(name)}
+    assert ({"ServiceMonitor", "PrometheusRule"} <= kinds) is monitored
+
+
+def test_the_monitor_selects_every_service_that_has_metrics() -> None:
+    found = by_us("prometheus is there")
+    selector = found["monitoring.coreos.com/v1", "ServiceMonitor", "cascadia"]["spec"]["selector"]
+    (expression,) = selector["matchExpressions"]
+    services = [o for (_, kind, _), o in found.items() if kind == "Service"]
+    assert len(services) == 7
+    for service in services:
+        labels = service["metadata"]["labels"]
+        assert selector["matchLabels"].items() <= labels.items()
+        assert labels[expression["key"]] in expression["values"]
+        assert [port["name"] for port in service["spec"]["ports"]] == ["http"]

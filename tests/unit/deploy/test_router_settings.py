@@ -1,0 +1,77 @@
+"""The router reads what the chart writes."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cascadia.router.settings import RouterSettings
+from cascadia.router.settings_file import read_settings
+from tests.unit.deploy.chart import by_helm, by_us, router_settings
+from tests.unit.deploy.matrix import MATRIX
+
+WITH_ODD_NAMES = {"names that are ours", "names that YAML takes for values"}
+"""A router's stages have names that fit a header, and are not called judge."""
+
+
+def settings(name: str, folder: Path) -> RouterSettings:
+    file = folder / "router.yaml"
+    file.write_text(yaml.safe_dump(router_settings(by_us(name))))
+    return read_settings(file, {"CASCADIA_JUDGE_KEY": "a-key"})
+
+
+@pytest.mark.parametrize("name", [n for n in MATRIX if n not in WITH_ODD_NAMES])
+def test_the_router_takes_its_settings(name: str, tmp_path: Path) -> None:
+    found = settings(name, tmp_path)
+    values = MATRIX[name].values
+    assert [stage.name for stage in found.stages] == [s["servedModelName"] for s in values["stages"]]
+    assert [stage.threshold for stage in found.stages] == [s["threshold"] for s in values["stages"]]
+    assert (found.judge.kind if found.judge else "none") == values["judge"]["kind"]
+    assert (found.host, found.port) == ("0.0.0.0", 8000)
+
+
+@pytest.mark.parametrize("name", ["three stages", "a long release name", "another release"])
+def test_every_address_is_a_services_and_groups_have_their_planned_share(name: str, tmp_path: Path) -> None:
+    services = {o["metadata"]["name"] for o in by_us(name).values() if o["kind"] == "Service"}
+    found = settings(name, tmp_path)
+    assert found.judge is not None
+    assert found.judge.stage is not None
+    for stage in (*found.stages, found.judge.stage):
+        assert {r.url.removeprefix("http://").removesuffix(":8000") for r in stage.replicas} <= services
+    assert [[r.share for r in stage.replicas] for stage in found.stages] == [[0.7, 0.3], [0.25, 0.75], [1.0]]
+    # Four replicas of twice 256 sequences.
+    assert [r.max_concurrency for r in found.stages[0].replicas] == [2048, 1024]
+
+
+def test_a_judges_key_comes_from_a_secret(tmp_path: Path) -> None:
+    found = settings("a judge elsewhere", tmp_path)
+    assert found.judge is not None
+    assert found.judge.stage is not None
+    (replica,) = found.judge.stage.replicas
+    assert (replica.url, replica.api_key, replica.health_path) == ("https://judge.example", "a-key", None)
+    assert "a-key" not in str(by_us("a judge elsewhere"))
+
+
+def test_a_users_settings_go_over_the_charts() -> None:
+    for found in (by_us("a router with all"), by_helm(4, "a router with all")):
+        limits = router_settings(found)["limits"]
+        assert limits["queue_s"] == 5
+        assert limits["max_body_bytes"] == 33554432
+        assert limits["drain_s"] == 300
+
+
+def test_a_router_outlives_its_drain() -> None:
+    router = by_us("three stages")["apps/v1", "Deployment", "cascadia-router"]["spec"]["template"]["spec"]
+    limits = router_settings(by_us("three stages"))["limits"]
+    assert router["terminationGracePeriodSeconds"] > limits["drain_notice_s"] + limits["drain_s"]
+
+
+def test_routers_are_at_least_two() -> None:
+    found = by_us("three stages")
+    scaler = found["autoscaling/v2", "HorizontalPodAutoscaler", "cascadia-router"]["spec"]
+    assert scaler["minReplicas"] == 2
+    assert scaler["scaleTargetRef"]["name"] == "cascadia-router"
+    assert "replicas" not in found["apps/v1", "Deployment", "cascadia-router"]["spec"]
+    fixed = by_us("fixed routers")
+    assert fixed["apps/v1", "Deployment", "cascadia-router"]["spec"]["replicas"] == 3
+    assert not [kind for _, kind, _ in fixed if kind == "HorizontalPodAutoscaler"]

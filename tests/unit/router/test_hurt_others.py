@@ -1,0 +1,222 @@
+"""What has hurt other routers, where no other test says that it does not hurt this one.
+
+docs/reference/reliability.md has the whole list, with the test for each.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
+from cascadia.router.breaker import Breaker
+from cascadia.router.replica import Replica
+from cascadia.router.settings import Health, Limits, ReplicaSettings, StageSettings
+from cascadia.router.settings_file import read_settings
+from tests.unit.router.engines import (
+    FakeEngine,
+    ScriptedGate,
+    run,
+    running,
+    send,
+    stages,
+    started,
+    until,
+)
+
+EVENTS = st.lists(st.sampled_from(["begin", "succeed", "fail", "abandon", "wait"]), max_size=60)
+
+
+@given(EVENTS, st.integers(1, 4))
+def test_a_breaker_is_never_stuck_whatever_becomes_of_its_probes(events: list[str], limit: int) -> None:
+    breaker, now_s, under_way = Breaker(limit, 1.0, 8.0), 0.0, []
+    for event in events:
+        if event == "wait":
+            now_s += 0.7
+        elif event == "begin":
+            if breaker.allows(now_s):
+                under_way.append(breaker.begin())
+        elif under_way:
+            probe = under_way.pop(0)
+            if event == "succeed":
+                breaker.succeeded()
+            elif event == "fail":
+                breaker.failed(now_s, probe)
+            else:
+                breaker.abandoned(probe)
+    for probe in under_way:
+        breaker.abandoned(probe)
+    assert breaker.allows(now_s + 8.0)
+
+
+def test_a_router_starts_while_replicas_are_down_and_takes_them_in_when_they_come() -> None:
+    async def main() -> None:
+        there, late = FakeEngine("there"), FakeEngine("late")
+        async with started(there, late):
+            settings = stages([there, late])
+            await late.stop()
+            async with running(settings, all_ready=False) as up:
+                states = [replica.state for replica in up.router.stages[0].replicas]
+                answers = [await up.chat("small") for _ in range(5)]
+                assert (await up.client.get("/ready")).status_code == 200
+                await late.start()
+                await until(lambda: up.router.stages[0].replicas[1].state == "ready")
+                async with asyncio.timeout(15):
+                    while not late.requests:
+                        assert (await up.chat("small")).status_code == 200
+        assert states == ["ready", "starting"]
+        assert [answer.status_code for answer in answers] == [200] * 5
+
+    run(main)
+
+
+def test_no_prefix_is_remembered_however_many_there_are() -> None:
+    balancer = PrefixAffinity(chance=lambda: 0.5)
+    replicas = [Replica(f"r-{i}", ReplicaSettings("http://h:1"), Limits()) for i in range(3)]
+    balancer.choose(replicas, 10, point_of(b"first"))
+    size = len(balancer._points)
+    for k in range(2000):
+        balancer.choose(replicas, 10, point_of(b"%d" % k))
+    assert len(balancer._points) == size
+
+
+def test_requests_of_all_kinds_leave_nothing_behind() -> None:
+    async def sometimes(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if len(engine.requests) % 5 == 0:
+            writer.transport.abort()
+        elif len(engine.requests) % 7 == 0:
+            send(writer, 500, b"{}")
+        else:
+            engine.answer = None
+            send(writer, 400, b'{"error": {"message": "no"}}')
+        engine.answer = sometimes
+
+    async def main() -> None:
+        small, odd, large = FakeEngine("weak"), FakeEngine(answer=sometimes), FakeEngine("strong")
+        async with started(small, odd, large):
+            settings = stages([small, odd], large, thresholds=(50,))
+            async with running(settings, ScriptedGate({"weak": 10.0}), breaker_failures=1000) as up:
+
+                async def ask(k: int) -> None:
+                    asking = asyncio.create_task(
+                        up.chat(("small", "cascadia", "gpt-4")[k % 3], stream=k % 2 == 0)
+                    )
+                    if k % 11 == 0:
+                        await asyncio.sleep(0)
+                        asking.cancel()
+                    await asyncio.gather(asking, return_exceptions=True)
+
+                async def many(count: int) -> int:
+                    for begin in range(0, count, 20):
+                        await asyncio.gather(*(ask(k) for k in range(begin, begin + 20)))
+                    replicas = [r for s in up.router.stages for r in s.replicas]
+                    await until(lambda: all(r.running == 0 for r in replicas))
+                    await until(lambda: up.router.metrics.running == 0)
+                    assert all(r.outstanding_tokens == 0 for r in replicas)
+                    assert all(len(r.pool.open) <= 40 for r in replicas)
+                    await until(lambda: len(asyncio.all_tasks()) < 120)
+                    return len(asyncio.all_tasks())
+
+                before = await many(100)
+                assert await many(300) <= before + 25
+
+    run(main)
+
+
+def test_calls_are_capped_however_much_fails() -> None:
+    async def broken(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 500, b"{}")
+
+    async def main() -> None:
+        groups = [[FakeEngine(answer=broken) for _ in range(5)] for _ in range(3)]
+        every = [engine for group in groups for engine in group]
+        async with started(*every):
+            settings = stages(*groups, thresholds=(50, 50))
+            async with running(settings, ScriptedGate({}), breaker_failures=1000) as up:
+                answer = await up.chat()
+        assert answer.status_code == 502
+        assert sum(len(engine.requests) for engine in every) == 3 * 3
+
+    run(main)
+
+
+NESTED = {
+    "type": "object",
+    "$defs": {"node": {"anyOf": [{"type": "null"}, {"properties": {"next": {"$ref": "#/$defs/node"}}}]}},
+    "properties": {
+        "tree": {"$ref": "#/$defs/node"},
+        "rows": {"type": "array", "items": {"type": "array", "prefixItems": [{"type": "number"}, True]}},
+        "either": {"oneOf": [{"const": 1}, {"enum": ["a", None, 2.5]}], "default": None},
+    },
+    "additionalProperties": {"type": ["string", "integer"]},
+    "x-vendor": {"anything": [[[{}]]]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["small", "cascadia"])
+def test_tool_schemas_of_any_shape_reach_the_engine_unchanged(model: str) -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), running(stages(engine)) as up:
+            tools = [{"type": "function", "function": {"name": "f", "strict": None, "parameters": NESTED}}]
+            answer = await up.chat(
+                model, tools=tools, tool_choice={"type": "function", "function": {"name": "f"}}
+            )
+            assert answer.status_code == 200
+        assert engine.requests[0]["tools"] == tools
+
+    run(main)
+
+
+def test_nothing_is_asked_of_the_environment_at_import() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import cascadia.router.app, cascadia.cli.main"],
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("kind", [Limits, Health])
+def test_no_number_of_the_configuration_is_ignored(kind: type[Limits] | type[Health], tmp_path: Any) -> None:
+    section = kind.__name__.lower()
+    given = {field.name: type(field.default)(field.default + 3) for field in fields(kind)}
+    path = tmp_path / "router.yaml"
+    stage = {"name": "small", "replicas": [{"url": "http://h:1"}]}
+    path.write_text(json.dumps({"stages": [stage], section: given}))
+    found = getattr(read_settings(path), section)
+    assert {name: getattr(found, name) for name in given} == given
+
+
+def test_no_key_of_a_stage_is_ignored(tmp_path: Any) -> None:
+    given = {
+        "name": "small", "model": "m", "threshold": 7, "max_model_len": 9, "balancing": "prefix",
+        "hedge": {"quantile": 0.9, "ratio": 0.2}, "passes_priority": True, "cost": 2.0,
+    }  # fmt: skip
+    replica = {"url": "http://h:1", "share": 2, "max_concurrency": 3, "health_path": "/up"}
+    conversations = {"start": "sticky", "kept": 5, "kept_s": 6}
+    path = tmp_path / "router.yaml"
+    path.write_text(
+        json.dumps(
+            {
+                "stages": [given | {"replicas": [replica]}],
+                "conversations": conversations,
+                "judge": {"kind": "certainty"},
+            }
+        )
+    )
+    settings = read_settings(path)
+    (stage,) = settings.stages
+    plain = StageSettings("other", "other", ())
+    assert [name for name in given if getattr(stage, name) == getattr(plain, name)] == []
+    one = stage.replicas[0]
+    assert (one.share, one.max_concurrency, one.health_path) == (2.0, 3, "/up")
+    assert (settings.conversations.start, settings.conversations.kept) == ("sticky", 5)
