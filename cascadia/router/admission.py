@@ -88,7 +88,7 @@ class Admission:
     @property
     def retry_after_s(self) -> int:
         """When the queue will have moved on, and no engine has asked to be left alone; 1 to 60."""
-        rests_s = min(r.rests_until_s for r in self.replicas) - monotonic()
+        rests_s = min((r.rests_until_s for r in self.replicas), default=0.0) - monotonic()
         return max(1, min(60, math.ceil(max(rests_s, len(self.turns) * self._pace.gap_s))))
 
     def _admit(self, rank: Rank, give_up_s: float, deadline_s: float) -> None:

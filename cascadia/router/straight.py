@@ -35,7 +35,8 @@ async def straight(
     """Serves a request that names its stage. `begun` is a first try at `call`, where there is one."""
     step = call.step
     assert step is not None
-    if fields.stream:
+    # An embedding is never a stream, whatever the client says.
+    if fields.stream and APIS[exchange.path] != "embeddings":
         live = await stage.opened(call)
         if live.reply is not None:
             live.close(True)
