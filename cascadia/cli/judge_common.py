@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cascadia.domain.quality import QualityTable
-    from cascadia_judge.encoder import Encoder
     from cascadia_judge.rows import Row
 
 ENCODER_VARIABLE = "CASCADIA_ENCODER"
+ENCODER = "minilm-l6-v2"
+"""In the model catalogue."""
 ROWS_MAX_BYTES = 2 * 2**30
 CHARACTERS_PER_TOKEN = 4
 
@@ -27,27 +29,28 @@ encoder_option = click.option(
     "encoder_folder",
     type=click.Path(path_type=Path),
     help="Folder of the sentence encoder, all-MiniLM-L6-v2 (config.json, tokenizer.json, model.safetensors). "
-    f"Default: the variable {ENCODER_VARIABLE}.",
+    f"Default: the variable {ENCODER_VARIABLE}, else the one of the model catalogue, fetched where it is not there.",
 )
 
 
-def encoder_of(folder: Path | None) -> "Encoder":
-    """Raises `BadInput` where no folder is named."""
-    from cascadia_judge.encoder import Encoder
+def encoder_folder_of(given: Path | None, output: Output) -> Path:
+    """What is named, else the catalogue's, which is fetched and verified. Raises `CascadiaError` where it cannot be."""
+    if given is not None:
+        return given
+    if named := os.environ.get(ENCODER_VARIABLE):
+        return Path(named)
+    from cascadia.clients.model_catalogue import model_named
+    from cascadia.clients.model_catalogue_fetch import fetch
 
-    named = folder or (Path(os.environ[ENCODER_VARIABLE]) if os.environ.get(ENCODER_VARIABLE) else None)
-    if named is None:
-        raise BadInput("--encoder", "is missing", f"name the encoder's folder, or set {ENCODER_VARIABLE}")
-    return Encoder.read(named)
+    model = model_named(ENCODER)
+    with output.progress(f"getting {model.model}") as step:
+        return fetch(model, lambda done_bytes: step(done_bytes / model.bytes))
 
 
-def encoder_digest(folder: Path | None) -> str:
-    named = folder or Path(os.environ.get(ENCODER_VARIABLE, "."))
-    with (named / "model.safetensors").open("rb") as file:
-        digest = sha256()
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
+def encoder_digest(folder: Path) -> str:
+    """Of the weights, SHA-256."""
+    with (folder / "model.safetensors").open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def rows_of(path: Path, stages: Sequence[str]) -> "list[Row]":

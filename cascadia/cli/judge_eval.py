@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.common import with_output
-from cascadia.cli.judge_common import encoder_of, encoder_option, quality_table, rows_of
+from cascadia.cli.judge_common import encoder_folder_of, encoder_option, quality_table, rows_of
 from cascadia.cli.output import Output, write
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ def evaluate(
     from cascadia.planner.quality_format import kind_of
     from cascadia_judge.calibration import reliability
     from cascadia_judge.embedding import Case, EmbeddingJudge
+    from cascadia_judge.encoder import Encoder
     from cascadia_judge.training import measures
 
     if table_file is not None:
         kind_of(table_file)
     rows = rows_of(answers, stages)
-    judge = EmbeddingJudge.read(judge_file, encoder_of(encoder_folder))
+    judge = EmbeddingJudge.read(judge_file, Encoder.read(encoder_folder_of(encoder_folder, output)))
     scores = np.zeros(len(rows))
     tokens = 0
     at_once = 32

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cascadia.cli.common import with_output
-from cascadia.cli.judge_common import encoder_of, encoder_option
+from cascadia.cli.judge_common import encoder_folder_of, encoder_option
 from cascadia.cli.output import Output, write
 from cascadia.domain.errors import BadInput
 
@@ -63,11 +63,12 @@ def serve(
     from cascadia.judge_service.app import application
     from cascadia.judge_service.server import listen, run
     from cascadia_judge.embedding import EmbeddingJudge
+    from cascadia_judge.encoder import Encoder
 
     api_key = os.environ.get(api_key_env, "").strip() if api_key_env else None
     if api_key == "":
         raise BadInput("--api-key-env", f"the variable {api_key_env} is not set", "set it to the key")
-    judge = EmbeddingJudge.read(judge_file, encoder_of(encoder_folder))
+    judge = EmbeddingJudge.read(judge_file, Encoder.read(encoder_folder_of(encoder_folder, output)))
     try:
         listening = listen(host, port)
     except OSError as error:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.common import with_output
-from cascadia.cli.judge_common import encoder_digest, encoder_of, encoder_option, quality_table, rows_of
+from cascadia.cli.judge_common import (
+    encoder_digest,
+    encoder_folder_of,
+    encoder_option,
+    quality_table,
+    rows_of,
+)
 from cascadia.cli.output import Output, write
 from cascadia.domain.errors import BadInput
 
@@ -69,6 +75,7 @@ def train(
     from cascadia.planner.quality_file import write_quality
     from cascadia.planner.quality_format import kind_of
     from cascadia_judge.curriculum import see, teach
+    from cascadia_judge.encoder import Encoder
     from cascadia_judge.head_file import dump
     from cascadia_judge.training import Course
 
@@ -78,12 +85,13 @@ def train(
         if path is not None and not path.absolute().parent.is_dir():
             raise BadInput(str(path), "its folder does not exist", "make it, or name another")
     rows = rows_of(answers, stages)
-    encoder = encoder_of(encoder_folder)
+    folder = encoder_folder_of(encoder_folder, output)
+    encoder = Encoder.read(folder)
     with output.progress(f"reading {len(rows):,} answers") as step:
         seen = see(encoder, rows, step)
     with output.progress("learning") as step:
         taught = teach(rows, seen, Course(folds=folds, decoys=decoys, seed=seed), step)
-    about = _about(rows, encoder_digest(encoder_folder), folds, decoys, seed)
+    about = _about(rows, encoder_digest(folder), folds, decoys, seed)
     out.write_text(dump(taught.heads, about), encoding="utf-8")
     if table_file is not None:
         write_quality(quality_table(rows, taught.scores), table_file)

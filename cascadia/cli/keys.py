@@ -35,6 +35,12 @@ def keys() -> None:
 @click.option("--requests-per-minute", type=click.IntRange(1))
 @click.option("--tokens-per-minute", type=click.IntRange(1), help="Of prompts and answers together.")
 @click.option("--concurrent", type=click.IntRange(1), help="Requests under way at once.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-1000, 1000),
+    default=0,
+    help="The most urgent that its requests may be; lower is served first, where requests wait. Default: 0.",
+)
 @click.option("--expires-days", type=click.IntRange(1, 36_500), help="Default: never.")
 @with_output
 def add(
@@ -45,6 +51,7 @@ def add(
     requests_per_minute: int | None,
     tokens_per_minute: int | None,
     concurrent: int | None,
+    priority: int,
     expires_days: int | None,
     output: Output,
 ) -> None:
@@ -64,6 +71,7 @@ def add(
         models=frozenset(models) or None,
         limits=KeyLimits(requests_per_minute, tokens_per_minute, concurrent),
         expires_s=None if expires_days is None else (now + timedelta(days=expires_days)).timestamp(),
+        priority=priority,
     )
     add_key(file, key, now)
     output.document({"id": made.id, "name": name, "key": made.text, "file": str(file)})
@@ -87,6 +95,7 @@ def list_(file: Path, output: Output) -> None:
             "requests_per_minute": key.limits.requests_per_minute,
             "tokens_per_minute": key.limits.tokens_per_minute,
             "concurrent": key.limits.concurrent,
+            "priority": key.priority,
             "expires": None
             if key.expires_s is None
             else datetime.fromtimestamp(key.expires_s, UTC).isoformat(timespec="seconds"),
@@ -98,7 +107,17 @@ def list_(file: Path, output: Output) -> None:
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False)
-        for title in ("id", "name", "scopes", "models", "requests/min", "tokens/min", "at once", "expires"):
+        for title in (
+            "id",
+            "name",
+            "scopes",
+            "models",
+            "requests/min",
+            "tokens/min",
+            "at once",
+            "priority",
+            "expires",
+        ):
             table.add_column(title)
         for entry in found:
             table.add_row(*(_cell(value) for value in entry.values()))

@@ -17,6 +17,7 @@ def status(run_dir: Path | None, output: Output) -> None:
     """Show replicas, their state and work, and what the router was told."""
     document = asked(run_dir, "observe")
     told = {key: document[key] for key in ("replicas", "router", "routing", "gpus")}
+    told["replicas"].sort(key=lambda replica: replica["name"])
     output.show(_table(told))
     router = told["router"]
     if router is None:

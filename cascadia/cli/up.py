@@ -96,5 +96,4 @@ def _serves(folder: Path) -> bool:
         document = asyncio.run(ask(folder, "observe"))
     except CascadiaError:
         return False
-    router = document["router"]
-    return router is not None and router["state"] == "ready"
+    return bool(document["settled"])

@@ -22,6 +22,8 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_S = 0.05
+NOT_STARTED = 127
+"""Exit code where the program is not there or cannot be run, as shells have it."""
 MARK = "CASCADIA_TREE"
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -105,7 +107,7 @@ def _start(log: str, argv: list[str]) -> int:
             ).pid
         except OSError as error:
             out.write(f"cannot start {argv[0]}: {error.strerror}\n".encode())
-            sys.exit(127)
+            sys.exit(NOT_STARTED)
 
 
 def _await(program: int, grace_s: float) -> int:

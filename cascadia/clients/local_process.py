@@ -110,6 +110,10 @@ class LocalProcess:
                 return
             steady = ready_s is not None and ready_s >= self._restarts.steady_s
             failures = 1 if steady else failures + 1
+            if self._guard is not None and self._guard.returncode == local_guard.NOT_STARTED:
+                self.why = f"cannot start {self.program.argv[0]}"
+                self._become("failed")
+                return
             if failures >= self._restarts.most:
                 self.why += f"; given up after {failures} failures"
                 self._become("failed")

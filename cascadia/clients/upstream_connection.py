@@ -1,8 +1,9 @@
 """One keep-alive HTTP/1.1 connection to an engine: bytes of a request out, status, headers and body back.
 
-States: idle → (send) waiting for the head → body → idle again, or closed. One exchange at a time; there is one waiter
-at most, and one timer. The body is kept until it is read; past `HIGH_WATER` bytes unread of a streamed answer the
-socket is not read from, so that a slow client slows the engine instead of filling memory.
+States: idle → (send) waiting for the head → body → idle again, or closed. One exchange at a time; at most one waiter,
+or one function that is called at the end, and one timer. The body is kept until it is read; past `HIGH_WATER` bytes
+unread of a streamed answer the socket is not read from, so that a slow client slows the engine instead of filling
+memory.
 """
 
 import asyncio
@@ -25,11 +26,14 @@ class Connection(asyncio.Protocol):
     """`closed` is called once, when the connection is gone."""
 
     __slots__ = (
+        "_body_due",
+        "_body_s",
         "_buffer",
         "_closed",
         "_complete",
         "_deadline_s",
         "_error",
+        "_first_due_s",
         "_framed",
         "_head_bytes",
         "_held_s",
@@ -37,8 +41,10 @@ class Connection(asyncio.Protocol):
         "_max_bytes",
         "_parser",
         "_paused",
+        "_rings_s",
         "_seen_s",
         "_size",
+        "_then",
         "_timer",
         "_waiter",
         "_want",
@@ -60,7 +66,9 @@ class Connection(asyncio.Protocol):
         self._closed = closed
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
+        self._then: Callable[[Connection], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_s = 0.0
         self._buffer: list[bytes] = []
         self.transport: asyncio.Transport | None = None
         self.reused = False
@@ -82,6 +90,9 @@ class Connection(asyncio.Protocol):
         self._held_s = 0.0
         self._seen_s = 0.0
         self._deadline_s = 0.0
+        self._first_due_s = 0.0
+        self._body_s = 0.0
+        self._body_due = False
         self.body_at_s = 0.0
         self.headed = False
         self.status = 0
@@ -91,16 +102,32 @@ class Connection(asyncio.Protocol):
 
     # What a user of the connection does, in this order.
 
-    def send(self, request: bytes, *, first_byte_s: float, total_s: float, max_bytes: int) -> None:
-        """Begins an exchange. Its answer must have begun after `first_byte_s` and ended after `total_s`."""
+    def send(
+        self,
+        request: bytes,
+        *,
+        first_byte_s: float,
+        total_s: float,
+        max_bytes: int,
+        body_s: float = 0.0,
+        then: "Callable[[Connection], None] | None" = None,
+    ) -> None:
+        """Begins an exchange. Its answer must have begun after `first_byte_s` and ended after `total_s`.
+
+        `then` is called once when the answer is here whole or has failed: `whole` does not wait any more. For it the
+        body may take `body_s` after the head.
+        """
         if self.transport is None:
             raise UpstreamError("reset", stale=self.reused)
         self._reset()
         self.busy = True
         self._max_bytes = max_bytes
+        self._then = then
+        self._body_s = body_s
         now_s = self.loop.time()
         self._deadline_s = now_s + total_s
-        self._timer = self.loop.call_at(now_s + min(first_byte_s, total_s), self._expired)
+        self._first_due_s = min(now_s + first_byte_s, self._deadline_s)
+        self._arm(self._first_due_s)
         self.transport.write(request)
 
     async def head(self) -> None:
@@ -117,25 +144,34 @@ class Connection(asyncio.Protocol):
             self._held_s = idle_s
             self._seen_s = now_s
         self._deadline_s = self._deadline_s if parts else min(self._deadline_s, now_s + idle_s)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self.loop.call_at(min(now_s + idle_s, self._deadline_s), self._expired)
+        self._arm(min(now_s + idle_s, self._deadline_s))
 
     async def whole(self) -> bytes:
         """Waits for the whole answer: its body."""
         if not self._complete:
             await self._wait("all")
+        return self.answer()
+
+    def answer(self) -> bytes:
+        """The body of an answer that is here whole."""
         if self._error is not None:
             raise self._error
         return self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
+
+    @property
+    def stale(self) -> bool:
+        """Whether it was closed before any of the answer came, after it had been kept."""
+        return self._error is not None and self._error.stale
 
     def stream(self, idle_s: float) -> None:
         """From here on the answer is read as it comes, and no two parts of it may be `idle_s` apart."""
         self._idle_s = idle_s
         self._seen_s = self.loop.time()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = self.loop.call_at(min(self._seen_s + idle_s, self._deadline_s), self._expired)
+        self._arm(min(self._seen_s + idle_s, self._deadline_s))
 
     async def some(self) -> bytes:
         """What has come since the last call, at least a byte; empty at the end."""
@@ -158,10 +194,8 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> bool:
         """Ends the exchange, whatever its state; True where the connection can take another."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         self.busy = False
+        self._then = None
         again = self._complete and self._error is None and self.keep_alive and self.transport is not None
         if not again:
             self.abort()
@@ -178,6 +212,8 @@ class Connection(asyncio.Protocol):
         self._error = error
         self._complete = True
         self._wake()
+        if self._then is not None:
+            self.loop.call_soon(self._tell)
         self.abort()
 
     # How it waits.
@@ -198,23 +234,42 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def _tell(self) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then(self)
+
+    def _arm(self, due_s: float) -> None:
+        """Has `_expired` called by then. It may be called early: a timer outlives its exchange, since most are never
+        due, and setting and cancelling one for each costs more than to look again now and then."""
+        if self._timer is None or due_s < self._rings_s:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self.loop.call_at(due_s, self._expired)
+            self._rings_s = due_s
+
     def _expired(self) -> None:
-        now_s = self.loop.time() + TICK_S
-        kind: Kind = "total"
-        if not self.headed:
-            kind = "first-byte" if now_s < self._deadline_s else "total"
-        else:
-            # The idle limit of a stream holds while somebody waits for more: a slow client is not the engine's fault.
-            idle_s = self._idle_s or self._held_s
-            silent_until_s = self._seen_s + idle_s if idle_s else self._deadline_s
-            if self._idle_s and self._waiter is None:
-                silent_until_s = now_s + self._idle_s
-            due_s = min(silent_until_s, self._deadline_s)
-            if now_s < due_s:
-                self._timer = self.loop.call_at(due_s, self._expired)
-                return
         self._timer = None
+        if not self.busy or self._complete:
+            return
+        now_s = self.loop.time() + TICK_S
+        due_s = self._due_s(now_s)
+        if now_s < due_s:
+            self._arm(due_s)
+            return
+        kind: Kind = "first-byte" if not self.headed and now_s < self._deadline_s else "total"
         self.fail(UpstreamError(kind))
+
+    def _due_s(self, now_s: float) -> float:
+        """By when something must have come."""
+        if not self.headed:
+            return self._first_due_s
+        idle_s = self._idle_s or self._held_s
+        if not idle_s:
+            return self._deadline_s
+        # The idle limit of a stream holds while somebody waits for more: a slow client is not the engine's fault.
+        since_s = now_s if self._idle_s and self._waiter is None else self._seen_s
+        return min(since_s + idle_s, self._deadline_s)
 
     # asyncio.Protocol
 
@@ -238,17 +293,27 @@ class Connection(asyncio.Protocol):
             return
         if not self.headed and self._head_bytes > MAX_HEAD_BYTES:
             self.fail(UpstreamError("protocol", "endless headers"))
+        if self._then is not None:
+            if self._complete:
+                self._tell()
+            elif self.headed and not self._body_due:
+                self._body_due = True
+                self.hold(self._body_s, parts=False)
 
     def eof_received(self) -> None:
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self.busy and not self._complete:
             if self.headed and not self._framed and exc is None:
                 self._complete = True
                 self.keep_alive = False
                 self._wake()
+                self._tell()
             else:
                 stale = self.reused and self._head_bytes == 0
                 self.fail(UpstreamError("reset", stale=stale))

@@ -75,6 +75,8 @@ class LocalFleet:
         self.members: dict[str, Member] = {}
         self.router: LocalProcess | None = None
         self.told = Told()
+        self.settled = False
+        """The plan that it was started with is up."""
         self._restarts = restarts
         self._changes = asyncio.Condition()
         self._routing = asyncio.Lock()
@@ -104,6 +106,7 @@ class LocalFleet:
             else {"state": self.router.state, "url": self.router.url, "starts": self.router.started},
             "launches": [m.launch.document for m in self._one_of_each()],
             "document": dict(self.told.document),
+            "settled": self.settled,
         }
 
     async def start(self, name: str, launch: Launch) -> None:
@@ -118,7 +121,7 @@ class LocalFleet:
             argv,
             port,
             env,
-            cores=gpus if launch.cores else (),
+            cores=_cores(gpus) if launch.cores else (),
             health_path=launch.health_path,
             startup_s=launch.startup_s,
             drain_s=launch.drain_s,
@@ -319,6 +322,12 @@ def _hang_up(router: LocalProcess) -> None:
         for pid in descendants(router.pid)[:1]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGHUP)
+
+
+def _cores(ids: tuple[int, ...]) -> tuple[int, ...]:
+    """Of those that this process may use; where a plan has more, replicas share them in turn."""
+    cores = sorted(os.sched_getaffinity(0))
+    return tuple(sorted({cores[i % len(cores)] for i in ids}))
 
 
 def _entry(member: Member) -> dict[str, Any]:

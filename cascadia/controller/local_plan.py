@@ -155,7 +155,9 @@ def _router(plan: Plan, local: Local, hosted_judge: bool) -> dict[str, Any]:
         model = engine.model if engine is not None and engine.model else stage.name
         entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
         stages.append({**entry, "max_model_len": stage.max_model_len})
-    router: dict[str, Any] = {"stages": stages, "watch_s": 0, **local.router}
+    # The controller looks at the workload log, so its files end soon.
+    log = {"folder": "samples", "seconds": 30}
+    router: dict[str, Any] = {"stages": stages, "watch_s": 0, "samples": log, **local.router}
     if len(deployed) > 1 and "judge" not in router:
         if hosted_judge:
             router["judge"] = {"kind": "llm", "model": JUDGE}

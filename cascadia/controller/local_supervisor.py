@@ -2,7 +2,6 @@
 
 import asyncio
 import fcntl
-import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +39,7 @@ async def supervise(
         async with listening(fleet, ended.set):
             try:
                 if await _brought_up(plan, folder, note, ended):
+                    fleet.settled = True
                     ready()
                     await ended.wait()
             finally:
@@ -64,15 +64,13 @@ async def _brought_up(
 
 
 def gpu_ids(plan: LocalPlan) -> Mapping[str, tuple[int, ...]]:
-    """By pool: GPUs are numbered through the machine's pools in their order; cores are those this process may use."""
+    """By pool: GPUs are numbered through the machine's pools in their order; cores from 0 on."""
     on_cores = {kind.pool for kind, launch in plan.launches.items() if launch.cores}
-    cores = sorted(os.sched_getaffinity(0))
     ids: dict[str, tuple[int, ...]] = {}
     first = 0
     for pool, count in plan.gpus.items():
         if pool in on_cores:
-            # More "GPUs" than cores: replicas share them in turn.
-            ids[pool] = tuple(cores[i % len(cores)] for i in range(count))
+            ids[pool] = tuple(range(count))
         else:
             ids[pool] = tuple(range(first, first + count))
             first += count

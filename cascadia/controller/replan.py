@@ -144,9 +144,8 @@ def prospect_of(
     from cascadia.planner.replay import replay
 
     gpus = {pool.name: 0 for pool in plan.cluster.pools}
-    for unit in (*plan.stages, plan.judge):
-        for group in unit.replicas:
-            gpus[group.pool] += group.gpus
+    for group in [g for stage in plan.stages for g in stage.replicas] + list(plan.judge.replicas):
+        gpus[group.pool] += group.gpus
     told = {"gpus": gpus, **_named(plan)}
     try:
         result = replay(plan, trace, folder=folder, table=table, seed=seed)

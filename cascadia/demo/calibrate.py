@@ -10,10 +10,12 @@ from pathlib import Path
 
 from cascadia.clients.model_catalogue import models_folder
 from cascadia.demo.children import Children, free_port
-from cascadia.demo.stages import CONTEXT, SLOTS, STAGES, cascadia_command, engine_command
+from cascadia.demo.stages import SLOTS, STAGES, cascadia_command, engine_command
 from cascadia.domain.errors import CascadiaError
 
-MEASURE_S = 40
+MEASURE_S = 90
+MEASURED_CONTEXT = 256
+"""Twice what the demo's requests take: longer prompts would take all the time."""
 
 
 def calibration_paths() -> Mapping[str, Path]:
@@ -31,7 +33,7 @@ def calibrate(weights: Mapping[str, Path], cores: Mapping[str, int | None], logs
         engines = {}
         for stage in STAGES:
             port = free_port()
-            command = engine_command(stage, weights[stage.name], port)
+            command = engine_command(stage, weights[stage.name], port, MEASURED_CONTEXT)
             engines[stage.name] = children.start(f"calibrated-{stage.name}", command, port, cores[stage.name])
         children.wait()
         measuring = {}
@@ -71,4 +73,6 @@ def _digest(weights: str) -> str:
         ),
         platform.processor(),
     )
-    return sha256(f"{weights} {version('xllamacpp')} {cpu} {SLOTS} {CONTEXT}".encode()).hexdigest()[:12]
+    return sha256(f"{weights} {version('xllamacpp')} {cpu} {SLOTS} {MEASURED_CONTEXT}".encode()).hexdigest()[
+        :12
+    ]

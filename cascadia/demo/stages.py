@@ -14,7 +14,7 @@ CONTEXT = 1024
 PREFIX_TOKENS = 100
 """Of the four examples that every request begins with, at least; engines find them in their prefix cache."""
 
-SKIP_BELOW = 20.0
+SKIP_BELOW = 25.0
 """The small model is not asked where the question alone promises less than this quality, 0-100."""
 
 
@@ -38,13 +38,13 @@ STAGES = (SMALL, LARGE)
 ENCODER = "minilm-l6-v2"
 
 
-def engine_command(stage: Stage, weights: Path, port: int) -> list[str]:
-    """The same for a calibration and for a plan's replica."""
+def engine_command(stage: Stage, weights: Path, port: int, context: int = CONTEXT) -> list[str]:
+    """`context` tokens for each of `SLOTS` sequences."""
     file = weights / stage.model.files[0].name
     return [
         sys.executable,
         *("-m", "cascadia.demo.llama_server", str(file), stage.name),
-        *(str(number) for number in (port, SLOTS, CONTEXT)),
+        *(str(number) for number in (port, SLOTS, context)),
     ]
 
 

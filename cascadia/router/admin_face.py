@@ -7,6 +7,7 @@ takes an address: those come from files only.
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
@@ -31,6 +32,7 @@ def admin_face(router: "Router") -> Application:
     app.add_exception_handler(BadInput, _bad_input)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _unknown)
+    app.add_exception_handler(RequestValidationError, _invalid)
 
     async def audited(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or router.access is None:
@@ -49,7 +51,7 @@ def admin_face(router: "Router") -> Application:
         except ApiError as error:
             await refuse(error, scope, noting)
         finally:
-            router.journal.line(line)
+            router.events.line(line)
 
     return audited
 
@@ -100,6 +102,12 @@ async def _body(request: Request) -> bytes:
 
 async def _bad_input(request: Request, error: Exception) -> Response:  # noqa: ARG001 (starlette's signature)
     return JSONResponse(ApiError(422, "bad_input", str(error)).document, 422)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:  # noqa: ARG001 (starlette's signature)
+    assert isinstance(error, RequestValidationError)
+    named = ", ".join(str(found["loc"][-1]) for found in error.errors())
+    return JSONResponse(ApiError(422, "bad_input", f"Not understood: {named}.").document, 422)
 
 
 async def _refused(request: Request, error: Exception) -> Response:  # noqa: ARG001 (starlette's signature)

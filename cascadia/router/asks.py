@@ -34,7 +34,11 @@ def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     priority = _limit(exchange, b"priority", fields.priority)
     if priority is not None and not (abs(priority) <= MOST_PRIORITY and priority == int(priority)):
         raise ApiError(400, "invalid_value", "priority must be a whole number.", param="priority")
-    return Urgency(exchange.started_s + total_s, int(priority or 0))
+    wanted = int(priority or 0)
+    if exchange.hold is not None:
+        # Nobody is more urgent than the key allows.
+        wanted = max(wanted, exchange.hold.key.priority)
+    return Urgency(exchange.started_s + total_s, wanted)
 
 
 def ask_of(

@@ -4,11 +4,11 @@ from typing import Any
 
 from cascadia.router.answers import Usage
 from cascadia.router.cascade import Ask, Cascade, Decision
-from cascadia.router.exchange import JSON, Exchange
+from cascadia.router.exchange import Exchange
 from cascadia.router.relay import relay
 from cascadia.router.release import Noting, released_events, released_response, with_note, without_logprobs
 from cascadia.router.stage import Stage
-from cascadia.router.wire import Headers
+from cascadia.router.wire import JSON, Headers
 
 
 async def cascaded(

@@ -3,17 +3,19 @@
 import asyncio
 import re
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from cascadia.router.failures import ApiError
-from cascadia.router.wire import CLOSE_LINE, LAST_CHUNK, Headers, chunk, header_lines, status_line
+from cascadia.router.wire import CLOSE_LINE, JSON, LAST_CHUNK, Headers, chunk, header_lines, status_line
 
 if TYPE_CHECKING:
     from cascadia.router.access import Hold
     from cascadia.router.protocol import Front
 
+CLIENT_LEFT = 499
+"""As nginx logs a request whose client did not wait."""
 HEARTBEAT = b": waiting\n\n"
-JSON = (b"content-type", b"application/json")
 _STREAM = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
 _CHUNKED = b"transfer-encoding: chunked\r\n"
 
@@ -59,7 +61,7 @@ class Exchange:
         self._chunked = chunked
         self._done = False
         self._beat_timer: asyncio.TimerHandle | None = None
-        self.started_s = front.loop.time()
+        self.started_s = monotonic()
         self.on_leaving: Callable[[], object] | None = None
         """Called when the client leaves before it was answered."""
         self.left = False
@@ -120,7 +122,7 @@ class Exchange:
         self._end_beat()
         self.status = status
         if status == 200:
-            self.first_at_s = self._front.loop.time()
+            self.first_at_s = monotonic()
         lasting = self._lasting and not self._front.doors.draining
         if self.more:
             head += header_lines(self.more)
@@ -164,7 +166,7 @@ class Exchange:
     def begin_stream(self, headers: Headers) -> bool:
         """False where comments have gone out before, and with them the headers of another moment."""
         self._end_beat()
-        self.first_at_s = self._front.loop.time()
+        self.first_at_s = monotonic()
         if self.status:
             return False
         self.status = 200

@@ -38,7 +38,10 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`models`: the names that it may ask for, None for all. `expires_s`: Unix time, None for never."""
+    """`models`: the names that it may ask for, None for all. `expires_s`: Unix time, None for never.
+
+    `priority`: the most urgent that its requests may be; lower is served first, where requests wait.
+    """
 
     id: str
     name: str
@@ -47,6 +50,7 @@ class Key:
     models: frozenset[str] | None = None
     limits: KeyLimits = KeyLimits()
     expires_s: float | None = None
+    priority: int = 0
 
     def may_ask(self, model: str) -> bool:
         return self.models is None or model in self.models

@@ -36,6 +36,7 @@ class _Entry(BaseModel):
     requests_per_minute: _Rate | None = None
     tokens_per_minute: _Rate | None = None
     concurrent: _Rate | None = None
+    priority: int = Field(0, ge=-1000, le=1000)
     created: AwareDatetime | None = None
     expires: AwareDatetime | None = None
 
@@ -65,6 +66,7 @@ def entry_of(key: Key, created: datetime) -> dict[str, Any]:
         "requests_per_minute": limits.requests_per_minute,
         "tokens_per_minute": limits.tokens_per_minute,
         "concurrent": limits.concurrent,
+        "priority": key.priority or None,
         "created": created.isoformat(timespec="seconds"),
         "expires": None if expires is None else expires.isoformat(timespec="seconds"),
     }
@@ -127,6 +129,7 @@ def _key(entry: _Entry) -> Key:
         models=None if entry.models is None else frozenset(entry.models),
         limits=KeyLimits(entry.requests_per_minute, entry.tokens_per_minute, entry.concurrent),
         expires_s=None if entry.expires is None else entry.expires.timestamp(),
+        priority=entry.priority,
     )
 
 

@@ -9,7 +9,6 @@ from cascadia.router.requests import BYTES_PER_TOKEN, Fields
 from cascadia.router.steps import Step
 from cascadia.router.tracing_ids import Trace
 
-ACCEPTED = "accepted"
 LEFT = "left"
 
 
@@ -34,7 +33,10 @@ class Record:
         stage = self.entry.get("stage")
         if self.entry.get("error") is not None or self.entry["status"] != 200:
             return None
-        return next((step for step in reversed(self.steps) if step.stage == stage), None)
+        for step in reversed(self.steps):
+            if step.stage == stage:
+                return step
+        return None
 
     @property
     def ttft_s(self) -> float | None:
@@ -48,18 +50,19 @@ class Record:
         """The request is over. Turns that were cut off are said to be; tokens nobody counted are estimated."""
         self.first_at_s = first_at_s
         self.ended_at_s = ended_at_s
-        self.entry["status"] = status
-        self.entry["seconds"] = int(self.seconds * 1e6) / 1e6
-        for before, step in zip([None, *self.steps], self.steps, strict=False):
+        entry = self.entry
+        entry["status"] = status
+        entry["seconds"] = int((ended_at_s - self.started_at_s) * 1e6) / 1e6
+        read = 0
+        for step in self.steps:
             if not step.outcome:
-                step.outcome = self.entry.get("error") or LEFT
+                step.outcome = entry.get("error") or LEFT
                 step.ended_at_s = ended_at_s
             if step.output_tokens and not step.input_tokens:
-                step.input_tokens = (
-                    before.input_tokens if before else max(1, len(self.body) // BYTES_PER_TOKEN)
-                )
+                step.input_tokens = read or max(1, len(self.body) // BYTES_PER_TOKEN)
+            read = step.input_tokens
         if self.ask is not None:
-            self.entry["steps"] = [step.line() for step in self.steps]
+            entry["steps"] = [step.line() for step in self.steps]
 
 
 Observer = Callable[[Record], None]

@@ -92,7 +92,7 @@ class Reloader:
             line["error"] = told.error
         if told.restart:
             line["needs_restart"] = told.restart
-        self._router.journal.line(line | {"plan": self._router.digest})
+        self._router.events.line(line | {"plan": self._router.digest})
         return told
 
     def _read(self) -> tuple[RouterSettings, Keyring | None]:

@@ -7,6 +7,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from cascadia.router.metrics_state import STATES
 from cascadia.router.tally import Counts
 
 if TYPE_CHECKING:
@@ -33,6 +34,13 @@ class PlanMetrics(Collector):
         plan = GaugeMetricFamily("cascadia_plan", "1 for the plan in force.", labels=("digest",))
         plan.add_metric((self._router.digest,), 1.0)
         yield plan
+        replicas = GaugeMetricFamily(
+            "cascadia_replicas", "How many are in each state.", labels=("stage", "state")
+        )
+        for stage in self._router.all_stages:
+            for state in STATES:
+                replicas.add_metric((stage.name, state), sum(r.state == state for r in stage.replicas))
+        yield replicas
         leaving = GaugeMetricFamily(
             "cascadia_replicas_leaving", "Replicas of no plan that finish their work."
         )

@@ -1,7 +1,7 @@
 """One engine: its address, its health, the work it has in hand, and exchanges with it."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 from cascadia.clients.upstream_connection import Connection
 from cascadia.clients.upstream_errors import UpstreamError
@@ -15,8 +15,7 @@ FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
 State = Literal["starting", "ready", "down", "draining"]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of in and out together.
 
     `deadline_s` is in the event loop's time. `step` is told what becomes of it.
@@ -108,12 +107,7 @@ class Replica:
         while True:
             connection = self.pool.take() or await self.pool.connect()
             try:
-                connection.send(
-                    request,
-                    first_byte_s=first_byte_s,
-                    total_s=total_s,
-                    max_bytes=self.limits.max_answer_bytes,
-                )
+                self.send(connection, request, first_byte_s, total_s)
                 await connection.head()
             except UpstreamError as error:
                 self.pool.release(connection)
@@ -124,6 +118,23 @@ class Replica:
                 raise
             else:
                 return connection
+
+    def send(
+        self,
+        connection: Connection,
+        request: bytes,
+        first_byte_s: float,
+        total_s: float,
+        then: Callable[[Connection], None] | None = None,
+    ) -> None:
+        connection.send(
+            request,
+            first_byte_s=first_byte_s,
+            total_s=total_s,
+            max_bytes=self.limits.max_answer_bytes,
+            body_s=self.limits.idle_s,
+            then=then,
+        )
 
     async def is_healthy(self, timeout_s: float) -> bool:
         """Whether it answers its health check at all and not with 5xx."""

@@ -1,27 +1,36 @@
 """The hot path: a POST of the OpenAI API, to the cascade or straight to a stage, and what is noted of it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from time import monotonic
 from typing import Any
 
-from cascadia.router.access import Access
+from cascadia.router.access import Access, Hold
 from cascadia.router.asks import ask_of
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
-from cascadia.router.exchange import Exchange
+from cascadia.router.exchange import CLIENT_LEFT, Exchange
 from cascadia.router.failures import ApiError, StageFailed
 from cascadia.router.faults import tell
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
+from cascadia.router.plain import Plain
 from cascadia.router.records import Record
-from cascadia.router.requests import APIS, BYTES_PER_TOKEN, CASCADED, prefix_of, read_fields, tokens_of
+from cascadia.router.requests import (
+    APIS,
+    BYTES_PER_TOKEN,
+    CASCADED,
+    Fields,
+    prefix_of,
+    read_fields,
+    tokens_of,
+)
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
-from cascadia.router.straight import straight
+from cascadia.router.straight import call_of, straight
 from cascadia.router.watchers import Watchers
 
-CLIENT_LEFT = 499
-"""As nginx logs a request whose client did not wait."""
+Work = Coroutine[Any, Any, None]
 
 
 class Service:
@@ -52,11 +61,6 @@ class Service:
         """Called each time that none of its requests is left."""
         self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
 
-    def begin(self, exchange: Exchange) -> None:
-        """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
-        task = asyncio.get_running_loop().create_task(self._served(exchange))
-        exchange.on_leaving = task.cancel
-
     def turns_away(self, exchange: Exchange) -> ApiError | None:
         """Why a request is refused by its head alone; None where it may come."""
         try:
@@ -66,78 +70,129 @@ class Service:
             return error
         return None
 
-    async def _served(self, exchange: Exchange) -> None:
+    def begin(self, exchange: Exchange) -> None:
+        """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
         entry: dict[str, Any] = {"api": APIS[exchange.path], "model": "other"}
         record = Record(entry, exchange.started_s, body=exchange.body)
         self.metrics.running += 1
         self.running += 1
         try:
-            await self._serve(exchange, exchange.path, record)
+            work = self._work(exchange, record)
         except ApiError as error:
             entry["error"] = error.code
             exchange.error(error)
+            self.close(exchange, record)
+            return
+        except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
+            self.fault(exchange, record, error)
+            self.close(exchange, record)
+            return
+        if work is not None:
+            self.run(exchange, record, work)
+
+    def run(self, exchange: Exchange, record: Record, work: Work) -> None:
+        """Serves with `work` as a task."""
+        exchange.on_leaving = None
+        asyncio.get_running_loop().create_task(self._served(exchange, record, work))
+
+    def close(self, exchange: Exchange, record: Record) -> None:
+        """However it ended."""
+        self.metrics.running -= 1
+        exchange.close()
+        if exchange.hold is not None:
+            exchange.hold.release(left=exchange.left)
+        self._record(exchange, record)
+        self.running -= 1
+        if not self.running and self.on_idle is not None:
+            self.on_idle()
+
+    def fault(self, exchange: Exchange, record: Record, error: Exception) -> None:
+        """A fault of ours becomes OpenAI's error."""
+        tell("internal error", error)
+        record.entry["error"] = "internal"
+        exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
+
+    async def _served(self, exchange: Exchange, record: Record, work: Work) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        # Not before the task has begun: one that is cancelled earlier would end without an end of its request.
+        exchange.on_leaving = task.cancel
+        if exchange.left:
+            task.cancel()
+        try:
+            await work
+        except ApiError as error:
+            record.entry["error"] = error.code
+            exchange.error(error)
         except StageFailed as error:
-            entry["error"] = error.kind
+            record.entry["error"] = error.kind
             exchange.error(error.api_error())
         except asyncio.CancelledError:
             if not exchange.left:
                 raise
             # The client's leaving is no failure of ours; the cancellation has done its work.
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
+            task.uncancel()
             exchange.status = CLIENT_LEFT
         except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
-            tell("internal error", error)
-            entry["error"] = "internal"
-            exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
+            self.fault(exchange, record, error)
         finally:
-            self.metrics.running -= 1
-            exchange.close()
-            if exchange.hold is not None:
-                exchange.hold.release(left=exchange.left)
-            self._record(exchange, record)
-            self.running -= 1
-            if not self.running and self.on_idle is not None:
-                self.on_idle()
+            self.close(exchange, record)
 
-    async def _serve(self, exchange: Exchange, path: str, record: Record) -> None:
-        body, entry = exchange.body, record.entry
+    def _work(self, exchange: Exchange, record: Record) -> Work | None:
+        """What is left to do for a request; None where it is under way."""
+        body, access = exchange.body, self.access
         if self.tracing is not None:
             record.trace = self.tracing.begin(exchange.traceparent, exchange.forwarded)
-        access, account = self.access, None
-        if access is not None:
-            account = access.caller(exchange.authorization, "inference")
-            entry["key"] = account.key.name
+        if access is None:
+            record.fields = read_fields(body)
+            return self._routed(exchange, record.fields, record)
+        account = access.caller(exchange.authorization, "inference")
+        record.entry["key"] = account.key.name
         record.fields = fields = read_fields(body)
-        if access is not None and account is not None:
-            tokens, prompt_tokens = tokens_of(body, fields), len(body) // BYTES_PER_TOKEN
-            if access.shared is None:
-                exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
-            else:
-                exchange.hold = await access.admit(exchange, account, fields.model, tokens, prompt_tokens)
+        tokens, prompt_tokens = tokens_of(body, fields), len(body) // BYTES_PER_TOKEN
+        if access.shared is not None:
+            admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
+            return self._routed_when(admitted, exchange, fields, record)
+        exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        return self._routed(exchange, fields, record)
+
+    async def _routed_when(
+        self, admitted: Awaitable[Hold], exchange: Exchange, fields: Fields, record: Record
+    ) -> None:
+        exchange.hold = await admitted
+        work = self._routed(exchange, fields, record, as_task=True)
+        assert work is not None
+        await work
+
+    def _routed(
+        self, exchange: Exchange, fields: Fields, record: Record, *, as_task: bool = False
+    ) -> Work | None:
+        """As `_work`; `as_task`: there is a task for it already, and always something left to do."""
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
         if stage is not None:
-            entry["model"] = stage.name
-            total_s = self.limits.total_s
-            await straight(exchange, path, body, fields, stage, record, total_s=total_s, prefix=prefix)
-        elif fields.model == self.settings.cascade and APIS[path] not in CASCADED:
-            message = f"{path} goes straight to a stage; name one of {', '.join(self.order)}."
+            record.entry["model"] = record.entry["stage"] = stage.name
+            call = call_of(exchange, fields, stage, record, total_s=self.limits.total_s, prefix=prefix)
+            stage.metrics.requests.inc()
+            if fields.stream or as_task:
+                return straight(exchange, fields, stage, call)
+            return Plain(self, exchange, fields, stage, call, record).begin()
+        if fields.model == self.settings.cascade and APIS[exchange.path] not in CASCADED:
+            message = f"{exchange.path} goes straight to a stage; name one of {', '.join(self.order)}."
             raise ApiError(400, "not_cascaded", message, param="model")
-        elif fields.model == self.settings.cascade:
-            entry["model"] = fields.model
+        if fields.model == self.settings.cascade:
+            record.entry["model"] = fields.model
+            path, body = exchange.path, exchange.body
             ask = ask_of(exchange, path, body, fields, self.settings, prefix=prefix, record=record)
             record.ask = ask
-            await cascaded(exchange, ask, self.cascade, entry, heartbeat_s=self.limits.heartbeat_s)
-        else:
-            known = ", ".join([self.settings.cascade, *self.order])
-            message = f"The model {fields.model[:100]!r} is not served here; there are {known}."
-            raise ApiError(404, "model_not_found", message, param="model")
+            return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
+        known = ", ".join([self.settings.cascade, *self.order])
+        message = f"The model {fields.model[:100]!r} is not served here; there are {known}."
+        raise ApiError(404, "model_not_found", message, param="model")
 
     def _record(self, exchange: Exchange, record: Record) -> None:
         entry = record.entry
-        record.close(exchange.status, exchange.first_at_s, asyncio.get_running_loop().time())
+        record.close(exchange.status, exchange.first_at_s, monotonic())
         entry["request_id"] = exchange.request_id.decode("ascii")
         self.metrics.done(entry["model"], exchange.status, record.seconds, record.ttft_s)
         if record.ask is not None:

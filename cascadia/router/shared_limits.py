@@ -24,6 +24,8 @@ AGAIN_S = 2.0
 BELIEVED_S = 15.0
 TOLD_AGAIN_S = 5.0
 MOST_IN_ONE = 512
+MOST_WAITING = 2048
+"""Who comes then is not kept waiting: about what Redis takes in `TIMEOUT_S`."""
 _REFUSED: tuple[Kind | None, ...] = (None, "requests", "tokens", "concurrent")
 
 
@@ -75,6 +77,9 @@ class SharedLimits:
         loop = asyncio.get_running_loop()
         if self._down_until_s and loop.time() < self._down_until_s:
             self._failed("down")
+            return None
+        if len(self._waiting) >= MOST_WAITING:
+            self._failed("busy")
             return None
         one = _Waiting(key, usage, tokens, loop.create_future())
         self._waiting.append(one)

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from time import monotonic
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from cascadia.clients.upstream_connection import TICK_S, Connection
@@ -21,10 +22,10 @@ from cascadia.router.metrics import StageMetrics
 from cascadia.router.replica import Call, Replica
 from cascadia.router.settings import Limits, StageSettings
 from cascadia.router.turns import Turns
+from cascadia.router.wire import JSON, header_lines, status_line
 
 T = TypeVar("T")
 A = TypeVar("A")
-
 Done = Callable[[bool | None], None]
 """Ends a request at its replica: True where that did well, None where it cannot be told."""
 Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]
@@ -54,7 +55,7 @@ class Live:
 
     __slots__ = ("_connection", "_done", "_replica", "first", "reply")
 
-    def __init__(self, replica: Replica, connection: Connection, done: "Done") -> None:
+    def __init__(self, replica: Replica, connection: Connection, done: Done) -> None:
         self._replica = replica
         self._connection = connection
         self._done = done
@@ -72,6 +73,20 @@ class Live:
         self._done(ok)
 
 
+class Begun(NamedTuple):
+    """A first try: `connection` has what comes of it, None where there is none yet. `done` ends it."""
+
+    replica: Replica
+    connection: Connection | None
+    done: Done
+    started_s: float
+
+    @property
+    def stale(self) -> bool:
+        """Whether all that was wrong is the connection, which was kept for too long."""
+        return self.connection is not None and self.connection.stale
+
+
 class Stage:
     """`settings.replicas` in order; `metrics` of this stage."""
 
@@ -79,6 +94,8 @@ class Stage:
         self.name = settings.name
         # A plan's names are anyone's: what may not stand in a header is written as %XX.
         self.header = (b"x-cascadia-stage", quote(settings.name, safe=" /:@!$&'()*+,;=~").encode("ascii"))
+        self.head = status_line(200) + header_lines([JSON, self.header])
+        """Of its answers as they are."""
         self.settings = settings
         self.limits = limits
         self.metrics = metrics
@@ -104,14 +121,64 @@ class Stage:
         # There may be more room than before.
         self.turns.wake()
 
-    async def buffered(self, call: Call, read: Callable[[bytes, bytes], T]) -> Reply[T]:
+    def begin_at_once(self, call: Call, then: Callable[[Connection], None]) -> Begun | None:
+        """A first try for which nobody has to wait; None where there is none.
+
+        `then` is called at the end of its exchange, be it good or bad; `buffered` makes an answer of either.
+        """
+        replica = None if self.turns or self.hedge else self.admission.free(call, [])
+        if replica is None:
+            return None
+        connection = replica.pool.take()
+        if connection is not None:
+            try:
+                request, left_s = replica.request(call), self._left_s(call)
+                replica.send(connection, request, self.limits.first_byte_s, left_s, then)
+            except UpstreamError:
+                replica.pool.release(connection)
+                connection = None
+        self.metrics.queue.observe(0.0)
+        if call.step is not None:
+            call.step.tries += 1
+            call.step.replica = replica.name
+        started_s = monotonic()
+        return Begun(replica, connection, self._given(replica, call), started_s)
+
+    def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
+        """What `read` found in the answer of such a try, and its body; None where `buffered` must go on with it."""
+        replica, connection, done, started_s = begun
+        if connection is None or connection.failed or connection.status != 200:
+            return None
+        body = connection.answer()
+        try:
+            found = read(connection.content_type, body)
+        except UpstreamError:
+            return None
+        replica.pool.release(connection)
+        self.budget.earn()
+        self._took(monotonic() - started_s)
+        done(True)
+        return found, body
+
+    def drop(self, begun: Begun) -> None:
+        """Nobody waits for it any more."""
+        if begun.connection is not None:
+            begun.replica.pool.release(begun.connection)
+        begun.done(False if self._slow(begun.started_s) else None)
+
+    async def buffered(
+        self, call: Call, read: Callable[[bytes, bytes], T], begun: Begun | None = None
+    ) -> Reply[T]:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
-        no answer. Raises `StageFailed`, `Overloaded` among them."""
+        no answer. `begun` is the first try, where there is one. Raises `StageFailed`, `Overloaded` among them."""
+        first = begun
 
         async def attempt(replica: Replica, done: Done) -> Reply[T]:
-            loop = asyncio.get_running_loop()
-            started_s = loop.time()
-            connection = await self._begin(replica, call)
+            started_s = monotonic()
+            nonlocal first
+            # Its connection is somebody else's after that.
+            taken, first = first, None
+            connection = await self._begin(replica, call, taken)
             try:
                 connection.hold(self.limits.idle_s, parts=connection.content_type.startswith(EVENTS))
                 body = await connection.whole()
@@ -121,14 +188,14 @@ class Stage:
             found: T | None = None
             if status == 200:
                 found = read(connection.content_type, body)
-                self._took(loop.time() - started_s)
+                self._took(monotonic() - started_s)
             else:
                 _refuse(connection)
             done(True)
             first_at_s = connection.body_at_s if connection.content_type.startswith(EVENTS) else None
             return Reply(status, connection.content_type, body, found, first_at_s)
 
-        return await self._persist(call, attempt, self.hedge.whole if self.hedge else None, _forget)
+        return await self._persist(call, attempt, self.hedge.whole if self.hedge else None, _forget, begun)
 
     async def opened(self, call: Call) -> Live:
         """An answer whose first part has come. Raises `StageFailed`."""
@@ -156,31 +223,44 @@ class Stage:
 
         return await self._persist(call, attempt, self.hedge.first if self.hedge else None, _close)
 
-    async def _begin(self, replica: Replica, call: Call) -> Connection:
-        left_s = call.deadline_s - asyncio.get_running_loop().time()
+    async def _begin(self, replica: Replica, call: Call, begun: Begun | None = None) -> Connection:
+        if begun is not None and begun.connection is not None:
+            return begun.connection
+        return await replica.begin(replica.request(call), self.limits.first_byte_s, self._left_s(call))
+
+    def _left_s(self, call: Call) -> float:
+        left_s = call.deadline_s - monotonic()
         if left_s <= 0:
             raise UpstreamError("total")
-        return await replica.begin(
-            replica.request(call), self.limits.first_byte_s, min(left_s, self.limits.total_s)
-        )
+        return min(left_s, self.limits.total_s)
 
     async def _persist(
-        self, call: Call, attempt: Attempt[A], usual: Quantile | None, drop: Callable[[A], None]
+        self,
+        call: Call,
+        attempt: Attempt[A],
+        usual: Quantile | None,
+        drop: Callable[[A], None],
+        begun: Begun | None = None,
     ) -> A:
         """`attempt` on one replica after another. `usual`: how long it takes, where hedging is on."""
         self.budget.earn()
-        give_up_s = asyncio.get_running_loop().time() + self.limits.queue_s
+        give_up_s = monotonic() + self.limits.queue_s
         tried: list[Replica] = []
         failure: UpstreamError | None = None
         tries = 0
         while True:
             try:
-                replica = await self._replica(call, tried, give_up_s)
+                if begun is not None and not tried:
+                    replica = begun.replica
+                else:
+                    replica = await self._replica(call, tried, give_up_s)
             except StageFailed as error:
                 if failure is None or error.kind != "no-replica":
                     raise
                 raise self._failed(failure) from None
             try:
+                if begun is not None and not tried:
+                    return await self._once(call, replica, attempt, begun)
                 if usual is None or self.hedge is None:
                     return await self._once(call, replica, attempt)
                 return await self._hedged(call, replica, tried, attempt, usual, drop)
@@ -194,23 +274,22 @@ class Stage:
 
     async def _replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
         """As `admission` has it; how long that took is counted, and told to the call's step."""
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
+        started_s = monotonic()
         try:
             return await self.admission.replica(call, tried, give_up_s)
         finally:
-            waited_s = loop.time() - started_s
+            waited_s = monotonic() - started_s
             self.metrics.queue.observe(waited_s)
             if call.step is not None:
                 call.step.queued_s += waited_s
 
-    async def _once(self, call: Call, replica: Replica, attempt: Attempt[A]) -> A:
+    async def _once(self, call: Call, replica: Replica, attempt: Attempt[A], begun: Begun | None = None) -> A:
         """One exchange, and what it says about the replica."""
         loop = asyncio.get_running_loop()
-        started_s = loop.time()
-        done = self._given(replica, call)
+        started_s = begun.started_s if begun else monotonic()
+        done = begun.done if begun else self._given(replica, call)
         step = call.step
-        if step is not None:
+        if step is not None and begun is None:
             step.tries += 1
             step.replica = replica.name
         try:
@@ -221,11 +300,11 @@ class Stage:
             return found
         except UpstreamError as error:
             if error.kind == "busy":
-                replica.rest(loop.time(), error.after_s)
+                replica.rest(monotonic(), error.after_s)
                 # A tick later: a timer may ring early, and who looks then waits for ever.
                 loop.call_at(replica.rests_until_s + TICK_S, self.turns.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
-            late = error.kind in ("total", "first-byte") and loop.time() + TICK_S >= call.deadline_s
+            late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
             done(None if error.kind == "busy" or (late and not self._slow(started_s)) else False)
             self.metrics.upstream_error(error.kind)
             if late:
@@ -245,9 +324,9 @@ class Stage:
         drop: Callable[[A], None],
     ) -> A:
         assert self.hedge is not None
-        loop, budget = asyncio.get_running_loop(), self.hedge.budget
+        budget = self.hedge.budget
         budget.earn()
-        started_s, after_s = loop.time(), usual.value_s
+        started_s, after_s = monotonic(), usual.value_s
 
         def second() -> Awaitable[A] | None:
             # Where others wait a replica has better to do.
@@ -263,7 +342,7 @@ class Stage:
             found, won = await raced(self._once(call, replica, attempt), after_s, second, drop)
             if won:
                 self.metrics.hedged("won")
-        usual.seen(loop.time() - started_s)
+        usual.seen(monotonic() - started_s)
         return found
 
     def _given(self, replica: Replica, call: Call) -> "Done":
@@ -286,7 +365,7 @@ class Stage:
             elif ok is None:
                 replica.breaker.abandoned(probe)
             else:
-                replica.breaker.failed(asyncio.get_running_loop().time(), probe)
+                replica.breaker.failed(monotonic(), probe)
             self.admission.ended()
 
         return done
@@ -297,7 +376,7 @@ class Stage:
     def _slow(self, started_s: float) -> bool:
         """Whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave it up."""
         slow_s = self.settings.slow_s
-        return slow_s is not None and asyncio.get_running_loop().time() - started_s >= slow_s
+        return slow_s is not None and monotonic() - started_s >= slow_s
 
     @property
     def replicas(self) -> list[Replica]:
@@ -318,7 +397,7 @@ class Stage:
 
     @property
     def ready(self) -> bool:
-        now_s = asyncio.get_running_loop().time()
+        now_s = monotonic()
         return any(replica.usable(now_s) for replica in self.replicas)
 
     def _failed(self, failure: UpstreamError) -> StageFailed:

@@ -1,64 +1,70 @@
 """Straight to a stage: the engine's answer as it is."""
 
-import asyncio
+from time import monotonic
 
-from cascadia.router.answers import usage_of_reply
+from cascadia.router.answers import Usage, usage_of_reply
 from cascadia.router.asks import urgency_of
-from cascadia.router.exchange import JSON, Exchange
+from cascadia.router.exchange import Exchange
 from cascadia.router.records import Record
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
-from cascadia.router.stage import Stage
-from cascadia.router.steps import begun
-from cascadia.router.wire import Headers
+from cascadia.router.stage import Begun, Stage
+from cascadia.router.steps import Step
+
+
+def call_of(
+    exchange: Exchange, fields: Fields, stage: Stage, record: Record, *, total_s: float, prefix: int | None
+) -> Call:
+    """What the stage's engine is asked, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
+    body = exchange.body
+    deadline_s, priority = urgency_of(exchange, fields, total_s)
+    changes = stage.told(priority)
+    if stage.settings.model != fields.model or fields.has_own or changes:
+        body = rewritten(body, stage.settings.model, changes)
+    step = Step(stage.name, exchange.started_s)
+    record.steps.append(step)
+    forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
+    path = exchange.path.encode("ascii")
+    return Call(path, body, forwarded, tokens_of(body, fields), prefix, deadline_s, priority, step)
 
 
 async def straight(
-    exchange: Exchange,
-    path: str,
-    body: bytes,
-    fields: Fields,
-    stage: Stage,
-    record: Record,
-    *,
-    total_s: float,
-    prefix: int | None,
+    exchange: Exchange, fields: Fields, stage: Stage, call: Call, begun: Begun | None = None
 ) -> None:
-    """Serves a request that names its stage, within `total_s`. `prefix` as of `Call`."""
-    urgency = urgency_of(exchange, fields, total_s)
-    changes = stage.told(urgency.priority)
-    if stage.settings.model != fields.model or fields.has_own or changes:
-        body = rewritten(body, stage.settings.model, changes)
-    tokens = tokens_of(body, fields)
-    step = begun(stage.name)
-    record.steps.append(step)
-    forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
-    deadline_s, priority = urgency
-    call = Call(path.encode("ascii"), body, forwarded, tokens, prefix, deadline_s, priority, step)
-    stage.metrics.requests.inc()
-    headers: Headers = [stage.header]
-    record.entry["stage"] = stage.name
-    if fields.stream:
+    """Serves a request that names its stage. `begun` is a first try at `call`, where there is one."""
+    step = call.step
+    assert step is not None
+    # An embedding is never a stream, whatever the client says.
+    if fields.stream and APIS[exchange.path] != "embeddings":
         live = await stage.opened(call)
         if live.reply is not None:
             live.close(True)
             step.ended("refused")
-            exchange.refusal(live.reply.status, live.reply.body, headers)
+            exchange.refusal(live.reply.status, live.reply.body, [stage.header])
             return
-        step.first_at_s = asyncio.get_running_loop().time()
+        step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
-        await relay(exchange, APIS[path], stage, live, headers, None, step)
+        await relay(exchange, APIS[exchange.path], stage, live, [stage.header], None, step)
         return
-    reply = await stage.buffered(call, usage_of_reply)
-    step.ended("accepted" if reply.found is not None else "refused")
-    if reply.found is not None:
-        if exchange.hold is not None:
-            exchange.hold.spent = reply.found.input_tokens + reply.found.output_tokens
-        stage.metrics.input_tokens.inc(reply.found.input_tokens)
-        stage.metrics.output_tokens.inc(reply.found.output_tokens)
-        step.used(*reply.found)
+    reply = await stage.buffered(call, usage_of_reply, begun)
+    if reply.found is None:
+        step.ended("refused")
+        exchange.refusal(reply.status, reply.body, [stage.header])
+    else:
+        answer(exchange, stage, call, reply.body, reply.found)
+
+
+def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usage) -> None:
+    """The engine's whole answer, to the client as it is."""
+    input_tokens, output_tokens = usage
+    if exchange.hold is not None:
+        exchange.hold.spent = input_tokens + output_tokens
+    stage.metrics.input_tokens.inc(input_tokens)
+    stage.metrics.output_tokens.inc(output_tokens)
+    step = call.step
+    if step is not None:
+        step.ended("accepted")
+        step.used(input_tokens, output_tokens)
         stage.metrics.seconds.observe(step.seconds)
-        exchange.whole(200, [JSON, *headers], reply.body)
-        return
-    exchange.refusal(reply.status, reply.body, headers)
+    exchange.reply(stage.head, body)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
 
+MOST_WAITING = 2048
+"""Spans that may wait for the collector, unless OTEL_BSP_MAX_QUEUE_SIZE says otherwise."""
 STOP_S = 3.0
 """How long the last spans may take to get away when the router stops; then trying again is given up."""
 
@@ -44,7 +46,12 @@ class Tracing:
         self._resource = Resource.create({"service.version": __version__, **named})
         self._scope = InstrumentationScope("cascadia.router", __version__)
         self._exporter = exporter
-        self._processor = BatchSpanProcessor(_counting(exporter, lost))
+        self._lost = lost
+        self._given = 0
+        self._taken = 0
+        most = os.environ.get("OTEL_BSP_MAX_QUEUE_SIZE", "")
+        self._most_waiting = int(most) if most.isdecimal() and int(most) else MOST_WAITING
+        self._processor = BatchSpanProcessor(self._counting(), max_queue_size=self._most_waiting)
         self.stop_s = STOP_S
 
     def begin(self, traceparent: bytes, forwarded: bytes) -> Trace:
@@ -57,7 +64,13 @@ class Tracing:
         """An observer of requests."""
         if record.trace is None or not record.trace.sampled:
             return
-        for span in self._spans(record, record.trace):
+        spans = list(self._spans(record, record.trace))
+        # Each side counts for itself: what is between them waits. The processor would drop the oldest, and not say so.
+        if self._given - self._taken + len(spans) > self._most_waiting:
+            self._lost(len(spans))
+            return
+        self._given += len(spans)
+        for span in spans:
             self._processor.on_end(span)
 
     async def stop(self) -> None:
@@ -80,6 +93,24 @@ class Tracing:
             logging.getLogger(__name__).warning("the last spans did not reach the collector in time")
         finally:
             give_up.cancel()
+
+    def _counting(self) -> "SpanExporter":
+        from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+        class Counting(SpanExporter):
+            """The exporter itself writes to the log of every try that fails; a number says as much."""
+
+            def export(counting, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
+                result = self._exporter.export(spans)
+                self._taken += len(spans)
+                if result is not SpanExportResult.SUCCESS:
+                    self._lost(len(spans))
+                return result
+
+            def shutdown(counting) -> None:
+                self._exporter.shutdown()
+
+        return Counting()
 
     def _spans(self, record: Record, trace: Trace) -> "Iterator[ReadableSpan]":
         from opentelemetry.trace import SpanKind
@@ -195,21 +226,3 @@ class _Maker:
 
     def _ns(self, at_s: float) -> int:
         return int(at_s * 1e9) + self.offset_ns
-
-
-def _counting(exporter: "SpanExporter", lost: Callable[[int], None]) -> "SpanExporter":
-    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-
-    class Counting(SpanExporter):
-        """The exporter itself writes to the log of every try that fails; a number says as much."""
-
-        def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
-            result = exporter.export(spans)
-            if result is not SpanExportResult.SUCCESS:
-                lost(len(spans))
-            return result
-
-        def shutdown(self) -> None:
-            exporter.shutdown()
-
-    return Counting()

@@ -1,5 +1,6 @@
 """Who looks at requests when they are over: spans, the workload log, second looks, the page. They outlive plans."""
 
+import sys
 from typing import TYPE_CHECKING
 
 from cascadia.router.metrics import Metrics
@@ -13,6 +14,9 @@ from cascadia.router.ui_state import Page
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
+
+
+TURN_S = 0.0005
 
 
 class Watchers:
@@ -42,6 +46,9 @@ class Watchers:
             self.observers.append(self.page.done)
 
     def start(self) -> None:
+        if self.tracing is not None or self.samples is not None:
+            # Their threads compute, and by default may do so for 5 ms before the event loop gets its turn.
+            sys.setswitchinterval(TURN_S)
         if self.page is not None:
             self.page.history.start()
 

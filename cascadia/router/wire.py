@@ -7,6 +7,7 @@ from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 
+JSON = (b"content-type", b"application/json")
 JSON_LINE = b"content-type: application/json\r\n"
 CLOSE_LINE = b"connection: close\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -44,6 +44,22 @@ BENCHMARKS = (
     Benchmark("guarantee", "how often plans miss their quality bar", 1800, ("--samples", "50")),
     Benchmark("compare", "Cascadia beside every baseline", 3600, ("--quick",)),
     Benchmark("fidelity", "how far iteration times are off, by GPU and engine", 300),
+    Benchmark("judge", "how much of a cascade's possible gain each judge recovers", 5400),
+    Benchmark("injection", "how often an attempt raises a score", 1800, ("--first", "1"), needs_data=False),
+    Benchmark(
+        "controller_alarms",
+        "false alarms of change detection in a million windows, and its delay",
+        900,
+        ("--windows", "80000", "--no-delays"),
+        needs_data=False,
+    ),
+    Benchmark(
+        "controller_move",
+        "requests that fail while a fleet of real engines is moved",
+        2400,
+        ("--engine", "little", "--requests", "500"),
+        needs_data=False,
+    ),
     Benchmark("traces", "reading ten million requests", 900, needs_data=False),
 )
 

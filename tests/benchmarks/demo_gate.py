@@ -33,8 +33,9 @@ from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.quality_file import write_quality
 from cascadia_judge.curriculum import see, teach
 from cascadia_judge.encoder import Encoder
+from cascadia_judge.features import Seen
 from cascadia_judge.head_file import dump
-from cascadia_judge.rows import read_rows
+from cascadia_judge.rows import Row, read_rows
 from cascadia_judge.training import Course, cross
 
 QUESTIONS = 1300
@@ -73,11 +74,15 @@ def rows(folder: Path, limit_s: float) -> None:
 def judge(folder: Path) -> None:
     """Trains the head on the small model's answers; writes beside it what folds that did not see them say of them."""
     wanted = {prompt_id(question) for question in training_questions(QUESTIONS)}
-    known = [row for row in read(folder / f"{SMALL.name}.jsonl") if row["prompt_id"] in wanted]
+    large = {row["prompt_id"]: row["quality"] for row in read(folder / f"{LARGE.name}.jsonl")}
+    known = [row for row in read(folder / f"{SMALL.name}.jsonl") if row["prompt_id"] in wanted & large.keys()]
+    for row in known:
+        # What the gate wants to know is whether asking the large model would help, not whether the answer is right:
+        # of two wrong answers the first costs less.
+        row["quality"] = 100.0 - max(0.0, large[row["prompt_id"]] - row["quality"])
     lines = [json.dumps({key: row[key] for key in JUDGES_KEYS}) for row in known]
     rows = read_rows(lines, SMALL.name)
-    encoder = fetch(model_named(ENCODER))
-    seen = see(Encoder.read(encoder), rows, lambda share: None)
+    seen = _seen(rows, folder / "seen.npz")
     course = Course(seed=HEAD_SEED)
     taught = teach(rows, seen, course, lambda share: None)
     quality = np.array([row.quality for row in rows])
@@ -91,6 +96,7 @@ def judge(folder: Path) -> None:
         "folds": course.folds,
         "decoys": course.decoys,
         "seed": course.seed,
+        "learned": "100 where the large model would not have been right instead",
     }
     HEAD.parent.mkdir(exist_ok=True)
     HEAD.write_text(dump(taught.heads, about), encoding="utf-8")
@@ -136,6 +142,18 @@ def table(folder: Path) -> None:
     print(
         f"{len(chosen)} questions: small {shares[0]:.1f} %, large {shares[1]:.1f} % right, {skipped.mean():.0%} skip"
     )
+
+
+def _seen(rows: list[Row], kept: Path) -> Seen:
+    """Takes minutes; kept for the next time."""
+    ids = np.array([row.prompt_id for row in rows])
+    if kept.exists():
+        with np.load(kept) as arrays:
+            if np.array_equal(arrays["ids"], ids):
+                return Seen(*(arrays[name] for name in Seen.__slots__))
+    seen = see(Encoder.read(fetch(model_named(ENCODER))), rows, lambda share: None)
+    np.savez(kept, ids=ids, **{name: getattr(seen, name) for name in Seen.__slots__})
+    return seen
 
 
 def read(path: Path) -> list[dict[str, Any]]:

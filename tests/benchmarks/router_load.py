@@ -60,17 +60,28 @@ class _Client(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def closed_loop(port: int, body: dict[str, object], connections: int, seconds: float) -> Load:
-    """POSTs `body` to /v1/chat/completions for `seconds`."""
+def request_of(body: dict[str, object], key: str | None = None) -> bytes:
+    """A POST of `body` to /v1/chat/completions."""
     content = json.dumps(body, separators=(",", ":")).encode()
+    secret = f"authorization: Bearer {key}\r\n" if key else ""
     length = f"content-length: {len(content)}\r\n\r\n"
-    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{length}"
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n{secret}content-type: application/json\r\n{length}"
+    )
+    return head.encode() + content
+
+
+async def closed_loop(
+    port: int, body: dict[str, object], connections: int, seconds: float, key: str | None = None
+) -> Load:
+    """Sends `body` for `seconds`."""
+    request = request_of(body, key)
     load, loop = Load(), asyncio.get_running_loop()
     start_s = time.perf_counter()
     clients = []
     for _ in range(connections):
         _, client = await loop.create_connection(
-            lambda: _Client(load, head.encode() + content, start_s + seconds), "127.0.0.1", port
+            lambda: _Client(load, request, start_s + seconds), "127.0.0.1", port
         )
         clients.append(client)
     await asyncio.gather(*(client.done for client in clients))

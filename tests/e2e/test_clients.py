@@ -16,7 +16,7 @@ from tests.unit.router.test_fuzz import address, fuzzed
 
 __all__ = ["address"]
 LIMIT_S = 200
-LONG = 300
+LONG = 200
 """Requests of the fuzz for each operation."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cascadia.router.settings import JudgeSettings, RouterSettings
-from tests.e2e.browser import PROGRAM, look
+from tests.e2e.browser import PROGRAM, look, opened
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,
@@ -56,7 +56,7 @@ async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.Strea
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[Running]:
+async def scene(request_id: str = "nightly-report-17") -> AsyncIterator[Running]:
     """Three stages with a mixture of requests behind them; one replica of the second has gone."""
     small = [FakeEngine("short " * 12, answer=answer) for _ in range(2)]
     medium = [FakeEngine("longer " * 20, answer=answer) for _ in range(2)]
@@ -75,14 +75,14 @@ async def scene() -> AsyncIterator[Running]:
                     *[router.chat(stream=number % 3 == 0) for _ in range(14 + 3 * (number % 4))]
                 )
                 page.history.tick()
-            await router.chat("large", headers={"x-request-id": "<b>my</b>&id"})
+            await router.chat("large", headers={"x-request-id": request_id})
             await router.chat(max_stage="medium", deadline_ms=1)
             yield router
 
 
 def test_it_shows_the_cascade_at_work_and_asks_nobody_else(tmp_path: Path) -> None:
     async def main() -> None:
-        async with scene() as router:
+        async with scene("<b>my</b>&id") as router:
             seen = await look(f"http://127.0.0.1:{router.port}/ui", tmp_path / "profile")
             state = (await router.client.get("/ui/state?window=all")).json()
         assert seen.text("health") == "ready"
@@ -129,5 +129,55 @@ def test_pictures_in_light_and_dark_differ_and_are_not_empty(tmp_path: Path, dar
         content = picture.read_bytes()
         assert content.startswith(b"\x89PNG")
         assert len(content) > 40_000
+
+    run(main)
+
+
+def test_all_of_it_can_be_done_by_keyboard(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            scene() as router,
+            opened(f"http://127.0.0.1:{router.port}/ui", tmp_path / "profile") as page,
+        ):
+            await page.until("document.getElementById('health').textContent === 'ready'")
+            focused = "document.activeElement.id || document.activeElement.className"
+            await page.press("Tab")
+            assert await page.value(focused) == "skip"
+            await page.press("Tab")
+            assert await page.value(focused) == "w1"
+            # Arrows choose among the times, and the figures follow.
+            await page.press("ArrowRight")
+            assert await page.value(focused) == "w15"
+            await page.until(
+                "performance.getEntriesByType('resource').some(e => e.name.endsWith('window=15m'))"
+            )
+            await page.press("Tab")
+            assert await page.value(focused) == "pause"
+            await page.press("Enter", "\r")
+            assert await page.value("document.getElementById('pause').getAttribute('aria-pressed')") == "true"
+            # Wide tables can be scrolled to, and what has the focus is seen to have it.
+            await page.press("Tab")
+            assert await page.value("document.activeElement.getAttribute('role')") == "region"
+            assert await page.value("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+    run(main)
+
+
+def test_it_keeps_still_where_motion_is_unwelcome_and_fits_a_narrow_screen(tmp_path: Path) -> None:
+    async def main() -> None:
+        moving = "getComputedStyle(document.querySelector('.bar .accepted')).transitionDuration"
+        async with (
+            scene() as router,
+            opened(f"http://127.0.0.1:{router.port}/ui", tmp_path / "profile") as page,
+        ):
+            await page.until("document.querySelector('.bar .accepted') !== null")
+            assert await page.value(moving) == "0.4s"
+            wish = {"name": "prefers-reduced-motion", "value": "reduce"}
+            await page.send("Emulation.setEmulatedMedia", features=[wish])
+            assert await page.value(moving) == "0s"
+            await page.send(
+                "Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1, mobile=True
+            )
+            await page.until("innerWidth === 360 && document.documentElement.scrollWidth <= 360")
 
     run(main)

@@ -61,6 +61,7 @@ function ago(value) {
 
 const WORDS = {
   score: "score too low", judge: "no verdict", threshold: "never accepted here", context: "prompt too long",
+  predicted: "passed over by the question",
   overloaded: "overloaded", deadline: "deadline", refused: "refused by the engine", left: "client left",
   "first-byte": "no answer in time", total: "took too long", busy: "engine was full", status: "engine failed",
   unreadable: "no answer in it", failed: "a stage failed", "no-replica": "no replica", connect: "no connection", reset: "connection lost",
@@ -79,7 +80,9 @@ function tile(title, value, unit, note, points) {
 }
 
 function spark(points) {
-  const known = points.map((value) => value ?? 0);
+  // Where nothing was measured the line goes on as it was.
+  const known = [];
+  for (const value of points) known.push(value ?? known[known.length - 1] ?? 0);
   const top = Math.max(...known, 1e-9);
   const step = known.length > 1 ? 100 / (known.length - 1) : 100;
   const line = known.map((value, i) => `${(i * step).toFixed(1)},${(25 - (23 * value) / top).toFixed(1)}`);

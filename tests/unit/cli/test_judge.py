@@ -12,7 +12,11 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
+from cascadia.cli.judge_common import encoder_folder_of
 from cascadia.cli.main import main
+from cascadia.cli.output import Output
+from cascadia.clients import model_catalogue_fetch
+from cascadia.clients.model_catalogue import CatalogueModel
 from tests.unit.judge import tiny_encoder
 from tests.unit.judge.graded import rows, write
 
@@ -131,8 +135,19 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert not os.path.exists("j.json")
 
 
-def test_without_an_encoder_it_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CASCADIA_ENCODER", raising=False)
-    done = cascadia("train", write(tmp_path / "few.jsonl", rows(5)), "--out", tmp_path / "j.json")
-    assert done.exit_code == 2
-    assert "CASCADIA_ENCODER" in done.stderr
+def test_the_encoder_is_what_is_named_then_the_variables_then_the_catalogues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+
+    def fetch(model: CatalogueModel, tell: object) -> Path:
+        fetched.append(model.model)
+        return tmp_path / "fetched"
+
+    monkeypatch.setattr(model_catalogue_fetch, "fetch", fetch)
+    monkeypatch.setenv("CASCADIA_ENCODER", str(tmp_path / "variable"))
+    assert encoder_folder_of(tmp_path / "named", Output()) == tmp_path / "named"
+    assert encoder_folder_of(None, Output()) == tmp_path / "variable"
+    monkeypatch.delenv("CASCADIA_ENCODER")
+    assert encoder_folder_of(None, Output()) == tmp_path / "fetched"
+    assert fetched == ["sentence-transformers/all-MiniLM-L6-v2"]

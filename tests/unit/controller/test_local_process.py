@@ -110,6 +110,8 @@ def test_after_too_many_failures_in_a_row_it_is_given_up_and_says_why(tmp_path: 
 def test_a_program_that_is_not_there_says_so_in_its_log(tmp_path: Path) -> None:
     async def scenario(process: LocalProcess) -> None:
         await until(lambda: process.state == "failed")
+        assert process.why == "cannot start no-such-engine"
+        assert process.started == 1
         assert "cannot start no-such-engine: No such file" in process.log.read_text()
 
     run(scenario, tmp_path, Program("one", ("no-such-engine",), 1), restarts=QUICK)

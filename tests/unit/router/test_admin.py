@@ -117,7 +117,7 @@ def test_every_call_needs_the_scope_and_leaves_a_line(own_port: bool) -> None:
                 assert answer.status_code == status, path
                 assert status == 200 or set(answer.json()["error"]) == {"message", "type", "param", "code"}
             assert admin.up.router.stages[0].replicas[0].state == "ready"
-            admin.up.router.journal.flush()
+            admin.up.router.events.flush()
             lines = [line for line in admin.up.lines if line.get("event") == "admin"]
             assert [line["status"] for line in lines] == [401, 401, 403, 403, 200, 404]
             assert [line.get("key") for line in lines] == [None, None, None, None, "admin", "admin"]
@@ -267,6 +267,8 @@ def test_a_drained_replica_gets_nothing_new_and_finishes_what_it_has() -> None:
             assert (await up.chat("small", headers=header)).json()["choices"][0]["message"]["content"] == "1"
             unknown = await admin.call("POST", "replicas/small-7/drain")
             assert unknown.status_code == 404
+            odd = await admin.call("POST", "replicas/small-0/drain?wait_s=soon")
+            assert (odd.status_code, odd.json()["error"]["message"]) == (422, "Not understood: wait_s.")
 
     run(main)
 

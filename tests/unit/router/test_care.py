@@ -10,11 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
+from cascadia.router.server import listen
 from cascadia.router.settings import ReplicaSettings, RouterSettings
 from tests.unit.router.engines import (
     QUICK,
     Answer,
     FakeEngine,
+    ScriptedGate,
     begin_stream,
     completion,
     delta,
@@ -66,6 +68,15 @@ async def endless(engine: FakeEngine, body: dict[str, Any], writer: asyncio.Stre
     writer.write(b"HTTP/1.1 200 OK\r\n" + b"x: " + b"y" * 70_000 + b"\r\n")
 
 
+async def drips(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """A byte at a time, of an answer that is never whole."""
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n")
+    while not engine.left.is_set():
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
 async def twice(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
     send(writer, 200, completion("mine"))
     send(writer, 200, completion("smuggled"))
@@ -88,6 +99,7 @@ BAD = {
     "foreign": foreign,
     "empty": empty,
     "endless": endless,
+    "drips": drips,
 } | {str(code): status(code) for code in (301, 401, 404, 429, 500, 503)}
 
 
@@ -100,7 +112,8 @@ def patience_s(how: str) -> float:
 def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str) -> None:
     async def main() -> None:
         bad, good = FakeEngine(answer=BAD[how]), FakeEngine("fine")
-        async with started(bad, good), running(stages([bad, good]), first_byte_s=patience_s(how)) as up:
+        limits = {"first_byte_s": patience_s(how), "idle_s": 0.4 if how == "drips" else 10.0}
+        async with started(bad, good), running(stages([bad, good]), **limits) as up:
             answers = [await up.chat("small", stream=stream) for stream in (False, True) * 4]
         assert [answer.status_code for answer in answers] == [200] * 8
         assert bad.requests
@@ -113,11 +126,12 @@ def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str)
 def test_a_failure_without_another_replica_is_a_clean_error_of_openais(how: str) -> None:
     async def main() -> None:
         bad = FakeEngine(answer=BAD[how])
-        limits = {"first_byte_s": patience_s(how), "queue_s": 0.5}
+        limits = {"first_byte_s": patience_s(how), "queue_s": 0.5, "idle_s": 0.4 if how == "drips" else 10.0}
         async with started(bad), running(stages(bad), **limits) as up:
             answers = [await up.chat("small", stream=stream) for stream in (False, True)]
         for answer in answers:
-            assert answer.status_code == {"hang": 504, "429": 429}.get(how, 502)
+            expected = {"hang": (504,), "429": (429,), "drips": (502, 504)}.get(how, (502,))
+            assert answer.status_code in expected
             assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
         if how == "429":
             assert int(answers[0].headers["retry-after"]) >= 1
@@ -312,6 +326,41 @@ def test_a_hung_replica_is_found_by_its_health_and_its_requests_move_on() -> Non
     run(main)
 
 
+@pytest.mark.parametrize("found_by", ["health", "silence"])
+def test_a_held_stream_whose_engine_falls_silent_moves_on_though_its_head_has_come(found_by: str) -> None:
+    async def begins(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        event(writer, delta("a"))
+        await writer.drain()
+        await engine.left.wait()
+
+    async def main() -> None:
+        hung, good, large = FakeEngine(answer=begins), FakeEngine("fine"), FakeEngine("large")
+        async with started(hung, good, large):
+            both = stages([hung, good], large, thresholds=(50,))
+            gate = ScriptedGate({"fine": 90.0})
+            idle_s = 60.0 if found_by == "health" else 0.2
+            async with running(both, gate, idle_s=idle_s) as up:
+                asking = [asyncio.create_task(up.chat(stream=True)) for _ in range(8)]
+                await hung.arrived.wait()
+                if found_by == "health":
+                    hung.healthy = False
+                answers = await asyncio.gather(*asking)
+        assert [a.headers["x-cascadia-stage"] for a in answers] == ["small"] * 8
+
+    run(main)
+
+
+def test_two_routers_may_share_a_port_where_both_say_so() -> None:
+    first = listen("127.0.0.1", 0, reuse_port=True)
+    port = first.getsockname()[1]
+    second = listen("127.0.0.1", port, reuse_port=True)
+    with pytest.raises(OSError, match="in use"):
+        listen("127.0.0.1", port)
+    first.close()
+    second.close()
+
+
 def test_embeddings_and_responses_pass_to_a_stage_unchanged_and_embeddings_not_to_the_cascade() -> None:
     answers = {
         "/v1/embeddings": b'{"data":[{"embedding":[0.1, 2e-3]}],"usage":{"prompt_tokens":4,"total_tokens":4}}',
@@ -340,6 +389,23 @@ def test_embeddings_and_responses_pass_to_a_stage_unchanged_and_embeddings_not_t
             assert (await up.client.post("/v1/responses", json=request)).content == events
             metrics = (await up.client.get("/metrics")).text
         assert 'cascadia_stage_tokens_total{direction="input",stage="small"} 8.0' in metrics
+
+    run(main)
+
+
+def test_an_embedding_is_no_stream_whatever_its_client_says_and_no_failure_of_its_engine() -> None:
+    found = b'{"data":[{"embedding":[0.1]}],"usage":{"prompt_tokens":4,"total_tokens":4}}'
+
+    async def embeds(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 200, found)
+
+    async def main() -> None:
+        engine = FakeEngine(answer=embeds)
+        async with started(engine), running(stages(engine)) as up:
+            request = {"model": "small", "input": "text", "stream": True}
+            answer = await up.client.post("/v1/embeddings", json=request)
+            assert up.router.stages[0].replicas[0].breaker.failures == 0
+        assert (answer.status_code, answer.content) == (200, found)
 
     run(main)
 

@@ -31,7 +31,7 @@ from tests.unit.router.engines import (
 )
 from tests.unit.router.test_responses import response
 
-EXAMPLES = 30
+EXAMPLES = 20
 """Requests for each operation; tests/e2e/test_clients.py sends more."""
 CHECKS = [
     not_a_server_error,
@@ -109,6 +109,9 @@ def _fuzz(cases: Any, examples: int) -> None:
         model = next(models)
         if model and isinstance(case.body, dict) and isinstance(case.body.get("model"), str):
             case.body["model"] = model  # or nearly all would be asked of nobody
-        case.validate_response(case.call(), checks=CHECKS)
+        answer = case.call()
+        # The deadline is the client's own, and may be a microsecond.
+        own = answer.status_code == 504 and b"deadline_ms" in (answer.request.body or b"")
+        case.validate_response(answer, checks=CHECKS[1:] if own else CHECKS)
 
     check()

@@ -5,6 +5,7 @@ import json
 import stat
 from base64 import b64encode
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -84,7 +85,8 @@ def test_no_text_of_a_key_is_in_what_is_kept_of_it(tmp_path: Path) -> None:
 def test_the_file_gives_back_what_was_written(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     limits = KeyLimits(600, 100_000, 8)
-    all_of_it, _ = made("a", ("admin", "metrics"), ("small",), limits, 1_800_000_000.0)
+    whole, _ = made("a", ("admin", "metrics"), ("small",), limits, 1_800_000_000.0)
+    all_of_it = replace(whole, priority=-3)
     little, _ = made("b")
     add_key(file, all_of_it, NOW)
     add_key(file, little, NOW)
@@ -265,5 +267,31 @@ def test_what_a_key_used_is_counted_by_its_name() -> None:
         assert 'cascadia_key_tokens_total{key="team-a"} 26.0' in metrics
         assert 'cascadia_key_requests_total{key="team-a"} 1.0' in metrics
         assert 'cascadia_key_refused_total{key="",reason="missing"} 1.0' in metrics
+
+    run(main)
+
+
+def test_no_request_is_more_urgent_than_its_key_allows() -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        plain, header = made("plain")
+        urgent, other = made("urgent")
+        urgent = replace(urgent, priority=-5)
+        slow, third = made("slow")
+        slow = replace(slow, priority=5)
+        async with started(engine):
+            (stage,) = stages(engine)
+            told = replace(guarded(engine), stages=(replace(stage, passes_priority=True),))
+            async with running(told, keyring=Keyring([plain, urgent, slow])) as up:
+                for headers, asked in (
+                    (header, -9),
+                    (other, -9),
+                    (other, -3),
+                    (third, -9),
+                    (header, 7),
+                    (third, None),
+                ):
+                    assert (await up.chat("small", headers=headers, priority=asked)).status_code == 200
+        assert [request.get("priority", 0) for request in engine.requests] == [0, -5, -3, 5, 7, 5]
 
     run(main)

@@ -187,6 +187,7 @@ def test_no_word_of_a_request_or_an_answer_comes_out_elsewhere(
             await up.client.get(f"/v1/models/{CANARY}", headers=header)
             await up.client.put("/admin/thresholds", json={CANARY: CANARY}, headers=other)
             up.router.journal.flush()
+            up.router.events.flush()
             await until(lambda: len(up.lines) >= 3 * len(WAYS))
             tracing = up.router.watchers.tracing
             assert tracing is not None
@@ -248,6 +249,7 @@ def test_no_key_comes_out_anywhere_and_no_engine_sees_one(
                 said = await up.client.get("/admin/state", headers=headers)
                 texts.append(f"{said.headers} {said.text}")
             up.router.journal.flush()
+            up.router.events.flush()
             texts.append(json.dumps(up.lines) + await shown(up, other))
             texts.append(repr(up.router.settings) + repr(list(up.router.access.keyring)))  # type: ignore[union-attr]
             for stage in up.router.lineup.all_stages:

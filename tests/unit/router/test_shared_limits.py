@@ -12,7 +12,7 @@ from cascadia.router.key_limits import Usage
 from cascadia.router.keys import Key, KeyLimits, Keyring
 from cascadia.router.redis_store import RedisStore
 from cascadia.router.settings import KeySettings, RouterSettings
-from cascadia.router.shared_limits import SharedLimits
+from cascadia.router.shared_limits import MOST_WAITING, SharedLimits
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,
@@ -108,6 +108,19 @@ def test_requests_at_once_are_counted_over_routers_and_those_of_a_dead_one_are_f
             assert not [name for name in fields if name.startswith(b"p:")]
 
     with fake_redis() as url:
+        run(lambda: main(url))
+
+
+def test_who_comes_when_too_many_wait_is_not_kept_waiting() -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(requests_per_minute=5))
+        failures: list[str] = []
+        async with sharing(url, failures, timeout_s=0.1) as shared:
+            asked = [asyncio.create_task(shared.take(key, Usage(), 1)) for _ in range(MOST_WAITING + 700)]
+            await asyncio.gather(*asked)
+        assert (failures.count("busy"), failures.count("timeout")) == (700, MOST_WAITING)
+
+    with silent_server() as url:
         run(lambda: main(url))
 
 

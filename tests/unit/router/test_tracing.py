@@ -305,3 +305,25 @@ def test_a_variable_that_asks_for_what_there_is_not_is_refused_by_name(wrong: di
     with pytest.raises(BadInput) as error:
         tracing_from(BASE | wrong)
     assert str(error.value).startswith(("OTEL_EXPORTER", "OTEL_TRACES"))
+
+
+def test_spans_that_find_no_room_are_counted_and_those_that_wait_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "5")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "5")
+
+    async def main() -> None:
+        small = FakeEngine()
+        async with started(small), running(stages(small)) as router:
+            exporter = watched(router)
+            for _ in range(3):
+                await router.chat("small")
+            # Two requests of two spans find room; the third would be the sixth span.
+            assert router.router.metrics.spans_lost.value == 2
+            spans(router, exporter)
+            assert len(exporter.get_finished_spans()) == 4
+            await router.chat("small")
+            assert router.router.metrics.spans_lost.value == 2
+
+    run(main)

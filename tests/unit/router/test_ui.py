@@ -3,13 +3,15 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
+from cascadia.router.keys import Key, Keyring, make_key
 from cascadia.router.metrics import Metrics
 from cascadia.router.plan_settings import settings_of
-from cascadia.router.settings import JudgeSettings, RouterSettings
+from cascadia.router.settings import JudgeSettings, KeySettings, RouterSettings
 from cascadia.router.tally import Spread
 from cascadia.router.ui_history import KEPT, History, Window, quantile, tick_of
 from tests.unit.render.plans import POOLS, plan, stage
@@ -132,6 +134,31 @@ def test_the_files_are_ours_alone_and_the_browser_is_told_to_allow_no_others() -
             named = set(re.findall(r"(?:href|src)=\"(/[^\"]*)\"", page))
             assert named == {"/ui/page.js", "/ui/page.css", "/ui/icon.svg"}
             assert "innerHTML" not in answers["/ui/page.js"].text
+
+    run(main)
+
+
+def test_where_keys_are_asked_for_the_page_needs_one_that_may_read_metrics() -> None:
+    reader, asker = make_key(), make_key()
+    keyring = Keyring(
+        [
+            Key(reader.id, "reader", reader.digest, frozenset({"metrics"})),
+            Key(asker.id, "asker", asker.digest, frozenset({"inference"})),
+        ]
+    )
+
+    async def main() -> None:
+        small = FakeEngine()
+        async with started(small):
+            settings = RouterSettings(stages(small), None, health=QUICK, keys=KeySettings(Path("keys.json")))
+            async with running(settings, keyring=keyring) as router:
+                for path in ("/ui", "/ui/page.js", "/ui/state"):
+                    # A browser asks for a password, which is the key.
+                    stranger = await router.client.get(path)
+                    assert stranger.status_code == 401
+                    assert stranger.headers["www-authenticate"].startswith("Basic")
+                    assert (await router.client.get(path, auth=("", reader.text))).status_code == 200
+                    assert (await router.client.get(path, auth=("", asker.text))).status_code == 403
 
     run(main)
 

@@ -1,0 +1,109 @@
+"""`cascadia controller` on a fleet of processes: from a workload log whose rate jumps to another plan in force."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from cascadia.planner.plan_file import read_plan
+from cascadia.router.samples_rows import REQUESTS, batch_of, schema_of
+from tests.unit.controller.machine import ENGINE, free_port
+from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+
+PROGRAM = str(Path(sys.executable).with_name("cascadia"))
+LIMIT_S = 400.0
+
+
+def run(folder: Path, *arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [PROGRAM, *arguments, "--json"], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def write_log(folder: Path) -> None:
+    """Three hours at one request in two seconds, then a quarter of an hour at eight a second, until now."""
+    now_s = time.time()
+    rng = np.random.default_rng(1)
+    quiet = rng.uniform(now_s - 11_700, now_s - 900, 5400)
+    busy = rng.uniform(now_s - 900, now_s, 7200)
+    rows = []
+    for arrival_s in np.sort(np.concatenate([quiet, busy])).tolist():
+        row: dict[str, Any] = dict.fromkeys(schema_of(REQUESTS, text=False).names)
+        step = {"stage": "small", "score": float(rng.normal(60, 10)), "outcome": "accepted"}
+        lengths = {"input_tokens": int(rng.integers(200, 800)), "output_tokens": int(rng.integers(50, 400))}
+        rows.append(row | lengths | {"arrival_s": arrival_s, "steps": [step]})
+    folder.mkdir()
+    batch = batch_of(rows, schema_of(REQUESTS, text=False))
+    parquet.write_table(pa.Table.from_batches([batch]), folder / f"{REQUESTS}-1.parquet")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A fleet that runs a plan for half a request a second on one node of eight GPUs."""
+    spec = valid_spec()
+    spec["stages"] = spec["stages"][:2]
+    spec["cluster"]["pools"][0]["nodes"] = 1
+    spec["workload"]["rate_rps"] = 0.5
+    spec["objective"] = {"minimize": "cost", "quality_min": 55, "latency_max_s": 20}
+    write_inputs(tmp_path)
+    write_spec(tmp_path, spec)
+    run(tmp_path, "plan", "cascade.yaml", "--out", "plan", "--no-report")
+    engine = {"command": ["{python}", str(ENGINE), "{port}"], "drain_s": 10}
+    named = [*(stage["name"] for stage in spec["stages"]), "judge"]
+    local = {"stages": dict.fromkeys(named, engine), "router": {"port": free_port()}}
+    (tmp_path / "local.yaml").write_text(json.dumps(local))
+    run(tmp_path, "up", "plan", "--engines", "local.yaml", "--detach")
+    yield tmp_path
+    run(tmp_path, "down")
+
+
+def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path) -> None:
+    before = read_plan(folder / "plan")
+    samples = folder / "log"
+    write_log(samples)
+    arguments = ["--engines", "local.yaml", "--samples", str(samples), "--lag", "1", "--startup", "5"]
+    with (folder / "controller.log").open("wb") as log:
+        controller = subprocess.Popen(
+            [PROGRAM, "controller", "cascade.yaml", "plan", *arguments],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "CASCADIA_CACHE_DIR": str(folder / "cache")},
+        )
+    history = folder / "cascadia-run" / "history.jsonl"
+    until_s = time.monotonic() + LIMIT_S
+    kinds: list[str] = []
+    while not {"moved", "rolled-back", "failed"} & set(kinds) and time.monotonic() < until_s:
+        assert controller.poll() is None, (folder / "controller.log").read_text()
+        kinds = [entry["kind"] for entry in run(folder, "history")["entries"]] if history.exists() else []
+        time.sleep(0.5)
+    controller.terminate()
+    controller.wait(30)
+    entries = run(folder, "history")["entries"]
+    alarm = next(entry for entry in entries if entry["kind"] == "alarm")
+    decision = next(entry for entry in entries if entry["kind"] == "decision")
+    assert "rate changed" in alarm["what"]
+    assert decision["what"].startswith("move: ")
+    assert kinds[-1] == "moved"
+    after = read_plan(json.loads((folder / "cascadia-run" / "in-force.json").read_text())["plan"])
+    assert after.gpus > before.gpus
+    running = run(folder, "status")
+    assert sum(len(replica["gpus"]) for replica in running["replicas"]) == after.gpus
+    assert (
+        running["routing"]["thresholds"]
+        == [t for t, s in zip(after.thresholds, after.stages, strict=False) if s.deployed][
+            : len(running["routing"]["thresholds"])
+        ]
+    )

@@ -1,0 +1,74 @@
+"""Planning anew happens in a process of its own: with the real planner, a limit on its time, and errors in one line."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.controller.replan import PlanningFailed, Request, replan
+from cascadia.planner.plan_file import read_plan
+from cascadia_traces.trace import Trace
+from cascadia_traces.writing import write_trace
+from tests.unit.cli.commands import run
+from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+
+
+@pytest.fixture(scope="module")
+def request_of_today(tmp_path_factory: pytest.TempPathFactory) -> Request:
+    """A spec, a plan in force for it, and 300 requests of today."""
+    folder = tmp_path_factory.mktemp("replan")
+    write_inputs(folder)
+    write_spec(folder, valid_spec())
+    done = run("plan", str(folder / "cascade.yaml"), "--out", str(folder / "plan"), "--no-report")
+    assert done.exit_code == 0, done.output
+    rng = np.random.default_rng(4)
+    tokens = rng.integers(50, 400, (2, 300))
+    write_trace(Trace(np.sort(rng.uniform(0, 100, 300)), tokens[0], tokens[1]), folder / "today.parquet")
+    today = read_plan(folder / "plan")
+    return Request(
+        spec=folder / "cascade.yaml",
+        trace=folder / "today.parquet",
+        rate_rps=3.0,
+        today=folder / "plan" / "plan.json",
+        gpus={pool.name: pool.gpus for pool in today.cluster.pools},
+        out=folder / "out",
+    )
+
+
+def test_both_plans_are_simulated_on_todays_requests(request_of_today: Request) -> None:
+    found = asyncio.run(replan(request_of_today, 200.0))
+    plan = read_plan(found.plan)
+    assert found.candidate.outlook.keeps_bounds
+    assert 0 < found.candidate.outlook.loss <= found.today.outlook.loss * 1.001
+    assert sum(found.candidate.outlook.gpus.values()) == plan.gpus
+    deployed = {stage.name for stage in plan.stages if stage.deployed}
+    assert {name for name, rps in found.candidate.need_rps.items() if rps > 0} - {"judge"} == deployed
+    entry = next(stage.name for stage in plan.stages if stage.deployed)
+    assert found.candidate.need_rps[entry] == pytest.approx(3.0, rel=0.05)
+
+
+def test_it_plans_for_the_gpus_that_there_are(request_of_today: Request) -> None:
+    (pool, count), *_ = request_of_today.gpus.items()
+    fewer = replace(
+        request_of_today, gpus={pool: count // 2}, rate_rps=0.5, out=request_of_today.out.with_name("fewer")
+    )
+    found = asyncio.run(replan(fewer, 200.0))
+    assert found.candidate.outlook.gpus[pool] <= count // 2
+
+
+def test_planning_that_takes_too_long_is_ended(request_of_today: Request) -> None:
+    late = replace(request_of_today, out=request_of_today.out.with_name("late"))
+    with pytest.raises(PlanningFailed, match=r"planning took longer than 0\.01 s"):
+        asyncio.run(replan(late, 0.01))
+
+
+def test_what_planning_cannot_do_it_says_in_one_line(request_of_today: Request, tmp_path: Path) -> None:
+    broken = replace(request_of_today, today=tmp_path / "none.json", out=tmp_path / "broken")
+    with pytest.raises(PlanningFailed, match=r"none\.json"):
+        asyncio.run(replan(broken, 200.0))
+    (tmp_path / "cascade.yaml").write_text("stages: 7\n")
+    nonsense = replace(request_of_today, spec=tmp_path / "cascade.yaml", out=tmp_path / "nonsense")
+    with pytest.raises(PlanningFailed, match=r"cascade\.yaml"):
+        asyncio.run(replan(nonsense, 200.0))

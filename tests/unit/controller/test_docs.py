@@ -1,0 +1,53 @@
+"""What the pages on fleets show is accepted, and what they tell of numbers is what the code has."""
+
+import re
+import shlex
+
+import click
+import pytest
+import yaml
+
+from cascadia.cli.main import main
+from cascadia.clients.local_process import Restarts
+from cascadia.controller.decide import Caution
+from cascadia.controller.detect import Detection
+from cascadia.controller.local_file import Local
+from tests.data import ROOT
+
+PAGES = {name: (ROOT / "docs" / "how-to" / f"{name}.md").read_text() for name in ("one-machine", "adapt")}
+LOOP = (ROOT / "docs" / "design" / "control-loop.md").read_text()
+SHOWN = [
+    line[2:]
+    for page in PAGES.values()
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_a_shown_command_is_understood(line: str) -> None:
+    program, name, *arguments = shlex.split(line)
+    assert program == "cascadia"
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    command.make_context(line, arguments)
+
+
+def test_the_shown_local_yaml_is_valid() -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGES["one-machine"], re.DOTALL)
+    assert set(Local.model_validate(yaml.safe_load(text)).stages) == {"small", "large"}
+
+
+def test_told_numbers_are_the_codes() -> None:
+    caution = Caution()
+    assert f"more than {caution.moves_per_day} times a day" in PAGES["adapt"]
+    assert f"{caution.reserve} of them are kept" in PAGES["adapt"]
+    assert (caution.least_gain, caution.cooldown_s, caution.free_moves, caution.margin) == (
+        0.1,
+        1800.0,
+        3,
+        2.0,
+    )
+    assert f"A = {Detection().limit:,.0f}" in LOOP
+    assert f"among the last {Detection().remembered:,} windows" in LOOP
+    assert f"After {Restarts().most} failures in a row" in PAGES["one-machine"]
