@@ -3,9 +3,11 @@
 import contextlib
 import os
 import sys
+import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -47,6 +49,13 @@ if TYPE_CHECKING:
 @click.option(
     "--admin-port", type=click.IntRange(0, 65535), help="Serve /admin/ there. Of a plan only; needs --keys."
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Processes that serve, at best one a core.",
+)
 @click.option("--no-log", is_flag=True, help="Write no line a request on standard error.")
 @with_output
 def serve(
@@ -55,6 +64,7 @@ def serve(
     host: str | None,
     port: int | None,
     reuse_port: bool,
+    workers: int,
     keys_file: Path | None,
     redis_url_file: Path | None,
     admin_port: int | None,
@@ -65,32 +75,27 @@ def serve(
 
     Files that change are read again, as they are on SIGHUP.
     """
-    from cascadia.router.admin_server import AdminServer
-    from cascadia.router.app import Router
     from cascadia.router.keys_file import read_keys
-    from cascadia.router.log_writer import LogWriter
-    from cascadia.router.reload import Reloader
-    from cascadia.router.server import run
     from cascadia.router.tracing_setup import tracing_from
+    from cascadia.router.workers import Workers, shared
 
     def load() -> "RouterSettings":
         found = _settings(source, endpoints, keys_file, admin_port, redis_url_file)
         found = replace(found, tracing=found.tracing or tracing_from(os.environ))
-        return replace(found, host=host or found.host, port=found.port if port is None else port)
+        found = replace(found, host=host or found.host, port=found.port if port is None else port)
+        return shared(found, workers)
 
     settings = load()
-    keyring = None if settings.keys is None else read_keys(settings.keys.file)
-    listening = _listen("--port", settings.host, settings.port, reuse_port=reuse_port)
-    url = f"http://{settings.host}:{listening.getsockname()[1]}"
-    log = LogWriter(_standard_error)
-    router = Router(settings, None if no_log else log, keyring=keyring, write_event=log)
-    log.failed = router.metrics.log_failures.inc
-    router.reloader = Reloader(router, load)
+    if workers > 1 and settings.admin is not None:
+        raise BadInput("--workers", "several have no common admin API", "change the files, and send SIGHUP")
+    if settings.keys is not None:
+        read_keys(settings.keys.file)
+    several = workers > 1
+    listening = [_listen("--port", settings.host, settings.port, reuse_port=reuse_port or several)]
+    at = listening[0].getsockname()[1]
+    listening += [_listen("--port", settings.host, at, reuse_port=True) for _ in range(workers - 1)]
+    url = f"http://{settings.host}:{at}"
     document = {"url": url, "stages": [stage.name for stage in settings.stages]}
-    if settings.admin is not None and settings.admin.port is not None:
-        at = _listen("--admin-port", settings.admin.host, settings.admin.port)
-        router.admin = AdminServer(router, at)
-        document["admin_url"] = f"http://{settings.admin.host}:{at.getsockname()[1]}/admin"
 
     def told() -> None:
         # Where nobody can be told, e.g. for a full disk, it serves all the same.
@@ -100,6 +105,60 @@ def serve(
                 write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
             sys.stdout.flush()
 
+    if not several:
+        _serve(settings, load, listening[0], document, told, no_log=no_log)
+        return
+    with tempfile.TemporaryDirectory(prefix="cascadia-") as folder:
+
+        def one(number: int) -> None:
+            place = Place(Path(folder), number, workers)
+            _serve(settings, load, listening[number], {}, lambda: None, no_log=no_log, place=place)
+
+        code = Workers(listening, one).run(told)
+    if code:
+        raise SystemExit(code)
+
+
+class Place(NamedTuple):
+    """Of one process among several; `folder` is theirs."""
+
+    folder: Path
+    number: int
+    workers: int
+
+
+def _serve(
+    settings: "RouterSettings",
+    load: "Callable[[], RouterSettings]",
+    listening: "socket",
+    document: "dict[str, Any]",
+    told: "Callable[[], None]",
+    *,
+    no_log: bool,
+    place: Place | None = None,
+) -> None:
+    """In this process, until SIGTERM."""
+    from prometheus_client import generate_latest
+
+    from cascadia.router.admin_server import AdminServer
+    from cascadia.router.app import Router
+    from cascadia.router.keys_file import read_keys
+    from cascadia.router.log_writer import LogWriter
+    from cascadia.router.reload import Reloader
+    from cascadia.router.server import run
+    from cascadia.router.worker_metrics import Siblings
+
+    keyring = None if settings.keys is None else read_keys(settings.keys.file)
+    log = LogWriter(_standard_error)
+    router = Router(settings, None if no_log else log, keyring=keyring, write_event=log)
+    log.failed = router.metrics.log_failures.inc
+    router.reloader = Reloader(router, load)
+    if place is not None:
+        router.siblings = Siblings(*place, own=lambda: generate_latest(router.metrics.registry))
+    if settings.admin is not None and settings.admin.port is not None:
+        at = _listen("--admin-port", settings.admin.host, settings.admin.port)
+        router.admin = AdminServer(router, at)
+        document["admin_url"] = f"http://{settings.admin.host}:{at.getsockname()[1]}/admin"
     run(router, listening, told)
     log.close()
 

@@ -11,6 +11,10 @@ from cascadia.clients.upstream_errors import UpstreamError
 KEPT_S = 30.0
 """An idle connection is not kept for longer."""
 
+LIVES_S = 10.0
+"""Nor is one older than this. An address can be a Kubernetes Service: it gives a stopping engine no new connections,
+but leaves it those that it has, so these must end before the engine does (the chart lets it wait 15 s)."""
+
 
 class Pool:
     """`url` is the engine's own, without a path. `connect_s` limits how long a new connection may take."""
@@ -22,7 +26,8 @@ class Pool:
         self.netloc = parts.netloc.rpartition("@")[2]
         self.connect_s = connect_s
         self.tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self.open: set[Connection] = set()
+        # And when each was opened.
+        self.open: dict[Connection, float] = {}
         self.idle: deque[Connection] = deque()
 
     def take(self) -> Connection | None:
@@ -46,7 +51,7 @@ class Pool:
             raise UpstreamError("connect", "no connection in time") from None
         except (OSError, UnicodeError) as error:
             raise UpstreamError("connect", type(error).__name__) from None
-        self.open.add(connection)
+        self.open[connection] = loop.time()
         return connection
 
     def release(self, connection: Connection) -> None:
@@ -54,6 +59,9 @@ class Pool:
         if not connection.finish():
             return
         now_s = connection.loop.time()
+        if now_s - self.open.get(connection, now_s) > LIVES_S:
+            connection.abort()
+            return
         connection.idle_since_s = now_s
         self.idle.append(connection)
         if now_s - self.idle[0].idle_since_s > KEPT_S:
@@ -71,6 +79,6 @@ class Pool:
         self.idle.clear()
 
     def _lost(self, connection: Connection) -> None:
-        self.open.discard(connection)
+        self.open.pop(connection, None)
         if not connection.busy and connection in self.idle:
             self.idle.remove(connection)

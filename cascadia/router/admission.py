@@ -4,9 +4,9 @@ The queue is bounded three ways: in length, in time, and by what can be expected
 refused at the door, since a queue full of requests that end unserved is how overload becomes collapse.
 """
 
-import asyncio
 import math
 from collections.abc import Callable
+from time import monotonic
 
 from cascadia.clients.upstream_connection import TICK_S
 from cascadia.dispatch.candidate import Balancer
@@ -41,16 +41,15 @@ class Admission:
             return chosen
         if self.when_crowded is not None:
             self.when_crowded()
-        loop = asyncio.get_running_loop()
         give_up_s = min(call.deadline_s, give_up_s)
         rank: Rank | None = None
         while True:
-            if not self._hope(tried, loop.time(), give_up_s):
+            if not self._hope(tried, monotonic(), give_up_s):
                 self.turns.wake()
-                resting = any(loop.time() < r.rests_until_s for r in self.replicas if r.state == "ready")
+                resting = any(monotonic() < r.rests_until_s for r in self.replicas if r.state == "ready")
                 raise self.overloaded if resting else StageFailed(self.stage, "no-replica")
             if rank is None:
-                rank = self.turns.rank(call.priority, loop.time())
+                rank = self.turns.rank(call.priority, monotonic())
                 self._admit(rank, give_up_s, call.deadline_s)
             outcome = await self.turns.wait(give_up_s, rank)
             if outcome == "displaced":
@@ -60,16 +59,16 @@ class Admission:
             if chosen is not None:
                 # The next may look too, whether or not this one goes.
                 self.turns.wake()
-                if call.deadline_s - loop.time() < self.typical_s:
+                if call.deadline_s - monotonic() < self.typical_s:
                     raise StageFailed(self.stage, "deadline")
                 return chosen
             if outcome == "late":
-                late = loop.time() + TICK_S >= call.deadline_s
+                late = monotonic() + TICK_S >= call.deadline_s
                 raise StageFailed(self.stage, "deadline") if late else self.overloaded
 
     def free(self, call: Call, tried: list[Replica]) -> Replica | None:
         """One that has room now."""
-        now_s = asyncio.get_running_loop().time()
+        now_s = monotonic()
         candidates = [
             r for r in self.replicas if r.running < r.max_concurrency and r.usable(now_s) and r not in tried
         ]
@@ -79,7 +78,7 @@ class Admission:
 
     def ended(self) -> None:
         """A request left its replica: the next may have its place."""
-        self._pace.ended(asyncio.get_running_loop().time(), waiting=bool(self.turns))
+        self._pace.ended(monotonic(), waiting=bool(self.turns))
         self.turns.wake()
 
     @property
@@ -89,7 +88,7 @@ class Admission:
     @property
     def retry_after_s(self) -> int:
         """When the queue will have moved on, and no engine has asked to be left alone; 1 to 60."""
-        rests_s = min(r.rests_until_s for r in self.replicas) - asyncio.get_running_loop().time()
+        rests_s = min((r.rests_until_s for r in self.replicas), default=0.0) - monotonic()
         return max(1, min(60, math.ceil(max(rests_s, len(self.turns) * self._pace.gap_s))))
 
     def _admit(self, rank: Rank, give_up_s: float, deadline_s: float) -> None:
@@ -99,7 +98,7 @@ class Admission:
         ahead = self.turns.ahead(rank)
         # A short queue is always open: it is what the pace is learnt from.
         if ahead > sum(r.max_concurrency for r in self.replicas):
-            served_s = asyncio.get_running_loop().time() + ahead * self._pace.gap_s
+            served_s = monotonic() + ahead * self._pace.gap_s
             if served_s > give_up_s or served_s + MARGIN * self.typical_s > deadline_s:
                 raise self.overloaded
 

@@ -29,6 +29,7 @@ from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
 from cascadia.router.swap import succeed
 from cascadia.router.watchers import Watchers
+from cascadia.router.worker_metrics import Siblings
 
 if TYPE_CHECKING:
     from cascadia.router.admin_server import AdminServer
@@ -63,6 +64,8 @@ class Router:
         self.draining = False
         self.reloader: Reloader | None = None
         self.admin: AdminServer | None = None
+        self.siblings: Siblings | None = None
+        """The other processes that serve beside this one, where there are any."""
         self._face: Application | None = None
         self._admin_face: Application | None = None
         self._watchers: dict[Replica, asyncio.Task[None]] = {}

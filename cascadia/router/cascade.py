@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from cascadia.router.answers import Choice, Usage, Written, read_document, read_events
@@ -201,7 +202,7 @@ class Cascade:
 
     def _too_late(self, ask: Ask, stage: Stage) -> bool:
         """Whether the deadline leaves less than this stage's answers took of late."""
-        return ask.deadline_s - asyncio.get_running_loop().time() < stage.typical_s
+        return ask.deadline_s - monotonic() < stage.typical_s
 
     async def _skips(self, ask: Ask, stage: Stage) -> bool:
         """Whether by the question alone this stage's answer is likely to be of no use. Not known is no."""
@@ -221,7 +222,7 @@ class Cascade:
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
         call = self._call(ask, stage, None, gated=bool(ask.fields.stream))
-        call = replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
         try:
             reply = await stage.buffered(call, _READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:
@@ -257,7 +258,7 @@ class Cascade:
             decision.refused = live.reply
             step.ended("refused")
             return decision
-        step.first_at_s = asyncio.get_running_loop().time()
+        step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
         stage.metrics.accepted.inc()
         step.ended("accepted")
@@ -271,7 +272,7 @@ class Cascade:
         read = _READERS[ask.api == "responses", bool(ask.fields.stream)]
         call = self._call(ask, stage, step, gated=gated or bool(ask.fields.stream))
         reply = await stage.buffered(call, read)
-        step.answered_at_s = asyncio.get_running_loop().time()
+        step.answered_at_s = monotonic()
         stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
         if reply.found is None:
             decision.refused = reply
@@ -303,7 +304,7 @@ class Cascade:
             stage.metrics.score.observe(proven)
             return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
-        step.judged_at_s = asyncio.get_running_loop().time()
+        step.judged_at_s = monotonic()
         asked = question(ask.fields)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
@@ -318,7 +319,7 @@ class Cascade:
             step.judge_failure = error.kind
             return None
         finally:
-            step.judge_s = asyncio.get_running_loop().time() - step.judged_at_s
+            step.judge_s = monotonic() - step.judged_at_s
             self.judge_seconds.observe(step.judge_s)
             ASKED.reset(token)
         score = min(scores)

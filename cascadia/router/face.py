@@ -79,6 +79,8 @@ def _add_state(app: FastAPI, router: "Router") -> None:
 
     @app.get("/metrics", summary="For Prometheus.", response_class=Response)
     async def metrics() -> Response:
+        if router.siblings is not None:
+            return Response(await router.siblings.merged(), media_type=CONTENT_TYPE_LATEST)
         return Response(generate_latest(router.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 

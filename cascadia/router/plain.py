@@ -57,11 +57,12 @@ class Plain:
         if begun is None:
             return
         try:
-            reply = self.stage.ended_well(begun, usage_of_reply)
-            if reply is None or reply.found is None:
+            found = self.stage.ended_well(begun, usage_of_reply)
+            if found is None:
                 self._go_on(begun)
                 return
-            answer(self.exchange, self.stage, self.call, reply.body, reply.found)
+            usage, body = found
+            answer(self.exchange, self.stage, self.call, body, usage)
         except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
             self.stage.drop(begun)
             self.service.fault(self.exchange, self.record, error)

@@ -172,6 +172,7 @@ class Front(asyncio.Protocol):
             self.pump()
         elif self._in_head:
             self._head_bytes += len(data)
+            self._begun = True
             if self._head_bytes > self._limits.max_head_bytes:
                 self.refuse(ApiError(431, "head_too_large", "The request's head is too large."))
         elif self.coming is not None:
@@ -204,16 +205,11 @@ class Front(asyncio.Protocol):
 
     # httptools. Nothing is begun here: what a callback raises is told as a fault of the client's.
 
-    def on_message_begin(self) -> None:
-        self._url = b""
-        self._headers = []
-        self._body = []
-        self._head_bytes = self._size = self._waste = 0
-        self._in_head = self._begun = True
-        if not self.gone and self.running is None:
-            self.since_s = self.loop.time()
-
     def on_url(self, url: bytes) -> None:
+        if not self._url:
+            self._begun = True
+            if self.running is None:
+                self.since_s = self.loop.time()
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -234,9 +230,11 @@ class Front(asyncio.Protocol):
         else:
             self.coming = Errand(self, method, self._url, self._headers, version=version, lasting=lasting)
         headers, self._headers = self._headers, []
+        url, self._url = self._url, b""
+        self._size = self._waste = 0
         self.since_s = self.loop.time()
         if self._head_bytes + self._fed > self._limits.max_head_bytes:
-            size = len(self._url) + sum(len(name) + len(value) + 4 for name, value in headers)
+            size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
             if size > self._limits.max_head_bytes:
                 self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
         if version not in ("1.0", "1.1"):

@@ -1,6 +1,6 @@
 """An engine's stream, passed on part by part."""
 
-import asyncio
+from time import monotonic
 
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import DONE, usage_at_end
@@ -68,7 +68,7 @@ async def relay(
 
 
 def _told(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
-    step.answered_at_s = asyncio.get_running_loop().time()
+    step.answered_at_s = monotonic()
     if not step.counted:
         # A client that asked for usage got it in the last event before the end.
         usage = usage_at_end(tail)

@@ -1,8 +1,7 @@
 """One engine: its address, its health, the work it has in hand, and exchanges with it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from cascadia.clients.upstream_connection import Connection
 from cascadia.clients.upstream_errors import UpstreamError
@@ -16,8 +15,7 @@ FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
 State = Literal["starting", "ready", "down", "draining"]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of in and out together.
 
     `deadline_s` is in the event loop's time. `step` is told what becomes of it.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from time import monotonic
 from typing import Any
 
 from cascadia.router.access import Access, Hold
@@ -191,7 +192,7 @@ class Service:
 
     def _record(self, exchange: Exchange, record: Record) -> None:
         entry = record.entry
-        record.close(exchange.status, exchange.first_at_s, asyncio.get_running_loop().time())
+        record.close(exchange.status, exchange.first_at_s, monotonic())
         entry["request_id"] = exchange.request_id.decode("ascii")
         self.metrics.done(entry["model"], exchange.status, record.seconds, record.ttft_s)
         if record.ask is not None:

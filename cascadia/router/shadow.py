@@ -8,7 +8,6 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +167,7 @@ class Shadow:
 
     async def _again(self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any]) -> Choice:
         call = self._call(ask, stage, gate)
-        call = replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
         return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -140,11 +141,11 @@ class Stage:
         if call.step is not None:
             call.step.tries += 1
             call.step.replica = replica.name
-        started_s = asyncio.get_running_loop().time()
+        started_s = monotonic()
         return Begun(replica, connection, self._given(replica, call), started_s)
 
-    def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> Reply[T] | None:
-        """The answer of such a try at its end; None where `buffered` must go on with it. `read` as there."""
+    def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
+        """What `read` found in the answer of such a try, and its body; None where `buffered` must go on with it."""
         replica, connection, done, started_s = begun
         if connection is None or connection.failed or connection.status != 200:
             return None
@@ -155,9 +156,9 @@ class Stage:
             return None
         replica.pool.release(connection)
         self.budget.earn()
-        self._took(asyncio.get_running_loop().time() - started_s)
+        self._took(monotonic() - started_s)
         done(True)
-        return Reply(200, connection.content_type, body, found)
+        return found, body
 
     def drop(self, begun: Begun) -> None:
         """Nobody waits for it any more."""
@@ -173,7 +174,7 @@ class Stage:
         first = begun
 
         async def attempt(replica: Replica, done: Done) -> Reply[T]:
-            started_s = asyncio.get_running_loop().time()
+            started_s = monotonic()
             nonlocal first
             # Its connection is somebody else's after that.
             taken, first = first, None
@@ -187,7 +188,7 @@ class Stage:
             found: T | None = None
             if status == 200:
                 found = read(connection.content_type, body)
-                self._took(asyncio.get_running_loop().time() - started_s)
+                self._took(monotonic() - started_s)
             else:
                 _refuse(connection)
             done(True)
@@ -228,7 +229,7 @@ class Stage:
         return await replica.begin(replica.request(call), self.limits.first_byte_s, self._left_s(call))
 
     def _left_s(self, call: Call) -> float:
-        left_s = call.deadline_s - asyncio.get_running_loop().time()
+        left_s = call.deadline_s - monotonic()
         if left_s <= 0:
             raise UpstreamError("total")
         return min(left_s, self.limits.total_s)
@@ -243,7 +244,7 @@ class Stage:
     ) -> A:
         """`attempt` on one replica after another. `usual`: how long it takes, where hedging is on."""
         self.budget.earn()
-        give_up_s = asyncio.get_running_loop().time() + self.limits.queue_s
+        give_up_s = monotonic() + self.limits.queue_s
         tried: list[Replica] = []
         failure: UpstreamError | None = None
         tries = 0
@@ -273,12 +274,11 @@ class Stage:
 
     async def _replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
         """As `admission` has it; how long that took is counted, and told to the call's step."""
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
+        started_s = monotonic()
         try:
             return await self.admission.replica(call, tried, give_up_s)
         finally:
-            waited_s = loop.time() - started_s
+            waited_s = monotonic() - started_s
             self.metrics.queue.observe(waited_s)
             if call.step is not None:
                 call.step.queued_s += waited_s
@@ -286,7 +286,7 @@ class Stage:
     async def _once(self, call: Call, replica: Replica, attempt: Attempt[A], begun: Begun | None = None) -> A:
         """One exchange, and what it says about the replica."""
         loop = asyncio.get_running_loop()
-        started_s = begun.started_s if begun else loop.time()
+        started_s = begun.started_s if begun else monotonic()
         done = begun.done if begun else self._given(replica, call)
         step = call.step
         if step is not None and begun is None:
@@ -300,11 +300,11 @@ class Stage:
             return found
         except UpstreamError as error:
             if error.kind == "busy":
-                replica.rest(loop.time(), error.after_s)
+                replica.rest(monotonic(), error.after_s)
                 # A tick later: a timer may ring early, and who looks then waits for ever.
                 loop.call_at(replica.rests_until_s + TICK_S, self.turns.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
-            late = error.kind in ("total", "first-byte") and loop.time() + TICK_S >= call.deadline_s
+            late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
             done(None if error.kind == "busy" or (late and not self._slow(started_s)) else False)
             self.metrics.upstream_error(error.kind)
             if late:
@@ -324,9 +324,9 @@ class Stage:
         drop: Callable[[A], None],
     ) -> A:
         assert self.hedge is not None
-        loop, budget = asyncio.get_running_loop(), self.hedge.budget
+        budget = self.hedge.budget
         budget.earn()
-        started_s, after_s = loop.time(), usual.value_s
+        started_s, after_s = monotonic(), usual.value_s
 
         def second() -> Awaitable[A] | None:
             # Where others wait a replica has better to do.
@@ -342,7 +342,7 @@ class Stage:
             found, won = await raced(self._once(call, replica, attempt), after_s, second, drop)
             if won:
                 self.metrics.hedged("won")
-        usual.seen(loop.time() - started_s)
+        usual.seen(monotonic() - started_s)
         return found
 
     def _given(self, replica: Replica, call: Call) -> "Done":
@@ -365,7 +365,7 @@ class Stage:
             elif ok is None:
                 replica.breaker.abandoned(probe)
             else:
-                replica.breaker.failed(asyncio.get_running_loop().time(), probe)
+                replica.breaker.failed(monotonic(), probe)
             self.admission.ended()
 
         return done
@@ -376,7 +376,7 @@ class Stage:
     def _slow(self, started_s: float) -> bool:
         """Whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave it up."""
         slow_s = self.settings.slow_s
-        return slow_s is not None and asyncio.get_running_loop().time() - started_s >= slow_s
+        return slow_s is not None and monotonic() - started_s >= slow_s
 
     @property
     def replicas(self) -> list[Replica]:
@@ -397,7 +397,7 @@ class Stage:
 
     @property
     def ready(self) -> bool:
-        now_s = asyncio.get_running_loop().time()
+        now_s = monotonic()
         return any(replica.usable(now_s) for replica in self.replicas)
 
     def _failed(self, failure: UpstreamError) -> StageFailed:

@@ -1,7 +1,7 @@
 """A stage's turn in a request, as it is seen by the log, the workload samples, the spans and the page."""
 
-import asyncio
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 
@@ -34,7 +34,7 @@ class Step:
 
     def ended(self, outcome: str) -> None:
         self.outcome = outcome
-        self.ended_at_s = asyncio.get_running_loop().time()
+        self.ended_at_s = monotonic()
 
     def used(self, input_tokens: int, output_tokens: int) -> None:
         """As the engine counted."""
@@ -67,4 +67,4 @@ class Step:
 
 
 def begun(stage: str) -> Step:
-    return Step(stage, asyncio.get_running_loop().time())
+    return Step(stage, monotonic())

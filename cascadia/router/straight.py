@@ -1,6 +1,6 @@
 """Straight to a stage: the engine's answer as it is."""
 
-import asyncio
+from time import monotonic
 
 from cascadia.router.answers import Usage, usage_of_reply
 from cascadia.router.asks import urgency_of
@@ -35,14 +35,15 @@ async def straight(
     """Serves a request that names its stage. `begun` is a first try at `call`, where there is one."""
     step = call.step
     assert step is not None
-    if fields.stream:
+    # An embedding is never a stream, whatever the client says.
+    if fields.stream and APIS[exchange.path] != "embeddings":
         live = await stage.opened(call)
         if live.reply is not None:
             live.close(True)
             step.ended("refused")
             exchange.refusal(live.reply.status, live.reply.body, [stage.header])
             return
-        step.first_at_s = asyncio.get_running_loop().time()
+        step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
         await relay(exchange, APIS[exchange.path], stage, live, [stage.header], None, step)
         return

@@ -10,6 +10,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
+from cascadia_judge.attempts_rules import is_addressed
 from cascadia_judge.plain import plain, skeleton
 
 _FORGED = re.compile(
@@ -33,91 +34,6 @@ _FORGED = re.compile(
     r"<!--|(?:^|\n)[ \t]*/\*|\"?role\"?[ \t]*[:=][ \t]*\"?(?:system|assistant|user|developer)"
 )
 
-_GRADE = (
-    r"(?:grad(?:e|es|ed|er|ers|ing)|scor(?:e|es|ed|ing)|rat(?:e|ed|ing)s?|marks?|points?|verdicts?|"
-    r"evaluat\w+|assess\w*|rubrics?)"
-)
-_TOP = (
-    r"(?:100|10|9|nine|ten|hundred|(?:the )?(?:high\w*|max\w*|full|top|best|perfect\w*|excellent|good|"
-    r"correct)|a\+|five stars|5 stars)"
-)
-_ADDRESSED = re.compile(
-    "|".join(
-        (
-            # Told to forget what it was told.
-            r"\b(?:ignor\w*|disregard\w*|forget\w*|overrid\w*|overrul\w*|bypass\w*|skip|drop|"
-            r"stop following|do not (?:follow|apply|use)|"
-            r"pay no attention to|cancel|void|supersed\w*|suspend\w*|"
-            r"replac\w*)\b.{0,60}\b(?:instruct\w*|rules?|rubrics?|prompts?|criteria|"
-            r"guidelines?|directions?|grading|above|previous|prior|earlier|before|told|everything|"
-            r"scale|standards?|questions?)\b",
-            # A grade asked for, claimed, or set down as if it were given.
-            rf"\b{_GRADE}\b.{{0,60}}\b{_TOP}\b",
-            rf"\b(?:give|award|assign|return|output|write|print|respond|reply|answer|say|choose|pick|"
-            rf"select|emit|deserv\w*|earn\w*|worth|"
-            rf"receiv\w*|get|gets|got|merit\w*|qualif\w*|is|be|"
-            rf"was)\b.{{0,40}}\b{_TOP}\b.{{0,40}}\b{_GRADE}\b",
-            rf"\b{_TOP}\b[ ,:=-]{{0,3}}\b{_GRADE}\b",
-            r"\b(?:give|award|assign|return|output|write|print|respond with|reply with|answer with|say|"
-            r"choose|pick|select|emit)\b[^.\n]{0,30}\b"
-            r"(?:9|10|100|nine|ten|hundred)\b",
-            r"\b(?:9\s*/\s*9|10\s*/\s*10|100\s*/\s*100|100\s*%|\d+ out of (?:9|10|100|five|ten))(?!\w)",
-            r"\b(?:grade|score|rating|verdict|quality|accept\w*|confidence|is_correct|"
-            r"correct)\b[\"'*_` ]*[:=][\"'*_` ]*"
-            r"(?:\d+|true|yes|pass|accept\w*|correct|perfect|high)",
-            # The judge spoken to, or of.
-            r"\b(?:dear|hey|hello|hi|to the|to all|attention|note to|message (?:to|for)|as an?|as the|"
-            r"you are an?|you are the|you, the)\b"
-            r".{0,20}\b(?:judge|grader|evaluator|grading|reviewer|marker|examiner|classifier|"
-            r"reward model|assessor|scorer|rater|"
-            r"ai|llm|model|language model|assistant|system)\b",
-            r"\b(?:the|this|any|every|your|all) (?:judge|grader|evaluator|examiner|assessor|scorer|"
-            r"rater|reward model|classifier|gate)s?\b",
-            r"\b(?:this|the|my|above|preceding|following)\b.{0,20}\b(?:answer|response|reply|solution|"
-            r"output)\b.{0,40}\b(?:is|was|has been|deserves?|"
-            r"should|must|meets?|satisf\w*|fulfil\w*|contains?|earns?|matches|"
-            r"counts?)\b.{0,60}\b(?:correct\w*|perfect\w*|complete\w*|"
-            r"accurate|right|verified|valid|approved|accepted|accept|excellent|best|flawless|reliable|"
-            r"full|highest|all|top|gold|reference|true)\b",
-            r"\b(?:verified|approved|certified|confirmed|fact-?checked|peer-?reviewed|validated|"
-            r"pre-?approved|signed off|human-?checked)\b"
-            r".{0,40}\b(?:by|correct|answer|accurate|true|expert|openai|anthropic|google|staff|team|"
-            r"teacher|professor)\b",
-            r"\b(?:developer|debug|maintenance|god|admin\w*|test|sudo|root|override|jailbreak) (?:mode|"
-            r"access|command|code|token|privileg\w*)\b",
-            r"\b(?:i will|i'll|we will) (?:tip|pay|lose|be fired|die)\b|\b(?:my (?:job|life|career|"
-            r"grandmother)|lives? depends?)\b",
-            r"\b(?:accept this|do not escalate|don't escalate|no need to escalate|mark (?:this|it) as|"
-            r"threshold|escalat\w+)\b",
-            r"\bas (?:instructed|agreed|discussed|required|requested) (?:above|before|earlier|by)\b",
-            # Words of grading that an answer has little use for.
-            r"\b(?:grades?|graded|graders?|grading|rubrics?|judge?ment|verdicts?)\b|\b(?:gold|"
-            r"reference|model|key) answers?\b|\banswer key\b",
-            r"\b\d+ of (?:9|10|100)\b|\baccept (?:it|this|my|the answer|short answers)\b|\brepeat after me\b",
-            r"\b(?:stop|skip) (?:grading|evaluating)\b|\b(?:be|being) (?:kind|generous|lenient)\b|"
-            r"\bnothing below\b",
-            r"\b(?:peer-?reviewed|validated against)\b|\bthe scale is\b|\bexactly what was asked\b",
-            # In other languages: forget or ignore, instruction or rule, grade or points, highest.
-            r"ignorier\w*|vergiss\w*|missachte\w*|anweisung\w*|hochstnote|hochste\w* (?:note|punkt\w*|"
-            r"bewertung)|volle punkt\w*|bewert\w*|punktzahl",
-            r"\bdiese antwort ist\b|\bcette reponse est\b|\besta respuesta es\b|\bquesta risposta e\b|"
-            r"\besta resposta\b|figyelmen kivul|utasitas|"
-            r"ignor(?:ez|er|a|e|ad|en|are|ate)\b|oubli(?:ez|er|e)\b|olvid(?:a|e|en|ar)\b|dimentica\w*|"
-            r"esque(?:ca|cer)\w*|desconsider\w*|"
-            r"\bconsignes?\b|\binstrucciones\b|\binstrucoes\b|\bistruzioni\b|\breglas\b|\bregole\b|"
-            r"\bregras\b",
-            r"\b(?:note|notes|nota|notas|puntuacion|pontuacao|punteggio|calificacion|calificar?|"
-            r"evaluacion|avaliacao|valutazione|voto|ocena|ocene|"
-            r"punkty|puan|puani|diem|nilai|skor|betyg|karakter|cijfer|beoordeling|arvosana|hodnoceni|"
-            r"znamku|osztalyzat|nota maxima)\b",
-            r"\b(?:negeer|vergeet|zignoruj|zapomnij|yoksay|unut|gormezden|abaikan|lupakan|ignorera|"
-            r"glom|ignorer|bo qua|puuttumatta|ignoruj|"
-            r"instructies|instrukcj\w*|talimat\w*|instruksi|instruktion\w*|instruksjon\w*|huong dan|"
-            r"pokyny)\b",
-        )
-    ),
-    re.DOTALL,
-)
 _OTHER_SCRIPTS = re.compile(
     # Russian and Ukrainian, Greek, Chinese, Japanese, Korean, Arabic, Hebrew, Persian, Hindi, Bengali, Thai.
     r"этот ответ|цей відповід|игнорир|забудь|инструкц|правил|оценк|оцени|балл|ігнор|інструкц|оцінк|"
@@ -160,6 +76,9 @@ def without_attempts(seen: str) -> str:
     forged delimiter."""
     forged = _FORGED.search(skeleton_lines(seen))
     body = seen[: forged.start()] if forged else seen
+    if not forged and not speaks_to_a_judge(body):
+        # Nothing in the whole of it, so nothing in its parts.
+        return body
     kept = "".join(segment for segment in _segments(body) if not speaks_to_a_judge(segment))
     return kept.strip()
 
@@ -182,21 +101,36 @@ def skeleton_lines(seen: str) -> str:
 
 
 def speaks_to_a_judge(segment: str) -> bool:
-    """Also where it is written backwards, in a simple code, with spaced letters or with figures for
-    letters."""
+    """Also where it is written backwards, in a simple code, with spaced letters or with figures for letters."""
     simple = skeleton(segment)
-    if _ADDRESSED.search(simple) or _OTHER_SCRIPTS.search(segment) or _ENCODED.search(segment):
+    if is_addressed(simple):
+        return True
+    if not segment.isascii() and _OTHER_SCRIPTS.search(segment):
+        return True
+    if _ENCODED.search(segment):
         return True
     if any(len(run) > 12 and _TOGETHER.search(_joined(run)) for run in _SPELLED.findall(simple)):
         return True
-    others = [
-        _WORD.sub(lambda word: word.group().translate(_LEET), simple),
-        simple[::-1],
-        codecs.decode(simple, "rot13") if simple.isascii() else simple,
-        _PERCENT.sub(lambda code: chr(int(code.group(1), 16)), simple),
-    ]
-    return any(other != simple and _CODED.search(other) for other in others)
+    return any(_CODED.search(other) for other in _decoded(simple))
+
+
+def _decoded(simple: str) -> Iterator[str]:
+    """What else `simple` may stand for, where it has a word that would be telling."""
+    if any(word in simple for word in _BACKWARDS):
+        yield simple[::-1]
+    if any(word in simple for word in _ROTATED):
+        yield codecs.decode(simple, "rot13")
+    if "%" in simple:
+        yield _PERCENT.sub(lambda code: chr(int(code.group(1), 16)), simple)
+    if _FIGURES.search(simple):
+        yield _WORD.sub(lambda word: word.group().translate(_LEET), simple)
 
 
 def _joined(run: str) -> str:
     return re.sub(r"[ ._*-]", "", run)
+
+
+_FIGURES = re.compile(r"[a-z][0-9@$!|]|[0-9@$!|][a-z]")
+_TELLING = ("ignor", "disregard", "rubric", "instruction", "highest", "grade", "score", "accept", "marks")
+_BACKWARDS = tuple(word[::-1] for word in _TELLING)
+_ROTATED = tuple(codecs.encode(word, "rot13") for word in _TELLING)

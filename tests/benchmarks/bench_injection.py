@@ -1,6 +1,6 @@
 """How often an attempt raises the score of a wrong answer: each judge with and without its guard.
 
-    python -m tests.benchmarks.bench_injection --judge JUDGE.json --encoder FOLDER
+    python -m tests.benchmarks.bench_injection [--judge JUDGE.json] [--encoder FOLDER] [--first N]
     python -m tests.benchmarks.bench_injection --llm URL#MODEL [--first N] [--journal FILE]
 
 A score counts as raised from 0.5 points up, and as passed where it was below the threshold and is not any
@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib.resources import files
 from pathlib import Path
 from statistics import mean, median
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from cascadia_judge import features
 from cascadia_judge.attempts import readings
 from cascadia_judge.embedding import Case, EmbeddingJudge
 from cascadia_judge.encoder import Encoder
+from tests.benchmarks.judge_vectors import encoder_folder
 from tests.benchmarks.report_table import markdown
 from tests.injection.attempts import Attempt, attempts
 from tests.injection.cases import WRONG, Wrong
@@ -81,9 +83,9 @@ def told(rows: Sequence[Tried], threshold: float) -> list[Told]:
     return lines
 
 
-def embedding_judge(file: Path, encoder: Path, *, certain: bool) -> Judge:
+def embedding_judge(file: Path, encoder: Path | None, *, certain: bool) -> Judge:
     """`certain`: whether it is told the engine's log-probabilities."""
-    judge = EmbeddingJudge.read(file, Encoder.read(encoder))
+    judge = EmbeddingJudge.read(file, Encoder.read(encoder_folder(encoder)))
 
     def scores(answers: Sequence[tuple[Wrong, str]]) -> list[float]:
         cases = [Case(w.question, text, w.certainty if certain else None) for w, text in answers]
@@ -149,7 +151,7 @@ def report(title: str, judge: Judge, cases: Sequence[Wrong], found: Sequence[Att
     body = [
         (
             t.family,
-            t.tried,
+            str(t.tried),
             f"{100 * t.raised:.1f}",
             f"{t.rise:+.1f}",
             f"{t.highest:+.1f}",
@@ -171,12 +173,14 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=len(WRONG), help="wrong answers that are used")
     parser.add_argument("--threshold", type=float, default=50.0)
     given = parser.parse_args()
+    shipped = Path(str(files("cascadia_judge").joinpath("data", "demo_head.json")))
+    file = given.judge or (None if given.llm else shipped)
     cases, found = WRONG[: given.first], attempts()
     passed = 0.0
     print(f"{len(found)} attempts on {len(cases)} wrong answers")
-    if given.judge:
+    if file is not None:
         for name, certain in (("with log-probabilities", True), ("by question and answer", False)):
-            judge = embedding_judge(given.judge, given.encoder, certain=certain)
+            judge = embedding_judge(file, given.encoder, certain=certain)
             for guarded in (False, True):
                 with nullcontext() if guarded else unguarded():
                     title = f"embedding judge {name}, {'guarded' if guarded else 'unguarded'}"
@@ -187,7 +191,7 @@ def main() -> None:
             judge = llm_judge(given.llm, guarded=guarded, journal=given.journal)
             title = f"{given.llm.partition('#')[2]}, {'guarded' if guarded else 'unguarded'}"
             report(title, judge, cases, found, given.threshold)
-    sys.exit(1 if given.judge and passed > GOAL_PASSED else 0)
+    sys.exit(1 if passed > GOAL_PASSED else 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How much of a cascade's possible gain each judge recovers, on public answers and on rows of one's own.
 
-    python -m tests.benchmarks.bench_judge --encoder FOLDER [--vectors FILE] [--rows ROWS.jsonl] [--plots]
+    python -m tests.benchmarks.bench_judge [--encoder FOLDER] [--vectors FILE] [--rows ROWS.jsonl] [--plots]
 
 Every score of an answer comes from folds that did not see its question. A judge escalates the answers it
 likes least; the curve is the cascade's mean quality over the share that it escalates. `gain` is the area
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cascadia.clients.model_catalogue import models_folder
 from cascadia_judge.agreement import agreement
 from cascadia_judge.boosting import Growth, boost
 from cascadia_judge.calibration import calibration_error, reliability, smoothed
@@ -23,7 +24,7 @@ from cascadia_judge.features import Floats, Group
 from cascadia_judge.rows import read_rows
 from cascadia_judge.training import RIGHT, Course, cross, folds_of
 from tests.benchmarks.judge_sets import Graded, graded, gsm8k, wildbench
-from tests.benchmarks.judge_vectors import vectors
+from tests.benchmarks.judge_vectors import encoder_folder, vectors
 from tests.benchmarks.report_table import markdown
 from tests.data import ROOT, data_dir
 
@@ -69,6 +70,15 @@ def scores(rows: Graded) -> dict[str, tuple[Floats, Floats | None]]:
         crossed = cross(rows.seen, rows.quality, rows.questions, groups, COURSE)
         found[f"embedding: {', '.join(groups)}"] = (crossed.raw, crossed.quality)
     return found
+
+
+def for_gain(rows: Graded, large: Floats) -> dict[str, tuple[Floats, Floats | None]]:
+    """A judge that is trained on what escalation gains, not on what the answer is worth."""
+    groups: list[Group] = ["question"] if rows.asked else []
+    groups.append("certainty" if rows.certain else "answer")
+    worth = 50 + (rows.quality - large) / 2
+    crossed = cross(rows.seen, worth, rows.questions, groups, COURSE)
+    return {f"trained on the gain: {', '.join(groups)}": (crossed.raw, None)}
 
 
 def _columns(rows: Graded, x: Floats) -> tuple[Floats, Floats | None]:
@@ -124,47 +134,51 @@ def picture(
     lines += [Series(name, SHARES, curve(raw, small, large)) for name, (raw, _) in found.items()]
     lines.append(Series("random", SHARES, chance, dashed=True))
     svg = line_chart(lines, title=title, x_label="share escalated", y_label="quality", legend=True)
-    styled = svg.replace(">", f"><style>{CHART_CSS}</style>", 1)
+    alone = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    styled = alone.replace(">", f"><style>{CHART_CSS}</style>", 1)
     (IMAGES / file).write_text(styled, encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--encoder", type=Path, required=True)
-    parser.add_argument("--vectors", type=Path, help="npz file that keeps vectors between runs")
+    parser.add_argument("--encoder", type=Path, help="its folder; the catalogue's where absent")
+    parser.add_argument(
+        "--vectors",
+        type=Path,
+        help="npz file that keeps vectors between runs; in the models' cache where absent",
+    )
     parser.add_argument("--rows", type=Path, help="graded answers of two stages, with log-probabilities")
     parser.add_argument("--plots", action="store_true", help="draw docs/images/judge-*.svg")
     given = parser.parse_args()
-    encoder = Encoder.read(given.encoder)
+    encoder = Encoder.read(encoder_folder(given.encoder))
+    kept_file = given.vectors or models_folder() / "judge-vectors.npz"
+    kept_file.parent.mkdir(parents=True, exist_ok=True)
 
     def kept(texts: list[str], tokens_max: int) -> np.ndarray:
-        return vectors(encoder, texts, tokens_max, given.vectors)
+        return vectors(encoder, texts, tokens_max, kept_file)
 
     good = True
+    if given.rows:
+        rows = read_rows(given.rows.read_text().splitlines(), str(given.rows))
+        small, large = dict.fromkeys(row.stage for row in rows)
+        better = {row.prompt_id: row.quality for row in rows if row.stage == large}
+        part = graded([row for row in rows if row.stage == small and row.prompt_id in better], kept)
+        other = np.array([better[question] for question in part.questions])
+        found = scores(part) | for_gain(part, other)
+        report(f"own rows, {small} → {large}", found, part.quality, other)
+        if given.plots:
+            picture("judge-own.svg", f"{small} → {large}", _few(found), part.quality, other)
     if data_dir().exists():
         wild = wildbench(data_dir(), kept)
         found = scores(wild)
         for small, large in CASCADES:
             good &= _cascade(f"WildBench, {small} → {large}", wild, found, small, large, given.plots)
         mixtral, gpt4 = gsm8k(data_dir(), kept)
-        found = scores(mixtral)
+        found = scores(mixtral) | for_gain(mixtral, gpt4)
         gains = report("GSM8K, Mixtral-8x7B → GPT-4", found, mixtral.quality, gpt4)
         good &= gains["embedding: question, answer"] > gains["length only"]
         if given.plots:
             picture("judge-gsm8k.svg", "GSM8K, Mixtral → GPT-4", found, mixtral.quality, gpt4)
-    if given.rows:
-        own = graded(read_rows(given.rows.read_text().splitlines(), str(given.rows)), kept)
-        small, large = dict.fromkeys(own.models)
-        at = {q: i for i, q in enumerate(own.questions) if own.models[i] == large}
-        mine = np.array([i for i in own.of(small) if own.questions[i] in at])
-        part = Graded(
-            own.seen.take(mine), own.quality[mine], [own.questions[i] for i in mine], [small] * len(mine)
-        )
-        found = scores(part)
-        other = own.quality[[at[q] for q in part.questions]]
-        report(f"own rows, {small} → {large}", found, part.quality, other)
-        if given.plots:
-            picture("judge-own.svg", f"{small} → {large}", _few(found), part.quality, other)
     sys.exit(0 if good else 1)
 
 
@@ -180,6 +194,10 @@ def _cascade(
     mine = np.array([i for i in rows.of(small) if rows.questions[i] in at])
     other = rows.quality[[at[rows.questions[i]] for i in mine]]
     part = {name: (raw[mine], None if c is None else c[mine]) for name, (raw, c) in found.items()}
+    own = Graded(
+        rows.seen.take(mine), rows.quality[mine], [rows.questions[i] for i in mine], [small] * len(mine)
+    )
+    part |= for_gain(own, other)
     gains = report(title, part, rows.quality[mine], other)
     if plots:
         name = f"judge-wildbench-{small.split('-')[0].lower()}-{small.split('-')[1]}.svg"

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
+from cascadia.clients.model_catalogue import model_named
+from cascadia.clients.model_catalogue_fetch import fetch
 from cascadia_judge.encoder import Encoder
 from cascadia_judge.plain import plain
 
 AT_ONCE = 8
 KEPT_EVERY_S = 60.0
+
+
+def encoder_folder(named: Path | None) -> Path:
+    """The catalogue's, fetched where it is not there, unless one is named."""
+    return named or fetch(model_named("minilm-l6-v2"))
 
 
 def vectors(encoder: Encoder, texts: Sequence[str], tokens_max: int, kept: Path | None) -> np.ndarray:

@@ -6,6 +6,7 @@
 import asyncio
 import json
 import sys
+import time
 
 import httptools
 import uvloop
@@ -40,6 +41,31 @@ DELTA = _chunk(json.dumps({"id": "c-1", "choices": [{"index": 0, "delta": {"cont
 END = _chunk("[DONE]") + b"0\r\n\r\n"
 
 
+class Paced:
+    """A stream whose parts come at a pace of the request's own, each with the time it was sent."""
+
+    def __init__(self, transport: asyncio.Transport, body: bytes) -> None:
+        asked = json.loads(body)
+        self.transport = transport
+        self.left = asked["parts"]
+        self.every_s = asked["every_ms"] / 1000
+        transport.write(HEAD)
+        self.step()
+
+    def step(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self.left == 0:
+            self.transport.write(END)
+            return
+        self.left -= 1
+        sent = time.monotonic_ns()
+        self.transport.write(
+            _chunk(f'{{"id":"c","choices":[{{"index":0,"delta":{{"content":"four "}}}}],"sent_ns":{sent}}}')
+        )
+        asyncio.get_running_loop().call_later(self.every_s, self.step)
+
+
 class Mock(asyncio.Protocol):
     """Answers whatever is POSTed; `"stream":true` gets `CHUNKS` chunks, one a turn of the loop; a judge grades 7."""
 
@@ -61,6 +87,11 @@ class Mock(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.parser.get_method() == b"GET":
             self.transport.write(HEALTHY)
+        elif b'"answer_ms"' in self.body:
+            later_s = json.loads(self.body)["answer_ms"] / 1000
+            asyncio.get_running_loop().call_later(later_s, self.transport.write, WHOLE)
+        elif b'"every_ms"' in self.body:
+            Paced(self.transport, self.body)
         elif b'"stream":true' in self.body:
             self.left = CHUNKS
             self.transport.write(HEAD)

@@ -3,7 +3,8 @@
 from collections import Counter
 
 from cascadia_judge.attempts import readings
-from cascadia_judge.plain import plain
+from cascadia_judge.attempts_rules import RULES, is_addressed
+from cascadia_judge.plain import plain, skeleton
 from cascadia_judge.prompt import messages
 from tests.injection.attempts import attempts
 
@@ -31,6 +32,14 @@ def test_nearly_all_that_speaks_to_the_judge_is_taken_away_again_or_takes_the_an
     assert left.total() <= 0.1 * total.total()
     for family in HELD:
         assert left[family] <= 0.2 * total[family], f"{family}: {left[family]} of {total[family]} are left"
+
+
+def test_the_quick_look_overlooks_nothing_that_the_thorough_one_finds() -> None:
+    texts = [attempt.make("x") for attempt in attempts()]
+    parts = {part for text in texts for part in (text, *text.splitlines(), *text.split(". "))}
+    for rule in RULES:
+        found = {match.group() for part in parts for match in rule.pattern.finditer(skeleton(plain(part)))}
+        assert all(is_addressed(text) for text in found), rule.pattern.pattern
 
 
 def test_no_attempt_ends_the_marked_answer_in_a_judges_prompt() -> None:

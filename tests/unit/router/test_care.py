@@ -393,6 +393,23 @@ def test_embeddings_and_responses_pass_to_a_stage_unchanged_and_embeddings_not_t
     run(main)
 
 
+def test_an_embedding_is_no_stream_whatever_its_client_says_and_no_failure_of_its_engine() -> None:
+    found = b'{"data":[{"embedding":[0.1]}],"usage":{"prompt_tokens":4,"total_tokens":4}}'
+
+    async def embeds(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 200, found)
+
+    async def main() -> None:
+        engine = FakeEngine(answer=embeds)
+        async with started(engine), running(stages(engine)) as up:
+            request = {"model": "small", "input": "text", "stream": True}
+            answer = await up.client.post("/v1/embeddings", json=request)
+            assert up.router.stages[0].replicas[0].breaker.failures == 0
+        assert (answer.status_code, answer.content) == (200, found)
+
+    run(main)
+
+
 def test_replicas_get_their_planned_share() -> None:
     async def main() -> None:
         larger, smaller = FakeEngine(), FakeEngine()

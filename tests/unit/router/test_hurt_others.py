@@ -199,7 +199,7 @@ def test_no_number_of_the_configuration_is_ignored(kind: type[Limits] | type[Hea
 def test_no_key_of_a_stage_is_ignored(tmp_path: Any) -> None:
     given = {
         "name": "small", "model": "m", "threshold": 7, "max_model_len": 9, "balancing": "prefix",
-        "hedge": {"quantile": 0.9, "ratio": 0.2}, "passes_priority": True,
+        "hedge": {"quantile": 0.9, "ratio": 0.2}, "passes_priority": True, "cost": 2.0,
     }  # fmt: skip
     replica = {"url": "http://h:1", "share": 2, "max_concurrency": 3, "health_path": "/up"}
     conversations = {"start": "sticky", "kept": 5, "kept_s": 6}

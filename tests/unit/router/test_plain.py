@@ -44,7 +44,8 @@ def settled(up: Running) -> bool:
 def test_a_failure_on_a_kept_connection_is_answered_by_another_replica(how: str) -> None:
     async def main() -> None:
         bad, good = FakeEngine(answer=after_the_first(BAD[how])), FakeEngine("fine")
-        async with started(bad, good), running(stages([bad, good]), first_byte_s=patience_s(how)) as up:
+        limits = {"first_byte_s": patience_s(how), "idle_s": 0.4 if how == "drips" else 10.0}
+        async with started(bad, good), running(stages([bad, good]), **limits) as up:
             answers = [await up.chat("small") for _ in range(10)]
             assert settled(up)
         said = {json.loads(answer.content)["choices"][0]["message"]["content"] for answer in answers}
@@ -58,11 +59,12 @@ def test_a_failure_on_a_kept_connection_is_answered_by_another_replica(how: str)
 def test_without_another_replica_it_is_a_clean_error(how: str) -> None:
     async def main() -> None:
         bad = FakeEngine(answer=after_the_first(BAD[how]))
-        async with started(bad), running(stages(bad), first_byte_s=patience_s(how), queue_s=1.0) as up:
+        limits = {"first_byte_s": patience_s(how), "queue_s": 0.5, "idle_s": 0.4 if how == "drips" else 10.0}
+        async with started(bad), running(stages(bad), **limits) as up:
             first, second = await up.chat("small"), await up.chat("small")
             assert settled(up)
         assert first.status_code == 200
-        assert second.status_code == {"hang": 504, "429": 429, "twice": 200}.get(how, 502)
+        assert second.status_code == {"hang": 504, "429": 429, "twice": 200, "drips": 504}.get(how, 502)
         assert "choices" in second.json() or set(second.json()["error"]) == {
             "message",
             "type",

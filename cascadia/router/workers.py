@@ -1,0 +1,146 @@
+"""Several processes behind one port: the kernel deals connections out to them (SO_REUSEPORT), and a parent that serves
+nothing looks after them.
+
+Each worker has a listening socket of its own, made before it is: who connects while it is replaced waits there.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import ceil
+
+from cascadia.router.settings import RouterSettings, StageSettings
+
+QUICK_S = 2.0
+"""A worker that ends within this time of its start had no chance to serve."""
+MOST_QUICK = 5
+"""So many of these in a row for each worker, and there is no use in another."""
+PAUSE_S = 0.5
+PR_SET_PDEATHSIG = 1
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def shared(settings: RouterSettings, workers: int) -> RouterSettings:
+    """A worker's own part of what is limited for the router as a whole: replicas' and queue's places, connections."""
+    if workers == 1:
+        return settings
+
+    def part(whole: int) -> int:
+        return max(1, ceil(whole / workers))
+
+    def stage(one: StageSettings) -> StageSettings:
+        return replace(
+            one, replicas=tuple(replace(r, max_concurrency=part(r.max_concurrency)) for r in one.replicas)
+        )
+
+    judge = settings.judge
+    if judge is not None and judge.stage is not None:
+        judge = replace(judge, stage=stage(judge.stage))
+    limits = settings.limits
+    limits = replace(limits, max_queue=part(limits.max_queue), max_connections=part(limits.max_connections))
+    return replace(settings, stages=tuple(map(stage, settings.stages)), judge=judge, limits=limits)
+
+
+class Workers:
+    """`serve` is called in each worker with its number, and returns when that is to end."""
+
+    def __init__(self, listening: Sequence[socket.socket], serve: Callable[[int], None]) -> None:
+        self._listening = list(listening)
+        self._serve = serve
+        self._started_s: dict[int, float] = {}
+        self._numbers: dict[int, int] = {}
+        self._stopping = False
+        self._quick = 0
+        self._failed = False
+
+    def run(self, told: Callable[[], None]) -> int:
+        """Until SIGTERM or SIGINT, and all workers are done. The exit code: 1 where one of them failed at the end, or
+        where they cannot be kept alive."""
+        for one in _SIGNALS:
+            signal.signal(one, self._pass_on)
+        for number in range(len(self._listening)):
+            self._begin(number)
+        told()
+        while self._numbers:
+            pid, status = os.wait()
+            if pid not in self._numbers:
+                continue
+            number = self._numbers.pop(pid)
+            lived_s = time.monotonic() - self._started_s.pop(pid)
+            if self._stopping:
+                # One that had not begun to listen for signals has nothing to finish.
+                self._failed |= status not in (0, signal.SIGTERM)
+                continue
+            self._quick = self._quick + 1 if lived_s < QUICK_S else 0
+            if self._quick >= MOST_QUICK * len(self._listening):
+                self._failed = True
+                self._stop(signal.SIGTERM)
+                continue
+            if self._quick:
+                time.sleep(PAUSE_S)
+            if not self._stopping:
+                self._begin(number)
+        return int(self._failed)
+
+    def _begin(self, number: int) -> None:
+        parent = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # None is taken between: the parent would not know the worker yet, and the worker would do as the parent does.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        pid = os.fork()
+        if pid:
+            self._numbers[pid] = number
+            self._started_s[pid] = time.monotonic()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            return
+        code = 1
+        try:
+            self._become(number, parent)
+            self._serve(number)
+            code = 0
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            # Not `sys.exit`: what the parent would do at its end is not the worker's to do.
+            os._exit(code)
+
+    def _become(self, number: int, parent: int) -> None:
+        for other, listening in enumerate(self._listening):
+            if other != number:
+                listening.close()
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # Ctrl-C is for the parent, which passes it on once.
+        os.setpgid(0, 0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        # Nobody would look after it, nor pass signals on: it ends with its parent.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    def _pass_on(self, number: int, _: object) -> None:
+        if number == signal.SIGHUP:
+            self._tell(number)
+        else:
+            self._stop(number)
+
+    def _stop(self, number: int) -> None:
+        """The workers' sockets stay open for as long as they want; the parent's would keep the port open for ever."""
+        self._stopping = True
+        for listening in self._listening:
+            listening.close()
+        self._tell(number)
+
+    def _tell(self, number: int) -> None:
+        for pid in tuple(self._numbers):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)

@@ -1,0 +1,178 @@
+"""Several processes serve as one: their figures add up, a dead one is replaced, signals reach them all."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvloop
+
+from cascadia.router.settings import JudgeSettings, Limits, ReplicaSettings, RouterSettings, StageSettings
+from cascadia.router.worker_metrics import merge
+from cascadia.router.workers import shared
+from tests.unit.router.engines import FakeEngine, completion, send, started, until
+
+PROGRAM = Path(sys.executable).with_name("cascadia")
+
+
+def test_what_is_limited_for_the_router_is_parted_among_its_processes() -> None:
+    stage = StageSettings("small", "m", (ReplicaSettings("http://h:1", max_concurrency=10),))
+    settings = RouterSettings(
+        (stage,), JudgeSettings("llm", stage), limits=Limits(max_queue=5, max_connections=2)
+    )
+    part = shared(settings, 4)
+    assert part.stages[0].replicas[0].max_concurrency == 3
+    assert part.judge is not None
+    assert part.judge.stage is not None
+    assert part.judge.stage.replicas[0].max_concurrency == 3
+    assert (part.limits.max_queue, part.limits.max_connections) == (2, 1)
+    assert shared(settings, 1) is settings
+
+
+FIGURES = """\
+# HELP cascadia_requests_total Requests.
+# TYPE cascadia_requests_total counter
+cascadia_requests_total{{model="small"}} {requests}
+# HELP cascadia_request_seconds End to end.
+# TYPE cascadia_request_seconds histogram
+cascadia_request_seconds_bucket{{le="0.1"}} {quick}
+cascadia_request_seconds_bucket{{le="+Inf"}} {requests}
+cascadia_request_seconds_count {requests}
+cascadia_request_seconds_sum 1.5
+# HELP cascadia_in_flight Under way.
+# TYPE cascadia_in_flight gauge
+cascadia_in_flight 2.0
+"""
+
+
+def test_counters_and_histograms_are_added_and_gauges_kept_apart() -> None:
+    texts = {0: FIGURES.format(requests=3, quick=1), 1: FIGURES.format(requests=4, quick=4)}
+    found = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in merge(texts)
+        for sample in family.samples
+    }
+    assert found["cascadia_requests_total", ("model", "small")] == 7
+    assert found["cascadia_request_seconds_bucket", ("le", "0.1")] == 5
+    assert found["cascadia_request_seconds_bucket", ("le", "+Inf")] == 7
+    assert found[("cascadia_request_seconds_sum",)] == 3.0
+    assert found["cascadia_in_flight", ("worker", "0")] == found["cascadia_in_flight", ("worker", "1")] == 2
+    assert found[("cascadia_workers",)] == 2
+
+
+def workers_of(parent: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+@asynccontextmanager
+async def serving(folder: Path, engine: FakeEngine, count: int) -> AsyncIterator[tuple[Process, str, Path]]:
+    """The process, its address, and its router.yaml."""
+    path = folder / "router.yaml"
+    path.write_text(json.dumps({"stages": [{"name": "small", "replicas": [{"url": engine.url}]}]}))
+    arguments = ["serve", path, "--port=0", "--json", "--no-log", f"--workers={count}"]
+    process = await asyncio.create_subprocess_exec(PROGRAM, *arguments, stdout=PIPE, stderr=PIPE)
+    assert process.stdout is not None
+    try:
+        url = json.loads(await process.stdout.readuntil(b"}\n"))["url"]
+        await until(lambda: len(workers_of(process.pid)) == count)
+        yield process, url, path
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def asked(url: str, model: str = "small") -> int:
+    """The status of a request on a connection of its own."""
+    async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
+        answer = await client.post(f"{url}/v1/completions", json={"model": model, "prompt": "x"})
+    return answer.status_code
+
+
+async def figure(url: str, name: str) -> float:
+    async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
+        lines = (await client.get(f"{url}/metrics")).text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+
+def test_two_processes_serve_as_one_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), serving(tmp_path, engine, 2) as (process, url, path):
+            assert [await asked(url) for _ in range(30)] == [200] * 30
+            assert await figure(url, "cascadia_workers ") == 2
+            assert await figure(url, 'cascadia_requests_total{model="small",status="200"}') == 30
+            first, second = workers_of(process.pid)
+            os.kill(first, signal.SIGKILL)
+            await until(lambda: len(set(workers_of(process.pid)) - {first}) == 2)
+            assert second in workers_of(process.pid)
+            # Whoever connected meanwhile waited for the new one.
+            assert [await asked(url) for _ in range(20)] == [200] * 20
+            path.write_text(path.read_text().replace("small", "renamed"))
+            process.send_signal(signal.SIGHUP)
+            renamed: list[int] = []
+            while renamed[-8:] != [200] * 8:
+                renamed.append(await asked(url, "renamed"))
+            process.terminate()
+            assert await process.wait() == 0
+
+    uvloop.run(main())
+
+
+def test_sigterm_lets_all_finish_what_they_began_and_closes_the_port(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def wait(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        await go.wait()
+        send(writer, 200, completion("done"))
+
+    async def closed(url: str) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        except OSError:
+            return True
+        writer.close()
+        return False
+
+    async def main() -> None:
+        engine = FakeEngine(answer=wait)
+        async with started(engine), serving(tmp_path, engine, 2) as (process, url, _):
+            asking = [asyncio.create_task(asked(url)) for _ in range(8)]
+            await until(lambda: len(engine.requests) == 8)
+            process.terminate()
+            async with asyncio.timeout(15):
+                while not await closed(url):
+                    await asyncio.sleep(0.01)
+            go.set()
+            assert await asyncio.gather(*asking) == [200] * 8
+            assert await process.wait() == 0
+
+    uvloop.run(main())
+
+
+def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), serving(tmp_path, engine, 2) as (process, url, _):
+            assert await asked(url) == 200
+            pids = workers_of(process.pid)
+            process.kill()
+            await process.wait()
+            await until(lambda: not any(alive(pid) for pid in pids))
+
+    uvloop.run(main())
+
+
+def alive(pid: int) -> bool:
+    """A zombie that nobody has buried yet is not."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
