@@ -181,6 +181,8 @@ def main() -> int:
     parser.add_argument("--way", choices=WAYS)
     options = parser.parse_args()
     rows, good = [], True
+    # Where a time limit ends this, the fleet is ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder, options.engine)
