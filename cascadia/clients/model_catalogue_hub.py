@@ -47,6 +47,7 @@ def _download(file: ModelFile, source: HubFile, staging: Path) -> Path:
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
+    unreachable: tuple[type[Exception], ...] = (*_transport_errors(), LocalEntryNotFoundError, OSError)
     repository, name, revision = source.repository, source.file, source.revision
     try:
         address = hf_hub_url(repository, name, revision=revision)
@@ -59,5 +60,5 @@ def _download(file: ModelFile, source: HubFile, staging: Path) -> Path:
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else "nothing"
         raise Unavailable(f"{source.repository} answers {status}") from None
-    except (*_transport_errors(), LocalEntryNotFoundError, OSError) as error:
+    except unreachable as error:
         raise Unavailable(f"cannot be reached ({type(error).__name__})") from None
