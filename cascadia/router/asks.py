@@ -26,6 +26,9 @@ class Urgency(NamedTuple):
 
 def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     """By when, and before whom, of a request to the cascade or straight to a stage. Raises `ApiError`."""
+    least = 0 if exchange.hold is None else exchange.hold.key.priority
+    if not exchange.given and fields.deadline_ms is UNSET and not fields.priority:
+        return Urgency(exchange.started_s + total_s, max(0, least))
     deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
     if deadline_ms is not None:
         if not 0 < deadline_ms < float("inf"):
@@ -37,7 +40,7 @@ def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     wanted = int(priority or 0)
     if exchange.hold is not None:
         # Nobody is more urgent than the key allows.
-        wanted = max(wanted, exchange.hold.key.priority)
+        wanted = max(wanted, least)
     return Urgency(exchange.started_s + total_s, wanted)
 
 

@@ -21,6 +21,12 @@ _CHUNKED = b"transfer-encoding: chunked\r\n"
 
 _REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
 _OWN = b"x-cascadia-"
+_READ = frozenset(
+    (
+        *(b"authorization", b"content-length", b"expect", b"traceparent", b"tracestate"),
+        *(b"x-request-id", b"x-session-id"),
+    )
+)
 
 
 class Exchange:
@@ -75,10 +81,13 @@ class Exchange:
         self.given: dict[bytes, bytes] = {}
         self.authorization = b""
         self.hold: Hold | None = None
-        self.more: Headers = []
+        self.more = b""
         request_id, traces = b"", b""
         for name, value in headers:
-            if name == b"content-length":
+            if name not in _READ:
+                if name.startswith(_OWN):
+                    self.given[name[len(_OWN) :]] = value
+            elif name == b"content-length":
                 self.length = int(value)
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 request_id = value
@@ -90,8 +99,6 @@ class Exchange:
             elif name == b"authorization":
                 # Of two nobody knows which is meant.
                 self.authorization = b"twice" if self.authorization else value
-            elif name.startswith(_OWN):
-                self.given[name[len(_OWN) :]] = value
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
             elif name == b"x-session-id":
@@ -124,12 +131,11 @@ class Exchange:
         if status == 200:
             self.first_at_s = monotonic()
         lasting = self._lasting and not self._front.doors.draining
-        if self.more:
-            head += header_lines(self.more)
         self._front.write(
-            b"%b%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n%b"
+            b"%b%b%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n%b"
             % (
                 head,
+                self.more,
                 self._front.doors.dates.line(),
                 self.request_id,
                 b"" if lasting else CLOSE_LINE,
@@ -172,7 +178,7 @@ class Exchange:
         self.status = 200
         self._lasting = self._lasting and not self._front.doors.draining
         head = [status_line(200), _STREAM, self._front.doors.dates.line(), b"x-request-id: ", self.request_id]
-        head += [b"\r\n", header_lines([*headers, *self.more])]
+        head += [b"\r\n", header_lines(headers), self.more]
         if self._chunked:
             head.append(_CHUNKED)
         if not self._lasting:

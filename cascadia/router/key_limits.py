@@ -71,33 +71,35 @@ class Usage:
 class Told:
     """OpenAI's `x-ratelimit-` headers of a key; what does not change is written once. `reset`: when all is back."""
 
-    __slots__ = ("_requests", "_tokens")
+    __slots__ = ("_lines", "_requests", "_tokens")
 
     def __init__(self, limits: KeyLimits) -> None:
-        self._requests = _names(b"requests", limits.requests_per_minute)
-        self._tokens = _names(b"tokens", limits.tokens_per_minute)
+        self._requests = limits.requests_per_minute
+        self._tokens = limits.tokens_per_minute
+        self._lines = _lines(b"requests", self._requests) + _lines(b"tokens", self._tokens)
 
-    def headers(self, verdict: Verdict) -> list[tuple[bytes, bytes]]:
-        headers: list[tuple[bytes, bytes]] = []
+    def lines(self, verdict: Verdict) -> bytes:
+        """Whole lines of an answer's head."""
+        figures: tuple[int, ...] = ()
         if self._requests is not None:
-            limit, line, rest, reset = self._requests
-            left = verdict.requests
-            back_ms = -int((left - limit) * 60_000 // limit)
-            headers += (line, (rest, b"%d" % left if left > 0 else b"0"), (reset, b"%dms" % back_ms))
+            figures = _figures(verdict.requests, self._requests)
         if self._tokens is not None:
-            limit, line, rest, reset = self._tokens
-            left = verdict.tokens
-            back_ms = -int((left - limit) * 60_000 // limit)
-            headers += (line, (rest, b"%d" % left if left > 0 else b"0"), (reset, b"%dms" % back_ms))
-        return headers
+            figures += _figures(verdict.tokens, self._tokens)
+        return self._lines % figures
 
 
-def _names(of: bytes, limit: int | None) -> tuple[int, tuple[bytes, bytes], bytes, bytes] | None:
+def _figures(left: float, limit: int) -> tuple[int, int]:
+    return max(0, int(left)), -int((left - limit) * 60_000 // limit)
+
+
+def _lines(of: bytes, limit: int | None) -> bytes:
+    """With places for what is left, and for the milliseconds until all is back."""
     if limit is None:
-        return None
-    return (
-        limit,
-        (b"x-ratelimit-limit-" + of, b"%d" % limit),
-        b"x-ratelimit-remaining-" + of,
-        b"x-ratelimit-reset-" + of,
+        return b""
+    return b"".join(
+        (
+            b"x-ratelimit-limit-%b: %d\r\n" % (of, limit),
+            b"x-ratelimit-remaining-%b: %%d\r\n" % of,
+            b"x-ratelimit-reset-%b: %%dms\r\n" % of,
+        )
     )

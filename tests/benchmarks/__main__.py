@@ -44,6 +44,14 @@ BENCHMARKS = (
     Benchmark("guarantee", "how often plans miss their quality bar", 1800, ("--samples", "50")),
     Benchmark("compare", "Cascadia beside every baseline", 3600, ("--quick",)),
     Benchmark("fidelity", "how far iteration times are off, by GPU and engine", 300),
+    Benchmark("router", "the router beside other routers", 900, ("--quick",), needs_data=False),
+    Benchmark(
+        "streams", "delay and memory of streams through the router", 300, ("--quick",), needs_data=False
+    ),
+    Benchmark("overload", "the router under ten times its load", 300, ("--quick",), needs_data=False),
+    Benchmark(
+        "soak", "two million requests through the router", 1800, ("--requests", "100000"), needs_data=False
+    ),
     Benchmark("judge", "how much of a cascade's possible gain each judge recovers", 5400),
     Benchmark("injection", "how often an attempt raises a score", 1800, ("--first", "1"), needs_data=False),
     Benchmark(

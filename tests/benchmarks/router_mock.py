@@ -87,6 +87,9 @@ class Mock(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.parser.get_method() == b"GET":
             self.transport.write(HEALTHY)
+        elif b'"answer_ms"' in self.body:
+            later_s = json.loads(self.body)["answer_ms"] / 1000
+            asyncio.get_running_loop().call_later(later_s, self.transport.write, WHOLE)
         elif b'"every_ms"' in self.body:
             Paced(self.transport, self.body)
         elif b'"stream":true' in self.body:

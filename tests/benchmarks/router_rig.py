@@ -67,8 +67,11 @@ def mock_engine(*arguments: str) -> Iterator[int]:
 
 
 @contextmanager
-def cascadia(engine: int, *options: str, core: int = ROUTER_CORE, **more: Any) -> Iterator[Running]:
-    """Ours, with keys, limits per key, metrics and a line a request. `more` is put into router.yaml."""
+def cascadia(
+    engine: int, *options: str, core: int = ROUTER_CORE, places: int = 100_000, **more: Any
+) -> Iterator[Running]:
+    """Ours, with keys, limits per key, metrics and a line a request. An engine takes `places` requests at a time;
+    `more` is put into router.yaml."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         keys = folder / "keys.json"
@@ -90,7 +93,7 @@ def cascadia(engine: int, *options: str, core: int = ROUTER_CORE, **more: Any) -
         )
         key = json.loads(made.stdout)["key"]
         path = folder / "router.yaml"
-        path.write_text(json.dumps(router_yaml(engine) | {"keys": {"file": str(keys)}} | more))
+        path.write_text(json.dumps(router_yaml(engine, places) | {"keys": {"file": str(keys)}} | more))
         with process(PROGRAM, "serve", path, "--port", "0", "--json", *options, core=core) as router:
             running = Running("cascadia", told_port(router), router.pid, key)
             if not answers(running.port, "/ready", 30):
@@ -98,8 +101,8 @@ def cascadia(engine: int, *options: str, core: int = ROUTER_CORE, **more: Any) -
             yield running
 
 
-def router_yaml(engine: int) -> dict[str, Any]:
-    replica = [{"url": f"http://127.0.0.1:{engine}", "max_concurrency": 100_000}]
+def router_yaml(engine: int, places: int) -> dict[str, Any]:
+    replica = [{"url": f"http://127.0.0.1:{engine}", "max_concurrency": places}]
     stages = [
         {"name": "small", "model": "small", "threshold": 50, "replicas": replica},
         {"name": "large", "model": "large", "replicas": replica},

@@ -110,7 +110,8 @@ def test_a_clock_that_goes_back_grants_nothing_and_breaks_nothing() -> None:
 
 def test_headers_say_limit_rest_and_when_all_is_back() -> None:
     limits, usage = KeyLimits(60, 6000), Usage()
-    headers = dict(Told(limits).headers(usage.take(limits, 100, 0.0)))
+    lines = Told(limits).lines(usage.take(limits, 100, 0.0)).splitlines()
+    headers = dict(line.split(b": ") for line in lines)
     assert headers == {
         b"x-ratelimit-limit-requests": b"60",
         b"x-ratelimit-remaining-requests": b"59",
@@ -119,7 +120,7 @@ def test_headers_say_limit_rest_and_when_all_is_back() -> None:
         b"x-ratelimit-remaining-tokens": b"5900",
         b"x-ratelimit-reset-tokens": b"1000ms",
     }
-    assert Told(KeyLimits(concurrent=1)).headers(usage.take(limits, 1, 0.0)) == []
+    assert Told(KeyLimits(concurrent=1)).lines(usage.take(limits, 1, 0.0)) == b""
 
 
 def test_a_client_over_its_requests_gets_openais_429() -> None:
