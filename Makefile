@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo demo-plan test check test-e2e bench docs clean
+.PHONY: demo demo-plan test check test-e2e test-k8s bench docs clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -32,6 +32,10 @@ test: check
 
 test-e2e: $(STAMP)
 	$(BIN)/python -m pytest tests/e2e
+
+# A real API server with simulated nodes; CASCADIA_K8S_BIN names the folder of its programs.
+test-k8s: $(STAMP)
+	$(BIN)/python -m pytest tests/e2e/test_helm_install.py
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -158,6 +159,7 @@ The endpoint stays up until ^C. In another terminal:
   curl {fleet.router.url}/v1/chat/completions -H 'content-type: application/json' \\
     -d '{{"model": "{CASCADE}", "messages": [{{"role": "user", "content": "What is the capital of Italy?"}}]}}'
 """)
+    sys.stdout.flush()
     never = Event()
     try:
         while not never.wait(1.0):

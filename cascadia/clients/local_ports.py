@@ -1,25 +1,55 @@
-"""Ports of this machine that nobody listens on."""
+"""Ports of this machine: free ones, each given to one program at a time.
 
+Between the look at a port and the moment that an engine listens there, seconds pass. So a port is reserved by a locked
+file that all fleets of this user know; the lock ends with the process that holds it, however it ends.
+"""
+
+import fcntl
+import os
 import socket
-from collections.abc import Container
+import tempfile
+from pathlib import Path
 
 LAST = 65535
+HOST = "127.0.0.1"
 
 
-def free_port(first: int, taken: Container[int] = (), host: str = "127.0.0.1") -> int:
-    """The lowest from `first` on that is free and not in `taken`. Raises `OSError` where there is none."""
+class Reserved:
+    """Port `number`, until `release`."""
+
+    def __init__(self, number: int, descriptor: int) -> None:
+        self.number = number
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def reserve(first: int, folder: Path | None = None) -> Reserved:
+    """The lowest port from `first` on that nobody has reserved or listens on. Raises `OSError` where there is none."""
+    locks = folder or Path(tempfile.gettempdir()) / f"cascadia-ports-{os.getuid()}"
+    locks.mkdir(mode=0o700, exist_ok=True)
     for port in range(first, LAST + 1):
-        if port not in taken and _is_free(host, port):
-            return port
+        descriptor = os.open(locks / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            continue
+        if _is_free(port):
+            return Reserved(port, descriptor)
+        os.close(descriptor)
     raise OSError(f"no port from {first} on is free")
 
 
-def _is_free(host: str, port: int) -> bool:
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         # As servers do: a port whose last connections are still closing is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind((HOST, port))
         except OSError:
             return False
     return True

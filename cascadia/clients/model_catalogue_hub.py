@@ -1,6 +1,7 @@
 """Model files from the Hugging Face hub, with its own client."""
 
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 from cascadia.clients.model_catalogue import HubFile, ModelFile
@@ -30,12 +31,23 @@ def from_hub(missing: list[ModelFile], folder: Path, tell: Tell) -> None:
         before_bytes += file.bytes
 
 
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """Of the HTTP client that the hub's own client uses: httpx2 from its second major version on."""
+    import httpx
+
+    try:
+        newer = import_module("httpx2")
+    except ImportError:
+        return (httpx.HTTPError,)
+    return httpx.HTTPError, newer.HTTPError
+
+
 def _download(file: ModelFile, source: HubFile, staging: Path) -> Path:
     """An interrupted download goes on where it stopped; so its folder stays."""
-    import httpx
     from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
+    unreachable: tuple[type[Exception], ...] = (*_transport_errors(), LocalEntryNotFoundError, OSError)
     repository, name, revision = source.repository, source.file, source.revision
     try:
         address = hf_hub_url(repository, name, revision=revision)
@@ -48,5 +60,5 @@ def _download(file: ModelFile, source: HubFile, staging: Path) -> Path:
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else "nothing"
         raise Unavailable(f"{source.repository} answers {status}") from None
-    except (httpx.HTTPError, LocalEntryNotFoundError, OSError) as error:
+    except unreachable as error:
         raise Unavailable(f"cannot be reached ({type(error).__name__})") from None

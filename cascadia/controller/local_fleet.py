@@ -17,7 +17,7 @@ from typing import Any
 
 from cascadia.clients.local_guard import descendants
 from cascadia.clients.local_health import get
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.local_ports import Reserved, reserve
 from cascadia.clients.local_process import LocalProcess, Program, Restarts
 from cascadia.controller.fleet import Kind, Routing, State
 from cascadia.controller.launch import Launch
@@ -44,6 +44,7 @@ class Member:
     launch: Launch
     process: LocalProcess
     gpus: tuple[int, ...]
+    port: Reserved
     admitted: bool = False
     leaving: bool = False
 
@@ -114,12 +115,12 @@ class LocalFleet:
         if name in self.members:
             raise FleetError(f"{name} is there already")
         gpus = self._take(launch.kind)
-        port = free_port(FIRST_PORT, {m.process.program.port for m in self.members.values()})
-        argv, env = launch.filled(port=port, name=name, gpus=gpus)
+        port = reserve(FIRST_PORT)
+        argv, env = launch.filled(port=port.number, name=name, gpus=gpus)
         program = Program(
             name,
             argv,
-            port,
+            port.number,
             env,
             cores=_cores(gpus) if launch.cores else (),
             health_path=launch.health_path,
@@ -128,7 +129,7 @@ class LocalFleet:
         )
         log = self.folder / "logs" / f"{name}.log"
         process = LocalProcess(program, log, self._changed, self._restarts)
-        self.members[name] = Member(name, launch, process, gpus)
+        self.members[name] = Member(name, launch, process, gpus, port)
         process.start()
 
     async def await_ready(self, name: str) -> None:
@@ -170,6 +171,7 @@ class LocalFleet:
             await asyncio.sleep(LOOK_S)
         left_s = drain_s - (time.monotonic() - began_s)
         await member.process.stop(max(left_s, 1.0))
+        member.port.release()
         self.members.pop(name, None)
 
     async def route(self, routing: Routing, document: Mapping[str, Any]) -> None:
@@ -190,6 +192,8 @@ class LocalFleet:
         if self.router is not None:
             await self.router.stop(within_s)
         await asyncio.gather(*(m.process.stop(within_s) for m in self.members.values()))
+        for member in self.members.values():
+            member.port.release()
         self.members.clear()
 
     def _take(self, kind: Kind) -> tuple[int, ...]:

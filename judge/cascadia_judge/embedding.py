@@ -104,8 +104,13 @@ class EmbeddingJudge:
         if not able:
             lacking = "an answer" if case.answer is None else "log-probabilities"
             raise BadVerdict("judge", f"cannot judge without {lacking}", "train it on rows without them")
-        return max(able, key=lambda head: (head.stage == case.stage, len(head.groups)))
+        return max(able, key=lambda head: _preference(head, case))
 
     @property
     def wants_certainty(self) -> bool:
         return any("certainty" in head.groups for head in self.heads)
+
+
+def _preference(head: Head, case: Case) -> tuple[bool, bool, int]:
+    """A head that knows the engine's certainty may leave the text unread, and is the better one all the same."""
+    return head.stage == case.stage, "certainty" in head.groups, len(head.groups)

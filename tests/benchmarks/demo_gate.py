@@ -74,12 +74,7 @@ def rows(folder: Path, limit_s: float) -> None:
 def judge(folder: Path) -> None:
     """Trains the head on the small model's answers; writes beside it what folds that did not see them say of them."""
     wanted = {prompt_id(question) for question in training_questions(QUESTIONS)}
-    large = {row["prompt_id"]: row["quality"] for row in read(folder / f"{LARGE.name}.jsonl")}
-    known = [row for row in read(folder / f"{SMALL.name}.jsonl") if row["prompt_id"] in wanted & large.keys()]
-    for row in known:
-        # What the gate wants to know is whether asking the large model would help, not whether the answer is right:
-        # of two wrong answers the first costs less.
-        row["quality"] = 100.0 - max(0.0, large[row["prompt_id"]] - row["quality"])
+    known = [row for row in read(folder / f"{SMALL.name}.jsonl") if row["prompt_id"] in wanted]
     lines = [json.dumps({key: row[key] for key in JUDGES_KEYS}) for row in known]
     rows = read_rows(lines, SMALL.name)
     seen = _seen(rows, folder / "seen.npz")
@@ -96,7 +91,6 @@ def judge(folder: Path) -> None:
         "folds": course.folds,
         "decoys": course.decoys,
         "seed": course.seed,
-        "learned": "100 where the large model would not have been right instead",
     }
     HEAD.parent.mkdir(exist_ok=True)
     HEAD.write_text(dump(taught.heads, about), encoding="utf-8")

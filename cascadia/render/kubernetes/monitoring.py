@@ -7,22 +7,22 @@ from typing import Any
 
 import yaml
 
-from cascadia.render.kubernetes.release import MONITORING, Release
+from cascadia.render.kubernetes.release import MONITORING, RULES, Release
 
 
 def monitoring(release: Release) -> Iterator[dict[str, Any]]:
     values = release.values["monitoring"]
-    if _wanted(release, values["serviceMonitor"]):
+    if _wanted(release, values["serviceMonitor"], MONITORING):
         yield _service_monitor(release)
-    if _wanted(release, values["alerts"]):
+    if _wanted(release, values["alerts"], RULES):
         yield _alerts(release)
     if values["dashboards"]["enabled"]:
         yield from _dashboards(release)
 
 
-def _wanted(release: Release, values: dict[str, Any]) -> bool:
-    """`auto`: where the cluster knows the operator's kinds."""
-    return values["enabled"] == "always" or (values["enabled"] == "auto" and MONITORING in release.apis)
+def _wanted(release: Release, values: dict[str, Any], api: str) -> bool:
+    """`auto`: where the cluster knows the operator's kind."""
+    return values["enabled"] == "always" or (values["enabled"] == "auto" and api in release.apis)
 
 
 def _alerts(release: Release) -> dict[str, Any]:

