@@ -99,8 +99,10 @@ def test_a_slow_replica_is_overtaken_by_another_and_its_work_cancelled(stream: b
             await until(lambda: all(r.running == 0 for r in stage.replicas))
             metrics = (await up.client.get("/metrics")).text
             assert stage.replicas[0].breaker.failures == 0
-        assert 'cascadia_hedges_total{stage="small",what="sent"} 1.0' in metrics
-        assert 'cascadia_hedges_total{stage="small",what="won"} 1.0' in metrics
+        # The other request may have been slower than usual too.
+        counted = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if "hedges_total{" in line)
+        assert float(counted['cascadia_hedges_total{stage="small",what="sent"}']) >= 1
+        assert float(counted['cascadia_hedges_total{stage="small",what="won"}']) >= 1
 
     run(main)
 
