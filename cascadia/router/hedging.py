@@ -20,6 +20,8 @@ REMEMBERED = 256
 """The latest times, of which the quantile is taken."""
 FEWEST = 20
 """Before so many are known, nothing is hedged."""
+SOONEST_S = 0.01
+"""What is not there sooner may still be the network's unevenness, or the event loop's."""
 
 
 class Quantile:

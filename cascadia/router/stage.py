@@ -17,7 +17,7 @@ from cascadia.router.admission import Admission
 from cascadia.router.answers import EVENTS
 from cascadia.router.breaker import RetryBudget
 from cascadia.router.failures import StageFailed
-from cascadia.router.hedging import Hedge, Quantile, raced
+from cascadia.router.hedging import SOONEST_S, Hedge, Quantile, raced
 from cascadia.router.metrics import StageMetrics
 from cascadia.router.replica import Call, Replica
 from cascadia.router.settings import Limits, StageSettings
@@ -339,7 +339,9 @@ class Stage:
         if after_s is None:
             found = await self._once(call, replica, attempt)
         else:
-            found, won = await raced(self._once(call, replica, attempt), after_s, second, drop)
+            found, won = await raced(
+                self._once(call, replica, attempt), max(after_s, SOONEST_S), second, drop
+            )
             if won:
                 self.metrics.hedged("won")
         usual.seen(monotonic() - started_s)
