@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from cascadia.cli.demo_plan import EXAMPLE, refuse_strangers, run_plan
-from cascadia.cli.demo_table import CASCADE, answers_json, as_json, findings, results_table
+from cascadia.cli.demo_table import CASCADE, answers_json, as_json, examples_table, findings, results_table
 from cascadia.cli.output import Output, write
 from cascadia.demo.children import Children
 from cascadia.demo.fleet import Fleet, start_fleet
@@ -142,8 +142,8 @@ def _report(out: Path, passes: list[Pass], plan: Plan, output: Output) -> None:
     output.show(results_table(passes, plan, alone))
     for line in findings(cascade, others[0], others[-1]):
         output.show(line)
-    last = cascade.answers[-1]
-    output.show(f"\n{last.question.text}  {last.text.strip()}  (said by {last.stage})")
+    output.show("\nThe first of the cascade's answers:")
+    output.show(examples_table(cascade))
     output.show(f"Every answer: {out / ANSWERS}; the plan in words and pictures: {out / 'report.html'}")
     output.document(document | {"out": str(out)})
 

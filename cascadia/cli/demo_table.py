@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 CASCADE = "cascadia"
+EXAMPLES = 5
 
 
 def results_table(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -> "Table":
@@ -37,6 +38,22 @@ def results_table(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -
     for stage in plan.stages:
         row = (f"{each.answered_by(stage.name):.0%}" for each in passes)
         table.add_row(f"answered by {stage.name}", *row, f"{foreseen.get(stage.name, 0.0):.0%}")
+    return table
+
+
+def examples_table(cascade: Pass) -> "Table":
+    """The first questions as they came, right or wrong."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for answer in cascade.answers[:EXAMPLES]:
+        mark = Text("right", style="green") if answer.right else Text("wrong", style="red")
+        said = Text(f"{answer.question.text}  ").append(answer.text.strip(), style="bold")
+        table.add_row(mark, answer.stage, said)
     return table
 
 

@@ -51,7 +51,9 @@ def _listed(kind: str, template: str, listed: facts.Facts) -> Kind:
 
     def draw(random: Random) -> Question:
         name = random.choice(names)
-        return Question(kind, name, template.format(name), words(*listed[name]))
+        # A name may hold the line break and indentation of its list.
+        text = " ".join(template.format(name).split())
+        return Question(kind, name, text, words(*listed[name]))
 
     return draw
 

@@ -55,12 +55,14 @@ def replicas(groups: Sequence[ReplicaGroup], cluster: Cluster, separator: str = 
 
 
 def gpus_in_words(groups: Iterable[ReplicaGroup], cluster: Cluster, names: Mapping[str, str]) -> str:
-    """ "24 H100 GPUs", "16 H100 and 8 L40S GPUs"."""
+    """ "24 H100 GPUs", "16 H100 and 8 L40S GPUs"; where all are CPUs, "2 CPU cores"."""
     counts: Counter[str] = Counter()
     for group in groups:
         counts[gpu_label(cluster.pool(group.pool).gpu, names)] += group.gpus
     total = sum(counts.values())
     listed = listing([f"{count:,} {gpu}" for gpu, count in counts.items() if count])
+    if set(counts) == {"CPU"}:
+        return f"{listed} {'core' if total == 1 else 'cores'}"
     return f"{listed or 'no'} {'GPU' if total == 1 else 'GPUs'}"
 
 

@@ -1,7 +1,11 @@
 """What a pass came to, and how sure that is."""
 
-import pytest
+import io
 
+import pytest
+from rich.console import Console
+
+from cascadia.cli.demo_table import examples_table
 from cascadia.demo.asking import Answer
 from cascadia.demo.measured import Pass, paired, wilson
 from cascadia.demo.question import Question, words
@@ -44,6 +48,16 @@ def test_quantiles_are_of_answers_that_were_had() -> None:
     assert one.quantile_s(0.5) == 10.0
     assert one.quantile_s(0.95) == 19.0
     assert one.quantile_s(1.0) == 20.0
+
+
+def test_the_first_answers_are_shown_as_they_came() -> None:
+    out = io.StringIO()
+    Console(file=out, width=80).print(examples_table(Pass("cascadia", answers("+-+"), {})))
+    assert [line.split() for line in out.getvalue().splitlines()] == [
+        ["right", "small", "text", "yes"],
+        ["wrong", "small", "text", "no"],
+        ["right", "small", "text", "yes"],
+    ]
 
 
 def test_cost_and_shares_are_a_question() -> None:

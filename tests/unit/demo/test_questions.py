@@ -59,3 +59,8 @@ def test_sums_are_what_python_makes_of_them() -> None:
             assert question.check.passes(said), question
             seen += 1
     assert seen > 50
+
+
+def test_a_question_is_written_with_single_spaces() -> None:
+    for question in [*demo_questions(), *training_questions(TRAINING)]:
+        assert question.text == " ".join(question.text.split())
