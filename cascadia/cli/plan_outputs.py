@@ -30,8 +30,10 @@ class Planned(Protocol):
 
 
 def write_outputs(folder: Path, result: Planned) -> None:
-    """plan.json, and one file for each target of `cascadia render`."""
+    """plan.json, and one file for each target of `cascadia render`; these run engines on GPUs, not on cores."""
     write_plan(result.plan, folder / "plan.json")
+    if any(pool.gpu == "cpu" for pool in result.plan.cluster.pools):
+        return
     for target in get_args(Target):
         text = render(result.plan, result.plan.cluster, target)
         (folder / FILE_NAMES[target]).write_text(text, encoding="utf-8")

@@ -73,9 +73,9 @@ def _spec(rate_rps: float) -> str:
 stages:
 {stages}
 
-# A "GPU" here is a core: an engine of one thread has it to itself.
+# A "GPU" here is a core, which an engine of one thread has to itself: so each is a node, and no model is split.
 cluster:
-  pools: [{{gpu: cpu, nodes: 1, gpus_per_node: {CORES}}}]
+  pools: [{{gpu: cpu, nodes: {CORES}, gpus_per_node: 1}}]
 
 # A MiniLM sentence encoder with a small head, on the router's machine.
 judge: {{kind: embedding, latency_p50_s: 0.03, latency_p95_s: 0.08}}
@@ -86,11 +86,14 @@ workload: {{trace: {TRACE_NAME}, rate_rps: {rate_rps:g}}}
 # Both models' answers to questions of the demo's kinds, none of them among its 60.
 quality: {{table: {QUALITY_NAME}, confidence: 0.95}}
 
-objective: {{minimize: latency, quantile: 0.5, quality_min: {QUALITY_MIN:g}}}
+# The quicker answers are to be as quick as can be, at this quality.
+objective: {{minimize: latency, quantile: {QUANTILE:g}, quality_min: {QUALITY_MIN:g}}}
 """
 
 
-QUALITY_MIN = 58.0
+QUANTILE = 0.3
+"""By the median a second copy of the large model on the second core is as good; a cascade is for the quick third."""
+QUALITY_MIN = 60.0
 """Of 100: above what the small model reaches alone, below what the large one does."""
 
 

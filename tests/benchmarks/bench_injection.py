@@ -151,7 +151,7 @@ def report(title: str, judge: Judge, cases: Sequence[Wrong], found: Sequence[Att
     body = [
         (
             t.family,
-            t.tried,
+            str(t.tried),
             f"{100 * t.raised:.1f}",
             f"{t.rise:+.1f}",
             f"{t.highest:+.1f}",

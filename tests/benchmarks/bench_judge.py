@@ -72,6 +72,15 @@ def scores(rows: Graded) -> dict[str, tuple[Floats, Floats | None]]:
     return found
 
 
+def for_gain(rows: Graded, large: Floats) -> dict[str, tuple[Floats, Floats | None]]:
+    """A judge that is trained on what escalation gains, not on what the answer is worth."""
+    groups: list[Group] = ["question"] if rows.asked else []
+    groups.append("certainty" if rows.certain else "answer")
+    worth = 50 + (rows.quality - large) / 2
+    crossed = cross(rows.seen, worth, rows.questions, groups, COURSE)
+    return {f"trained on the gain: {', '.join(groups)}": (crossed.raw, None)}
+
+
 def _columns(rows: Graded, x: Floats) -> tuple[Floats, Floats | None]:
     """Trees on a few columns, cross-validated as the judge is."""
     fold = folds_of(rows.questions, COURSE.folds, COURSE.seed)
@@ -125,7 +134,8 @@ def picture(
     lines += [Series(name, SHARES, curve(raw, small, large)) for name, (raw, _) in found.items()]
     lines.append(Series("random", SHARES, chance, dashed=True))
     svg = line_chart(lines, title=title, x_label="share escalated", y_label="quality", legend=True)
-    styled = svg.replace(">", f"><style>{CHART_CSS}</style>", 1)
+    alone = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    styled = alone.replace(">", f"><style>{CHART_CSS}</style>", 1)
     (IMAGES / file).write_text(styled, encoding="utf-8")
 
 
@@ -153,8 +163,8 @@ def main() -> None:
         small, large = dict.fromkeys(row.stage for row in rows)
         better = {row.prompt_id: row.quality for row in rows if row.stage == large}
         part = graded([row for row in rows if row.stage == small and row.prompt_id in better], kept)
-        found = scores(part)
         other = np.array([better[question] for question in part.questions])
+        found = scores(part) | for_gain(part, other)
         report(f"own rows, {small} → {large}", found, part.quality, other)
         if given.plots:
             picture("judge-own.svg", f"{small} → {large}", _few(found), part.quality, other)
@@ -164,7 +174,7 @@ def main() -> None:
         for small, large in CASCADES:
             good &= _cascade(f"WildBench, {small} → {large}", wild, found, small, large, given.plots)
         mixtral, gpt4 = gsm8k(data_dir(), kept)
-        found = scores(mixtral)
+        found = scores(mixtral) | for_gain(mixtral, gpt4)
         gains = report("GSM8K, Mixtral-8x7B → GPT-4", found, mixtral.quality, gpt4)
         good &= gains["embedding: question, answer"] > gains["length only"]
         if given.plots:
@@ -184,6 +194,10 @@ def _cascade(
     mine = np.array([i for i in rows.of(small) if rows.questions[i] in at])
     other = rows.quality[[at[rows.questions[i]] for i in mine]]
     part = {name: (raw[mine], None if c is None else c[mine]) for name, (raw, c) in found.items()}
+    own = Graded(
+        rows.seen.take(mine), rows.quality[mine], [rows.questions[i] for i in mine], [small] * len(mine)
+    )
+    part |= for_gain(own, other)
     gains = report(title, part, rows.quality[mine], other)
     if plots:
         name = f"judge-wildbench-{small.split('-')[0].lower()}-{small.split('-')[1]}.svg"

@@ -1,0 +1,59 @@
+"""What the demo plans from: a spec that reads without a remark, and a table worth a cascade."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.demo.example import QUALITY_MIN, accuracy_alone, example_files, write_example
+from cascadia.demo.questions import demo_questions
+from cascadia.demo.rows import prompt_id
+from cascadia.demo.stages import CORES, STAGES
+from cascadia.domain.problem import Problem
+from cascadia.planner.problem_file import read_problem
+from cascadia.planner.quality_file import read_quality
+from cascadia_sim.calibration_json import write_calibration
+from cascadia_sim.calibrations_catalogue import find_calibration
+from cascadia_sim.gpus_catalogue import gpu
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("example")
+    measured = place / "measured.json"
+    write_calibration(find_calibration(gpu("cpu"), "vllm", "awq-int4"), measured)
+    write_example(place, {stage.name: measured for stage in STAGES}, 1.5)
+    return place
+
+
+@pytest.fixture(scope="module")
+def problem(folder: Path) -> Problem:
+    return read_problem(folder / "cascade.yaml")
+
+
+def test_its_files_are_all_there(folder: Path) -> None:
+    assert set(example_files()) <= {path.name for path in folder.iterdir()}
+
+
+def test_it_is_read_without_a_remark_and_for_as_many_cores_as_it_starts(problem: Problem) -> None:
+    assert problem.notes == ()
+    assert sum(pool.gpus for pool in problem.cluster.pools) == CORES
+
+
+def test_the_bar_lies_between_the_two_models() -> None:
+    alone = accuracy_alone()
+    assert alone["small"] < QUALITY_MIN / 100 < alone["large"]
+
+
+def test_none_of_the_sixty_is_in_the_table(folder: Path) -> None:
+    table = read_quality(folder / "quality.parquet", ("small", "large"))
+    assert len(table) >= 500
+    assert not set(table.prompt_ids) & {prompt_id(question) for question in demo_questions()}
+
+
+def test_the_judges_scores_tell_right_answers_from_wrong_ones(folder: Path) -> None:
+    """Area under the curve, of folds that did not see the row."""
+    table = read_quality(folder / "quality.parquet", ("small", "large"))
+    right, wrong = (table.score[0][(table.quality[0] > 50) == kind] for kind in (True, False))
+    auc = np.mean((right[:, None] > wrong) + 0.5 * (right[:, None] == wrong))
+    assert auc > 0.75
