@@ -108,11 +108,16 @@ def patience_s(how: str) -> float:
     return 0.4 if how == "hang" else 10.0
 
 
+def silence_s(how: str) -> float:
+    """As `patience_s`, of an answer that has begun."""
+    return 0.4 if how == "drips" else 10.0
+
+
 @pytest.mark.parametrize("how", BAD)
 def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str) -> None:
     async def main() -> None:
         bad, good = FakeEngine(answer=BAD[how]), FakeEngine("fine")
-        limits = {"first_byte_s": patience_s(how), "idle_s": 0.4 if how == "drips" else 10.0}
+        limits = {"first_byte_s": patience_s(how), "idle_s": silence_s(how)}
         async with started(bad, good), running(stages([bad, good]), **limits) as up:
             answers = [await up.chat("small", stream=stream) for stream in (False, True) * 4]
         assert [answer.status_code for answer in answers] == [200] * 8
@@ -126,7 +131,7 @@ def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str)
 def test_a_failure_without_another_replica_is_a_clean_error_of_openais(how: str) -> None:
     async def main() -> None:
         bad = FakeEngine(answer=BAD[how])
-        limits = {"first_byte_s": patience_s(how), "queue_s": 0.5, "idle_s": 0.4 if how == "drips" else 10.0}
+        limits = {"first_byte_s": patience_s(how), "queue_s": 0.5, "idle_s": silence_s(how)}
         async with started(bad), running(stages(bad), **limits) as up:
             answers = [await up.chat("small", stream=stream) for stream in (False, True)]
         for answer in answers:
