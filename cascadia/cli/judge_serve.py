@@ -60,8 +60,9 @@ def serve(
     """
     for variable in THREADS_VARIABLES:
         os.environ.setdefault(variable, str(threads))
+    from cascadia.clients.local_ports import listen
     from cascadia.judge_service.app import application
-    from cascadia.judge_service.server import listen, run
+    from cascadia.judge_service.server import BACKLOG, run
     from cascadia_judge.embedding import EmbeddingJudge
     from cascadia_judge.encoder import Encoder
 
@@ -70,7 +71,7 @@ def serve(
         raise BadInput("--api-key-env", f"the variable {api_key_env} is not set", "set it to the key")
     judge = EmbeddingJudge.read(judge_file, Encoder.read(encoder_folder_of(encoder_folder, output)))
     try:
-        listening = listen(host, port)
+        listening = listen(host, port, backlog=BACKLOG)
     except OSError as error:
         raise BadInput(
             "--port", f"cannot listen on {host}:{port} ({error.strerror})", "name another"

@@ -164,7 +164,7 @@ def _serve(
 
 
 def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "socket":
-    from cascadia.router.server import listen
+    from cascadia.clients.local_ports import listen
 
     try:
         return listen(host, port, reuse_port=reuse_port)

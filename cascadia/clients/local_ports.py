@@ -1,4 +1,4 @@
-"""Ports of this machine: free ones, each given to one program at a time.
+"""Ports of this machine: to listen on, free, or reserved for one program at a time.
 
 Between the look at a port and the moment that an engine listens there, seconds pass. So a port is reserved by a locked
 file that all fleets of this user know; the lock ends with the process that holds it, however it ends.
@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 LAST = 65535
+BACKLOG = 4096
 HOST = "127.0.0.1"
 
 
@@ -42,6 +43,30 @@ def reserve(first: int, folder: Path | None = None) -> Reserved:
             return Reserved(port, descriptor)
         os.close(descriptor)
     raise OSError(f"no port from {first} on is free")
+
+
+def free_port() -> int:
+    """One that nobody listens on now; nothing keeps it so."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def listen(host: str, port: int, *, backlog: int = BACKLOG, reuse_port: bool = False) -> socket.socket:
+    """A listening socket; port 0 takes a free one. `reuse_port` shares it with others that do. Raises `OSError`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind((host, port))
+        listening.listen(backlog)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
 
 
 def _is_free(port: int) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
+from cascadia.clients.local_ports import free_port
 from cascadia.clients.model_catalogue import models_folder
-from cascadia.demo.children import Children, free_port
+from cascadia.demo.children import Children
 from cascadia.demo.stages import SLOTS, STAGES, cascadia_command, engine_command
 from cascadia.domain.errors import CascadiaError
 

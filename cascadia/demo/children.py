@@ -1,7 +1,6 @@
 """The demo's processes: engines, judge and router. They start together, and none outlives the demo."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -111,12 +110,6 @@ class Children:
                 child.process.kill()
                 child.process.wait()
         self._all.clear()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _healthy(child: Child) -> bool:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from cascadia.demo.children import Child, Children, free_port
+from cascadia.clients.local_ports import free_port
+from cascadia.demo.children import Child, Children
 from cascadia.demo.router_file import router_document
 from cascadia.demo.stages import ENCODER, STAGES, cascadia_command, cores, engine_command
 from cascadia.domain.plan import Plan

@@ -98,6 +98,12 @@ class _LightUsage(Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
 
+    @property
+    def counted(self) -> Usage:
+        return Usage(
+            self.prompt_tokens or self.input_tokens or 0, self.completion_tokens or self.output_tokens or 0
+        )
+
 
 class _Light(Struct):
     """Of an answer that is passed on unseen."""
@@ -123,12 +129,7 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
         raise UpstreamError("unreadable", "no answer in JSON") from None
     if not (found.choices or found.data or found.output):
         raise UpstreamError("unreadable", "an answer without content")
-    usage = found.usage
-    if usage is None:
-        return Usage()
-    return Usage(
-        usage.prompt_tokens or usage.input_tokens or 0, usage.completion_tokens or usage.output_tokens or 0
-    )
+    return found.usage.counted if found.usage is not None else Usage()
 
 
 def usage_at_end(tail: bytes) -> Usage | None:
@@ -143,12 +144,7 @@ def usage_at_end(tail: bytes) -> Usage | None:
         found = _light.decode(tail[begin + 6 :].partition(b"\n")[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    usage = found.usage
-    if usage is None:
-        return None
-    return Usage(
-        usage.prompt_tokens or usage.input_tokens or 0, usage.completion_tokens or usage.output_tokens or 0
-    )
+    return found.usage.counted if found.usage is not None else None
 
 
 def read_document(content_type: bytes, body: bytes) -> Written:

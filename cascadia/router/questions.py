@@ -24,11 +24,7 @@ def question(fields: Fields) -> str:
     try:
         if prompt := fields.given("prompt"):
             return _text(_prompt.decode(prompt))
-        if fields.given("input"):
-            turns = turns_of(fields)
-        else:
-            messages = _messages.decode(fields.given("messages") or b"[]")
-            turns = [(message.role, message.content) for message in messages]
+        turns = _turns(fields)
     except msgspec.MsgspecError:
         return ""
     if len(turns) == 1:
@@ -39,14 +35,18 @@ def question(fields: Fields) -> str:
 def last_said(fields: Fields) -> str | None:
     """What the user said last; None where there are no messages, or none of a user."""
     try:
-        if fields.given("input"):
-            turns = turns_of(fields)
-        else:
-            messages = _messages.decode(fields.given("messages") or b"[]")
-            turns = [(message.role, message.content) for message in messages]
+        turns = _turns(fields)
     except msgspec.MsgspecError:
         return None
     return next((_text(content) for role, content in reversed(turns) if role == "user"), None)
+
+
+def _turns(fields: Fields) -> list[tuple[str, Any]]:
+    """Role and content of each message, or of each item of a response's input. Raises `MsgspecError`."""
+    if fields.given("input"):
+        return turns_of(fields)
+    messages = _messages.decode(fields.given("messages") or b"[]")
+    return [(message.role, message.content) for message in messages]
 
 
 def answer(choice: Choice) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import uvloop
 
+from cascadia.clients.local_ports import BACKLOG
 from cascadia.router.app import Router
 from cascadia.router.asgi import Application
 from cascadia.router.faults import of_loop
@@ -17,7 +18,6 @@ from cascadia.router.protocol import Front
 from cascadia.router.service import Service
 from cascadia.router.wire import Dates, ids
 
-BACKLOG = 4096
 MOST_DESCRIPTORS = 65_536
 GC_THRESHOLDS = (20_000, 20, 20)
 SWEEP_S = 0.25
@@ -146,20 +146,3 @@ def _allow_connections() -> None:
     wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
-    """A listening socket; port 0 takes a free one. `reuse_port` shares it with others that do. Raises `OSError`."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if reuse_port:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listening.bind((host, port))
-        listening.listen(BACKLOG)
-        listening.setblocking(False)
-    except OSError:
-        listening.close()
-        raise
-    return listening

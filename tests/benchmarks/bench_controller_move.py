@@ -28,11 +28,12 @@ import httpx
 import numpy as np
 
 from cascadia.clients.local_guard import descendants
+from cascadia.clients.local_ports import free_port
 from cascadia.planner.plan_file import write_plan
 from tests.benchmarks.report_table import markdown
 from tests.e2e.engine_packages import HERE, gguf_model, llama_python
 from tests.e2e.test_up import on_cores
-from tests.unit.controller.machine import ENGINE, free_port
+from tests.unit.controller.machine import ENGINE
 
 PROGRAM = str(Path(sys.executable).with_name("cascadia"))
 MOVER = """

@@ -14,9 +14,10 @@ from typing import Any
 import httpx
 import numpy as np
 
+from cascadia.clients.local_ports import free_port
 from cascadia.clients.model_catalogue import model_named
 from cascadia.clients.model_catalogue_fetch import fetch
-from cascadia.demo.children import Children, free_port
+from cascadia.demo.children import Children
 from cascadia.demo.questions import FACT_KINDS, FACT_SHARE, training_questions
 from cascadia.demo.rows import append_rows, prompt_id
 from cascadia.demo.stages import (

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.benchmarks.router_rig import Running, answers, free_port, process
+from cascadia.clients.local_ports import free_port
+from tests.benchmarks.router_rig import Running, answers, process
 
 INSTALL_S = 1200
 START_S = 90

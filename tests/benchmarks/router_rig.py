@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -167,12 +166,6 @@ def verdict(what: str, found: float, asked: float, *, least: bool, unit: str = "
     kept = found >= asked if least else found <= asked
     sign = ">=" if least else "<="
     return f"{'PASS' if kept else 'FAIL'}: {what}: {found:,.2f}{unit}, asked {sign} {asked:g}{unit}", kept
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def told_port(router: subprocess.Popen[str]) -> int:

@@ -15,8 +15,8 @@ from typing import Any
 
 import httpx
 
+from cascadia.clients.local_ports import free_port
 from tests.e2e.commands import PROGRAM
-from tests.e2e.engine_servers import free_port
 
 START_S = 30.0
 STAGES = {"small": 2, "large": 2}

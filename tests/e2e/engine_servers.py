@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from cascadia.clients.local_ports import free_port
 from tests.e2e.engine_packages import HERE, checkpoint, gguf_model, llama_python, vllm_python
 
 START_S = 180.0
@@ -43,12 +43,6 @@ def vllm(max_num_seqs: int, log: Path) -> Iterator[str]:
     }
     with running([str(part) for part in command], settings, port, log) as url:
         yield url
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -6,7 +6,6 @@ CASCADIA_K8S_BIN names a folder with kube-apiserver, kube-controller-manager, ku
 import contextlib
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 import yaml
+
+from cascadia.clients.local_ports import free_port
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 READY_S = 90.0
@@ -47,7 +48,7 @@ def programs() -> Path:
 @contextlib.contextmanager
 def cluster(folder: Path, gpus_of_nodes: dict[str, int]) -> Iterator[Cluster]:
     """`gpus_of_nodes`: by node, written PRODUCT/NAME with the product that its label names."""
-    found, port, token = programs(), _free_port, secrets.token_hex(16)
+    found, port, token = programs(), free_port, secrets.token_hex(16)
     etcd, peer, api = (f"http://127.0.0.1:{port()}", f"http://127.0.0.1:{port()}", port())
     (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
     key = folder / "sa.key"
@@ -132,9 +133,3 @@ def _kubeconfig(url: str, token: str) -> dict[str, Any]:
         "contexts": [{"name": "l", "context": {"cluster": "l", "user": "a"}}],
         "current-context": "l",
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])

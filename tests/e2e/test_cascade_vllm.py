@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cascadia.clients.local_ports import free_port
 from cascadia.clients.model_catalogue import model_named
 from cascadia.clients.model_catalogue_fetch import fetch
-from cascadia.demo.children import Children, free_port
+from cascadia.demo.children import Children
 from cascadia.demo.measured import Pass, paired
 from cascadia.demo.questions import demo_questions
 from cascadia.demo.replay import replay

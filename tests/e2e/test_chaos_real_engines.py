@@ -11,10 +11,11 @@ import httpx
 import openai
 import pytest
 
+from cascadia.clients.local_ports import free_port
 from tests.e2e.chaos_fleet import HEALTH, Process
 from tests.e2e.commands import PROGRAM
 from tests.e2e.engine_packages import HERE, gguf_model, llama_python
-from tests.e2e.engine_servers import CONTEXT, NAME, free_port
+from tests.e2e.engine_servers import CONTEXT, NAME
 
 SLOTS = 4
 ENOUGH, WAIT_S = 15, 120.0

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from cascadia.clients.local_ports import free_port
 from cascadia.planner.plan_file import read_plan
 from cascadia.router.samples_rows import REQUESTS, batch_of, schema_of
-from tests.unit.controller.machine import ENGINE, free_port
+from tests.unit.controller.machine import ENGINE
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
 
 PROGRAM = str(Path(sys.executable).with_name("cascadia"))

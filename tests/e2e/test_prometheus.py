@@ -8,13 +8,13 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
 import httpx
 import pytest
 
+from cascadia.clients.local_ports import free_port
 from tests.e2e.test_ui import scene
 from tests.unit.router.engines import Running, run
 
@@ -120,10 +120,3 @@ async def answered(client: httpx.AsyncClient, query: str) -> list[dict[str, list
     assert document["status"] == "success", f"{query}: {document}"
     found: list[dict[str, list[str]]] = document["data"]["result"]
     return found
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

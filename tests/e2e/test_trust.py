@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cascadia.clients.local_ports import free_port
 from tests.e2e.chaos_fleet import Fleet, Process, fleet
 from tests.e2e.chaos_load import Load, Seen
 from tests.e2e.commands import Cascadia
-from tests.e2e.engine_servers import free_port
 
 PER_MINUTE = 30
 RELOADS = 100

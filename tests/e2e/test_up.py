@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cascadia.clients.local_ports import free_port
 from cascadia.controller.backend import move
 from cascadia.controller.fleet import reached
 from cascadia.controller.local_file import Engine, Local, read_local
@@ -20,7 +21,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
 from tests.e2e.engine_packages import HERE, gguf_model, llama_python
-from tests.unit.controller.machine import NO_GPU_JUDGE, free_port
+from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.render.plans import plan, stage
 
 PROGRAM = str(Path(sys.executable).with_name("cascadia"))

@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from cascadia.clients.local_guard import descendants
+from cascadia.clients.local_ports import free_port
 from cascadia.planner.plan_file import write_plan
-from tests.unit.controller.machine import ENGINE, free_port, two_stages
+from tests.unit.controller.machine import ENGINE, two_stages
 from tests.unit.controller.test_local_process import alive, until
 
 PROGRAM = str(Path(sys.executable).with_name("cascadia"))

@@ -1,9 +1,9 @@
 """A plan for cores of this machine whose engines are `little_engine.py`, and a fleet to run it."""
 
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from cascadia.clients.local_ports import free_port
 from cascadia.controller.local_file import Engine, Local
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
@@ -40,9 +40,3 @@ def engine(name: str, *more: str, drain_s: float = 20.0, argv: Sequence[str] = (
 
     command = list(argv) or [sys.executable, str(ENGINE), "{port}", *more]
     return Engine(command=command, model=name, startup_s=30.0, drain_s=drain_s)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

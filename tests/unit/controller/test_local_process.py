@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,16 +13,11 @@ from pathlib import Path
 import pytest
 
 from cascadia.clients.local_guard import descendants
+from cascadia.clients.local_ports import free_port
 from cascadia.clients.local_process import LocalProcess, Program, Restarts
 
 ENGINE = Path(__file__).with_name("little_engine.py")
 QUICK = Restarts(first_s=0.02, longest_s=0.05, most=3)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def program(*more: str, **changes: object) -> Program:

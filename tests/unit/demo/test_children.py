@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.demo.children import Child, Children, free_port
+from cascadia.clients.local_ports import free_port
+from cascadia.demo.children import Child, Children
 from cascadia.domain.errors import CascadiaError
 
 SERVES = """

@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import uvloop
 
+from cascadia.clients.local_ports import listen
 from cascadia.router.app import Router
 from cascadia.router.gates import Gate, JudgeFailed
 from cascadia.router.keys import Keyring
-from cascadia.router.server import Server, listen
+from cascadia.router.server import Server
 from cascadia.router.settings import (
     Health,
     JudgeSettings,

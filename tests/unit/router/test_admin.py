@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from cascadia.clients.local_ports import listen
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.planner.plan_file import plan_json
 from cascadia.router.admin_server import AdminServer
 from cascadia.router.keys import Keyring
-from cascadia.router.server import listen
 from cascadia.router.settings import AdminSettings, JudgeSettings, KeySettings, RouterSettings
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import (
