@@ -154,6 +154,8 @@ def _router(plan: Plan, local: Local, hosted_judge: bool) -> dict[str, Any]:
         engine = local.stages.get(stage.name)
         model = engine.model if engine is not None and engine.model else stage.name
         entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
+        if (least := plan.skips(stage.name)) is not None:
+            entry["skip_below"] = least
         stages.append({**entry, "max_model_len": stage.max_model_len})
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}

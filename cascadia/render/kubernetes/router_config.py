@@ -36,6 +36,7 @@ def _stage(release: Release, stage: Unit) -> dict[str, Any]:
         "threshold": stage["threshold"],
         "max_model_len": stage["maxModelLen"],
         "replicas": _replicas(release, stage),
+        **({"skip_below": stage["skipBelow"]} if stage.get("skipBelow") else {}),
     }
     return merged(found, stage["routing"])
 
