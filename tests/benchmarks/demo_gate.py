@@ -35,7 +35,7 @@ from cascadia_judge.encoder import Encoder
 from cascadia_judge.features import Seen
 from cascadia_judge.head_file import dump
 from cascadia_judge.rows import Row, read_rows
-from cascadia_judge.training import Course, cross
+from cascadia_judge.training import Course
 
 QUESTIONS = 1300
 HERE = Path(__file__).parents[2]
@@ -79,8 +79,6 @@ def judge(folder: Path) -> None:
     seen = _seen(rows, folder / "seen.npz")
     course = Course(seed=HEAD_SEED)
     taught = teach(rows, seen, course, lambda share: None)
-    quality = np.array([row.quality for row in rows])
-    foreseen = cross(seen, quality, [row.prompt_id for row in rows], ("question",), course).quality
     about = {
         "rows": len(rows),
         "questions": len(rows),
@@ -95,7 +93,7 @@ def judge(folder: Path) -> None:
     HEAD.write_text(dump(taught.heads, about), encoding="utf-8")
     scored = {
         row.prompt_id: {"score": float(score), "foreseen": float(before)}
-        for row, score, before in zip(rows, taught.scores, foreseen, strict=True)
+        for row, score, before in zip(rows, taught.scores, taught.foreseen, strict=True)
     }
     (folder / "scored.json").write_text(json.dumps(scored))
     for head in taught.heads:
