@@ -27,6 +27,7 @@ KV_BYTES = 134_217_728
 CONTEXT = 1024
 THRESHOLD = 50.0
 """Of the judge's score, which is a quality: more likely right than not."""
+SKIP_BELOW = 25.0
 QUESTIONS = 30
 EVERY_S = 1.5
 
@@ -142,4 +143,3 @@ def test_the_gate_decides_on_vllms_log_probabilities(passes: dict[str, Pass]) ->
     assert scores
     assert all(score is not None and score >= THRESHOLD for score in scores)
     assert all(a.certainty is None for a in cascade.answers), "what the client did not ask for is taken out"
-SKIP_BELOW = 25.0
