@@ -13,7 +13,7 @@ KEPT_S = 30.0
 
 LIVES_S = 10.0
 """Nor is one older than this. An address can be a Kubernetes Service: it gives a stopping engine no new connections,
-but leaves it those that it has, so these must end before the engine does (the chart lets it wait 15 s)."""
+but leaves it those that it has, so these must end before the engine does (the chart lets it wait 35 s)."""
 
 
 class Pool:

@@ -199,7 +199,9 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             raise BadInput(f"{at}.threshold", "decides alone", "set it above 0 and up to 100 for verifiers")
         names = [replica.url for replica in stage.replicas if replica.resolve]
         if len(set(names)) < len(names):
-            raise BadInput(f"{at}.replicas", "resolve one name twice", "name it once: share is of each address")
+            raise BadInput(
+                f"{at}.replicas", "resolve one name twice", "name it once: share is of each address"
+            )
         if stage.verified == "accept" and not stage.verifiers:
             raise BadInput(f"{at}.verified", "has no verifiers", "list some")
         if stage.skip_below is not None and not _foresees(judge):

@@ -201,7 +201,7 @@ def test_no_key_of_a_stage_is_ignored(tmp_path: Any) -> None:
         "name": "small", "model": "m", "threshold": 7, "max_model_len": 9, "balancing": "prefix",
         "hedge": {"quantile": 0.9, "ratio": 0.2}, "passes_priority": True, "cost": 2.0,
     }  # fmt: skip
-    replica = {"url": "http://h:1", "share": 2, "max_concurrency": 3, "health_path": "/up"}
+    replica = {"url": "http://h:1", "share": 2, "max_concurrency": 3, "health_path": "/up", "resolve": "dns"}
     conversations = {"start": "sticky", "kept": 5, "kept_s": 6}
     path = tmp_path / "router.yaml"
     path.write_text(
@@ -218,5 +218,5 @@ def test_no_key_of_a_stage_is_ignored(tmp_path: Any) -> None:
     plain = StageSettings("other", "other", ())
     assert [name for name in given if getattr(stage, name) == getattr(plain, name)] == []
     one = stage.replicas[0]
-    assert (one.share, one.max_concurrency, one.health_path) == (2.0, 3, "/up")
+    assert (one.share, one.max_concurrency, one.health_path, one.resolve) == (2.0, 3, "/up", "dns")
     assert (settings.conversations.start, settings.conversations.kept) == ("sticky", 5)
