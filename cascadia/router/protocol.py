@@ -183,6 +183,8 @@ class Front(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.gone = self._deaf = True
+        # It holds our methods, and so us: only a collection of garbage would end that.
+        del self._parser
         self.doors.lost(self)
         self._ready.clear()
         self.coming = None
