@@ -105,6 +105,7 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
         entered=np.zeros(1, np.int64),
         first_replica=first_replica,
         by_load=np.array([g.dispatch == "least-loaded" for g in groups], np.int64),
+        most_load=np.full(len(groups), np.inf),
         replica=np.zeros(successor.size, np.int64),
         due=np.zeros(successor.size, np.int64),
     )

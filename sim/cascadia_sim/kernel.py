@@ -35,6 +35,7 @@ from cascadia_sim.timing import Ints
 F = TypeVar("F", bound=Callable[..., Any])
 
 NEVER = np.iinfo(np.int64).max
+REFUSED = -1
 
 # Columns of Fleet.limits: what a lane may do and what its steps cost.
 TOKEN_AT, TOKEN_END, SEQUENCE_AT, SEQUENCE_END, CONTEXT_PS = 0, 1, 2, 3, 4
@@ -816,7 +817,10 @@ def least_loaded(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) 
 
 @compiled
 def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, due: int, now: int) -> None:
-    """The first `due` of `network.due` arrive, those that arrive together in order of their numbers."""
+    """The first `due` of `network.due` arrive, those that arrive together in order of their numbers.
+
+    Where a replica has too much to do, who is sent there is refused: nothing comes of the visit.
+    """
     for i in range(1, due):
         visit, at = network.due[i], i
         while at > 0 and network.due[at - 1] > visit:
@@ -832,8 +836,10 @@ def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, d
         else:
             replica = _richest(sites, first, end)
         requests.arrival_ps[visit] = now
-        network.replica[visit] = replica
-        append(fleet, requests, replica, visit)
+        load = fleet.state[replica, OUTSTANDING] / sites.weights[replica]
+        network.replica[visit] = replica if load <= network.most_load[group] else REFUSED
+        if network.replica[visit] != REFUSED:
+            append(fleet, requests, replica, visit)
 
 
 @compiled

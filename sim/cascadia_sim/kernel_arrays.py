@@ -97,7 +97,8 @@ class Network(NamedTuple):
     """Visits [V] of requests to groups [G] of replicas. `successor`: the visit that a finish sets off, or -1.
 
     `entry` lists the visits that arrive from outside, in order of arrival; `entered` [1] counts those that have.
-    `first_replica` are places in `Sites.open`. `replica` is written; `due` is working room.
+    `first_replica` are places in `Sites.open`. `most_load`: tokens per weight beyond which a replica
+    takes nobody in. `replica` is written; `due` is working room.
     """
 
     group: Ints  # [V]
@@ -106,5 +107,6 @@ class Network(NamedTuple):
     entered: Ints
     first_replica: Ints  # [G + 1]
     by_load: Ints  # [G], 1: least loaded, 0: weighted
+    most_load: Floats  # [G]
     replica: Ints  # [V]
     due: Ints  # [V]

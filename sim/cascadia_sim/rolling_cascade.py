@@ -13,6 +13,7 @@ Nothing is started anew at a change: queues, batches under way and KV caches sta
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,11 +48,27 @@ class VerdictTokens:
     output: int = 1
 
 
+class Answers(NamedTuple):
+    """By request: when it was answered and by which stage, -1 where it is not; who was turned away never will be."""
+
+    finish_ps: Ints
+    by: Ints
+    refused: Bools
+
+
 class RollingCascade:
-    """`judge` None: verdicts are there at once. Group s is stage s; the judge's is `self.judge_group`."""
+    """`judge` None: verdicts are there at once. Group s is stage s; the judge's is `self.judge_group`.
+
+    A stage whose chosen replica has more than `most_load` tokens per weight in hand turns a request away: at the first
+    stage it is lost, later the answer before is given. Verdicts are never refused.
+    """
 
     def __init__(
-        self, asked: Asked, judge: VerdictTokens | None, dispatch: Dispatch = "least-loaded"
+        self,
+        asked: Asked,
+        judge: VerdictTokens | None,
+        dispatch: Dispatch = "least-loaded",
+        most_load: float = np.inf,
     ) -> None:
         check_dispatch(dispatch)
         stages, n = asked.input_tokens.shape
@@ -60,6 +77,7 @@ class RollingCascade:
         self.judge_group = stages
         self.now_ps = 0
         self._by_load = np.full(stages + 1, dispatch == "least-loaded", np.int64)
+        self._most_load = np.append(np.full(stages, most_load), np.inf)
         self._timings: list[ReplicaTiming] = []
         self._group_of: list[int] = []
         self._open: list[list[int]] = [[] for _ in range(stages + 1)]
@@ -70,11 +88,11 @@ class RollingCascade:
         self._fleet: Fleet | None = None
         self._sites = Sites(np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
         self._requests: Requests | None = None
-        self._network = _network(0, np.zeros(1, np.int64), self._by_load)
+        self._network = self._network_of(0, np.zeros(1, np.int64))
         self._visits = self._entries = self._known = 0
+        self._visit = np.full((stages, n), -1, np.int64)
         self._last_visit = np.full(n, -1, np.int64)
-        self.answered_by = np.full(n, -1, np.int64)
-        """By request, as it is to be under its routing; -1 before its arrival."""
+        self._last_stage = np.full(n, -1, np.int64)
 
     def open(self, group: int, timing: ReplicaTiming, weight: float = 1.0) -> int:
         """A replica that serves from now on; its number."""
@@ -149,14 +167,27 @@ class RollingCascade:
 
         self.advance(kernel.NEVER)
 
-    @property
-    def finish_ps(self) -> Ints:
-        """By request [n]; -1 where it is not answered yet."""
-        found = np.full(self._last_visit.size, -1, np.int64)
-        if self._requests is not None:
-            known = self._last_visit[: self._known]
-            found[: self._known] = self._requests.finish_ps[known]
-        return found
+    def answers(self, first: int = 0, stop: int | None = None) -> Answers:
+        """What has come of requests `first` to `stop` - 1 up to now."""
+        from cascadia_sim.kernel import REFUSED
+
+        part = slice(first, stop)
+        last, by = self._last_visit[part], self._last_stage[part].copy()
+        finish_ps = np.full(last.size, -1, np.int64)
+        if self._requests is None:
+            return Answers(finish_ps, finish_ps.copy(), np.zeros(last.size, bool))
+        finish_ps[last >= 0] = self._requests.finish_ps[last[last >= 0]]
+        before = np.full(last.size, -1, np.int64)
+        refused = np.zeros(last.size, bool)
+        for stage, visits in enumerate(self._visit):
+            visit = visits[part]
+            away = (visit >= 0) & (self._network.replica[visit] == REFUSED)
+            refused |= away & (before < 0)
+            earlier = away & (before >= 0)
+            finish_ps[earlier], by[earlier] = self._requests.arrival_ps[visit[earlier]], before[earlier]
+            before[visit >= 0] = stage
+        by[finish_ps < 0] = -1
+        return Answers(finish_ps, by, refused)
 
     def _served(self, stages: tuple[int, ...]) -> tuple[int, ...]:
         return (*stages, self.judge_group) if self.judge is not None and len(stages) > 1 else stages
@@ -186,7 +217,8 @@ class RollingCascade:
             else:
                 self._network.successor[before] = answers
             given = self._verdicts(stage, who, answers) if i < len(self._routing) - 1 else answers
-            self._last_visit[who], self.answered_by[who] = given, stage
+            self._visit[stage, who] = answers
+            self._last_visit[who], self._last_stage[who] = given, stage
             if i < len(self._routing) - 1:
                 rejected = ~self._accept[stage, who]
                 who, before = who[rejected], given[rejected]
@@ -223,18 +255,26 @@ class RollingCascade:
             return
         capacity = max(2 * capacity, visits, FIRST_CAPACITY)
         self._requests = with_more_requests(self._requests, capacity)
-        known, self._network = self._network, _network(capacity, self._network.first_replica, self._by_load)
+        known, self._network = self._network, self._network_of(capacity, self._network.first_replica)
         for name in ("group", "successor", "entry", "replica", "entered"):
             column = getattr(known, name)
             getattr(self._network, name)[: column.size] = column
 
+    def _network_of(self, capacity: int, first_replica: Ints) -> Network:
+        def column(value: int = 0) -> Ints:
+            return np.full(capacity, value, np.int64)
 
-def _network(capacity: int, first_replica: Ints, by_load: Ints) -> Network:
-    def column(value: int = 0) -> Ints:
-        return np.full(capacity, value, np.int64)
-
-    entered = np.zeros(1, np.int64)
-    return Network(column(), column(-1), column(), entered, first_replica, by_load, column(), column())
+        return Network(
+            group=column(),
+            successor=column(-1),
+            entry=column(),
+            entered=np.zeros(1, np.int64),
+            first_replica=first_replica,
+            by_load=self._by_load,
+            most_load=self._most_load,
+            replica=column(),
+            due=column(),
+        )
 
 
 def _longest(asked: Asked, judge: VerdictTokens | None) -> Ints:

@@ -32,7 +32,12 @@ class Site:
         return sum(read + wrote for (_, read, wrote, _), end in left if end > now_ps) / self.weight
 
 
-def serve(sites: Sequence[Site], by_load: bool, visits: Sequence[tuple[int, int, int]]) -> list[int]:
+REFUSED = -1
+
+
+def serve(
+    sites: Sequence[Site], by_load: bool, visits: Sequence[tuple[int, int, int]], most_load: float
+) -> list[int]:
     """Finish times of `visits` (arrival, input, output) to the replicas of one group, in order of arrival."""
     chosen: list[tuple[Site, int]] = []
     for now_ps, read, wrote in visits:
@@ -40,10 +45,13 @@ def serve(sites: Sequence[Site], by_load: bool, visits: Sequence[tuple[int, int,
         # Stragglers go to the one that closed last.
         open_ = open_ or [max((s for s in sites if s.closes_ps <= now_ps), key=lambda s: s.closes_ps)]
         site = _least(open_, now_ps) if by_load else _richest(open_)
+        if site.load(now_ps) > most_load:
+            chosen.append((site, REFUSED))
+            continue
         chosen.append((site, len(site.got)))
         site.got.append((now_ps, read, wrote, 0))
     ends = {id(site): site.finishes_ps() for site in sites}
-    return [ends[id(site)][at] for site, at in chosen]
+    return [REFUSED if at == REFUSED else ends[id(site)][at] for site, at in chosen]
 
 
 def _least(sites: Sequence[Site], now_ps: int) -> Site:

@@ -13,7 +13,7 @@ from cascadia_sim.errors import InputError
 from cascadia_sim.rolling_cascade import Asked, RollingCascade, VerdictTokens
 from cascadia_sim.timing import Ints, ReplicaTiming
 from tests.unit.sim_engine.machines import ints, machine
-from tests.unit.sim_engine.rolling_twin import Site, serve
+from tests.unit.sim_engine.rolling_twin import REFUSED, Site, serve
 
 NEVER = np.iinfo(np.int64).max
 ALONE_PS = 1010 + 1001  # ten tokens read, two written
@@ -68,13 +68,15 @@ def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps:
     for pause_ps in sorted(pauses_ps):
         rolling.advance(pause_ps)
     rolling.finish()
-    assert rolling.finish_ps.tolist() == whole.finish_ps.tolist()
-    assert rolling.answered_by.tolist() == whole.answered_by.tolist()
+    assert rolling.answers().finish_ps.tolist() == whole.finish_ps.tolist()
+    assert rolling.answers().by.tolist() == whole.answered_by.tolist()
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 25), RULES)
-def test_replicas_that_come_and_go_serve_as_their_twins_do(seed: int, n: int, dispatch: Dispatch) -> None:
+@given(st.integers(0, 2**32), st.integers(1, 25), RULES, st.sampled_from([5.0, 20.0, np.inf]))
+def test_replicas_that_come_and_go_serve_as_their_twins_do(
+    seed: int, n: int, dispatch: Dispatch, most_load: float
+) -> None:
     rng = np.random.default_rng(seed)
     kinds, requests = machines(rng), random_asked(rng, n, 2)
     span_ps = int(requests.arrival_ps[-1]) + 20_000
@@ -84,19 +86,26 @@ def test_replicas_that_come_and_go_serve_as_their_twins_do(seed: int, n: int, di
         kind, weight = kinds[rng.integers(3)], float(rng.integers(1, 3))
         sites.append(Site(int(rng.integers(3)), kind, weight, opens_ps, closes_ps))
     accept = rng.random((2, n)) < 0.5
-    rolling = RollingCascade(requests, VerdictTokens(3, 2), dispatch)
+    rolling = RollingCascade(requests, VerdictTokens(3, 2), dispatch, most_load)
     _follow(rolling, sites, accept)
 
     first = [(int(a), *requests_of(requests, 0, r)) for r, a in enumerate(requests.arrival_ps)]
-    answers = served(sites, 0, dispatch, first)
-    asks = [(end, sum(requests_of(requests, 0, r)) + 3, 2) for r, end in enumerate(answers)]
-    verdicts = served(sites, 2, dispatch, asks)
-    rejected = np.flatnonzero(~accept[0]).tolist()
-    second = served(sites, 1, dispatch, [(verdicts[r], *requests_of(requests, 1, r)) for r in rejected])
-    expected = list(verdicts)
-    for r, end in zip(rejected, second, strict=True):
-        expected[r] = end
-    assert rolling.finish_ps.tolist() == expected
+    answers = served(sites, 0, dispatch, first, most_load)
+    let_in = [r for r in range(n) if answers[r] != REFUSED]
+    asks = [(answers[r], sum(requests_of(requests, 0, r)) + 3, 2) for r in let_in]
+    expected = dict.fromkeys(range(n), REFUSED)
+    expected |= dict(zip(let_in, served(sites, 2, dispatch, asks, np.inf), strict=True))
+    rejected = [r for r in let_in if not accept[0, r]]
+    again = [(expected[r], *requests_of(requests, 1, r)) for r in rejected]
+    second = served(sites, 1, dispatch, again, most_load)
+    # Who is turned away later gets the answer before, at that instant.
+    expected |= {r: end for r, end in zip(rejected, second, strict=True) if end != REFUSED}
+    found = rolling.answers()
+    assert found.finish_ps.tolist() == list(expected.values())
+    assert found.refused.tolist() == [end == REFUSED for end in answers]
+    assert [r for r in range(n) if found.by[r] == 1] == [
+        r for r, end in zip(rejected, second, strict=True) if end != REFUSED
+    ]
 
 
 def _follow(rolling: RollingCascade, sites: list[Site], accept: np.ndarray) -> None:
@@ -122,12 +131,12 @@ def requests_of(requests: Asked, stage: int, r: int) -> tuple[int, int]:
 
 
 def served(
-    sites: list[Site], group: int, dispatch: Dispatch, visits: list[tuple[int, int, int]]
+    sites: list[Site], group: int, dispatch: Dispatch, visits: list[tuple[int, int, int]], most_load: float
 ) -> list[int]:
     """In order of arrival, those that arrive together in order of their numbers; answers in the caller's order."""
     order = sorted(range(len(visits)), key=lambda i: (visits[i][0], i))
     mine = sorted((s for s in sites if s.group == group), key=lambda s: s.opens_ps)
-    ends = serve(mine, dispatch == "least-loaded", [visits[i] for i in order])
+    ends = serve(mine, dispatch == "least-loaded", [visits[i] for i in order], most_load)
     return [end for _, end in sorted(zip(order, ends, strict=True))]
 
 
@@ -145,7 +154,7 @@ def test_a_request_keeps_the_routing_that_it_came_under() -> None:
     rolling.advance(1_500)
     rolling.route((0, 1), every)
     rolling.finish()
-    assert rolling.answered_by.tolist() == [1, 0]
+    assert rolling.answers().by.tolist() == [1, 0]
 
 
 def test_a_replica_that_closes_finishes_what_it_has_and_gets_nothing_new() -> None:
@@ -159,7 +168,7 @@ def test_a_replica_that_closes_finishes_what_it_has_and_gets_nothing_new() -> No
     rolling.advance(ALONE_PS + 1)
     assert rolling.idle(old)
     rolling.finish()
-    assert rolling.finish_ps.tolist() == [ALONE_PS, 100 + ALONE_PS]
+    assert rolling.answers().finish_ps.tolist() == [ALONE_PS, 100 + ALONE_PS]
 
 
 def test_stragglers_of_an_earlier_routing_are_served_where_its_last_stage_was() -> None:
@@ -170,8 +179,8 @@ def test_stragglers_of_an_earlier_routing_are_served_where_its_last_stage_was() 
     rolling.close(1)
     assert not rolling.idle(1)
     rolling.finish()
-    assert rolling.answered_by.tolist() == [1, 0]
-    assert rolling.finish_ps[0] == pytest.approx(2 * ALONE_PS, abs=100)
+    assert rolling.answers().by.tolist() == [1, 0]
+    assert rolling.answers().finish_ps[0] == pytest.approx(2 * ALONE_PS, abs=100)
     assert rolling.idle(1)
 
 
@@ -211,4 +220,4 @@ def test_many_requests_find_room() -> None:
         assert rolling.now_ps == start_ps
         rolling.advance(end_ps)
     rolling.finish()
-    assert (rolling.finish_ps > rolling.asked.arrival_ps).all()
+    assert (rolling.answers().finish_ps > rolling.asked.arrival_ps).all()
