@@ -1,24 +1,30 @@
 """A plan as what this machine has to run: kinds with their launches, how many of each, and the router's file."""
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from importlib.util import find_spec
 from typing import Any
 
 import orjson
 
+from cascadia.clients import llama_server
 from cascadia.controller.fleet import Desired, Kind, Routing
-from cascadia.controller.launch import Launch, spec_of
+from cascadia.controller.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local_file import Engine, Local
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
 from cascadia.render.engine_groups import EngineGroup, engine_groups
 from cascadia.render.engines import STARTUP_S
+from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
 from cascadia.render.processes import LOOPBACK
+from cascadia_sim.engine_config import LLAMA_CPP
 from cascadia_sim.gpus_catalogue import gpu
 
 JUDGE = "judge"
@@ -94,15 +100,15 @@ def _launch(
     cores = gpu(pool.gpu).generation == "cpu"
     if engine is not None:
         argv, env = tuple(engine.command), dict(engine.env)
-        if not cores and "CUDA_VISIBLE_DEVICES" not in env:
-            env["CUDA_VISIBLE_DEVICES"] = "{gpus}"
+        env = gpu_node(pool.gpu).visible(GPUS) | env
         times = engine.health_path, engine.startup_s, engine.drain_s
     else:
         found = rendered[name, group.pool, group.tp, group.pp]
-        launch = found.launch(weights=weights(found.model), host=LOOPBACK, port=_ANY_PORT)
-        flags = ("--port={port}" if flag == f"--port={_ANY_PORT}" else flag for flag in arguments(launch))
-        argv = (*command(launch), *flags)
-        env = {found.gpu.visible: "{gpus}", "VLLM_NO_USAGE_STATS": "1"}
+        launch = found.launch(weights=weights(found.loads), host=LOOPBACK, port=_ANY_PORT)
+        argv = (*_program(launch, cores), *_at_its_port(arguments(launch)))
+        env = found.gpu.visible(GPUS)
+        if unit.engine == "vllm":
+            env["VLLM_NO_USAGE_STATS"] = "1"
         times = "/health", float(STARTUP_S), float(found.drain_s)
     return Launch(
         Kind(name, group.pool, group.tp * group.pp, spec_of(argv, env)),
@@ -112,6 +118,21 @@ def _launch(
         *times,
         capacity_rps=_capacity_rps(plan, name, group),
         max_concurrency=engine.max_concurrency if engine is not None else 2 * unit.config.max_num_seqs,
+    )
+
+
+def _program(launch: EngineLaunch, cores: bool) -> tuple[str, ...]:
+    """On cores llama.cpp comes with Cascadia's own interpreter, where that has it."""
+    if launch.engine == LLAMA_CPP and cores and launch.weights.endswith(".gguf") and find_spec("xllamacpp"):
+        return sys.executable, llama_server.__file__
+    return command(launch)
+
+
+def _at_its_port(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """`{port}` for the port, whether it stands in its flag or after it."""
+    return tuple(
+        PORT if before == "--port" else f"--port={PORT}" if flag == f"--port={_ANY_PORT}" else flag
+        for before, flag in zip(("", *flags), flags, strict=False)
     )
 
 
@@ -132,13 +153,6 @@ def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], Engin
     )
     judge = replace(plan.judge, replicas=()) if JUDGE in local.stages else plan.judge
     kept = {g.pool for stage in stages for g in stage.replicas} | {g.pool for g in judge.replicas}
-    for pool in plan.cluster.pools:
-        if pool.name in kept and gpu(pool.gpu).generation == "cpu":
-            raise BadInput(
-                f"plan: pool {pool.name}",
-                "its replicas run on CPU cores, and nothing says how to start them",
-                "write --engines local.yaml with a command per stage",
-            )
     if not kept:
         return {}
     cluster = Cluster(tuple(pool for pool in plan.cluster.pools if pool.name in kept))
