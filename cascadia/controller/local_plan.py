@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from cascadia.clients import llama_server
-from cascadia.controller.fleet import Desired, Kind, Routing
+from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing, judge_stage
 from cascadia.controller.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local_file import Engine, Local
 from cascadia.domain.cluster import Cluster
@@ -19,7 +19,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
 from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
-from cascadia.render.engine_groups import EngineGroup, engine_groups
+from cascadia.render.engine_groups import SHORTEST_DRAIN_S, EngineGroup, engine_groups
 from cascadia.render.engines import STARTUP_S
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
@@ -27,8 +27,10 @@ from cascadia.render.processes import LOOPBACK
 from cascadia_sim.engine_config import LLAMA_CPP
 from cascadia_sim.gpus_catalogue import gpu
 
-JUDGE = "judge"
 _ANY_PORT = 0
+JUDGE_STARTUP_S = 900.0
+"""It may have to fetch its encoder first."""
+COMMAND = (sys.executable, "-c", "from cascadia.cli.main import main; main()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,13 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
                 launch = _launch(plan, name, unit, group, local.stages.get(name), rendered)
                 launches[launch.kind] = launch
                 counts[launch.kind] += group.count
-    router = _router(plan, local, any(kind.stage == JUDGE for kind in counts))
+    router = _router(plan, local)
+    if router.get("judge") == {"kind": "embedding"}:
+        launch = _embedding_judge(plan, local.stages.get(JUDGE))
+        launches[launch.kind], counts[launch.kind] = launch, 1
     stages = tuple(stage["name"] for stage in router["stages"])
-    served = (*stages, *((JUDGE,) if any(kind.stage == JUDGE for kind in counts) else ()))
+    judges = sorted({kind.stage for kind in counts} - {stage.name for stage in plan.stages})
+    served = (*stages, *judges)
     thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1])
     label = blake2b(orjson.dumps(router, option=orjson.OPT_SORT_KEYS), digest_size=5).hexdigest()
     there = {pool.name: pool.gpus for pool in plan.cluster.pools}
@@ -110,8 +116,9 @@ def _launch(
         if unit.engine == "vllm":
             env["VLLM_NO_USAGE_STATS"] = "1"
         times = "/health", float(STARTUP_S), float(found.drain_s)
+    spec = spec_of(argv, env)
     return Launch(
-        Kind(name, group.pool, group.tp * group.pp, spec_of(argv, env)),
+        Kind(judge_stage(spec) if name == JUDGE else name, group.pool, group.tp * group.pp, spec),
         argv,
         env,
         cores,
@@ -119,6 +126,27 @@ def _launch(
         capacity_rps=_capacity_rps(plan, name, group),
         max_concurrency=engine.max_concurrency if engine is not None else 2 * unit.config.max_num_seqs,
     )
+
+
+def _embedding_judge(plan: Plan, engine: Engine | None) -> Launch:
+    """`cascadia judge serve` on the file that the spec names, beside the router; it takes no GPU."""
+    if engine is not None:
+        argv, env = tuple(engine.command), dict(engine.env)
+        times = engine.health_path, engine.startup_s, engine.drain_s
+    elif plan.judge.model is not None:
+        argv, env = (*COMMAND, "judge", "serve", plan.judge.model, "--port", PORT, "--quiet"), {}
+        times = "/health", JUDGE_STARTUP_S, float(SHORTEST_DRAIN_S)
+    else:
+        raise BadInput(
+            "plan: judge",
+            "is of kind embedding, and nothing says what it has learned",
+            "write judge: {model: FILE} of `cascadia judge train` into the spec, or router: {judge: {...}} into "
+            "--engines local.yaml",
+        )
+    asked_rps = sum(stage.rate_rps for stage in plan.predicted.stages[:-1])
+    spec = spec_of(argv, env)
+    kind = Kind(judge_stage(spec), JUDGE, 0, spec)
+    return Launch(kind, argv, env, False, *times, capacity_rps=max(asked_rps, 1e-6))
 
 
 def _program(launch: EngineLaunch, cores: bool) -> tuple[str, ...]:
@@ -160,7 +188,7 @@ def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], Engin
     return {(g.served_name, g.pool, g.tp, g.pp): g for g in groups}
 
 
-def _router(plan: Plan, local: Local, hosted_judge: bool) -> dict[str, Any]:
+def _router(plan: Plan, local: Local) -> dict[str, Any]:
     deployed = [stage for stage in plan.stages if stage.deployed]
     threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
     stages = []
@@ -173,10 +201,10 @@ def _router(plan: Plan, local: Local, hosted_judge: bool) -> dict[str, Any]:
     log = {"folder": "samples", "seconds": 30}
     router: dict[str, Any] = {"stages": stages, "watch_s": 0, "samples": log, **local.router}
     if len(deployed) > 1 and "judge" not in router:
-        if hosted_judge:
+        if plan.judge.gpus:
             router["judge"] = {"kind": "llm", "model": JUDGE}
-        elif plan.judge.kind == "certainty":
-            router["judge"] = {"kind": "certainty"}
+        elif plan.judge.kind in ("certainty", "embedding"):
+            router["judge"] = {"kind": plan.judge.kind}
         else:
             raise BadInput(
                 "plan: judge",

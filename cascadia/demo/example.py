@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.demo.stages import CONTEXT, CORES, PREFIX_TOKENS, SLOTS, STAGES
+from cascadia.demo.stages import CONTEXT, CORES, HEAD, PREFIX_TOKENS, SLOTS, STAGES
 from cascadia.planner.quality_file import read_quality
 from cascadia.planner.text_file import write_whole
 from cascadia_traces.trace import Trace
@@ -82,7 +82,7 @@ cluster:
   pools: [{{gpu: cpu, nodes: 1, gpus_per_node: {CORES}}}]
 
 # A MiniLM sentence encoder with a small head, on the router's machine.
-judge: {{kind: embedding, latency_p50_s: 0.03, latency_p95_s: 0.08}}
+judge: {{kind: embedding, model: {json.dumps(str(HEAD))}, latency_p50_s: 0.03, latency_p95_s: 0.08}}
 
 # {TRACE_REQUESTS} arrivals of questions of the table; each begins with the same four examples.
 workload: {{trace: {TRACE_NAME}, rate_rps: {rate_rps:g}}}

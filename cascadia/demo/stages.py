@@ -3,6 +3,7 @@
 import os
 import sys
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from cascadia.clients import llama_server
@@ -48,6 +49,8 @@ SMALL = Stage("small", "smollm2-135m", "HuggingFaceTB/SmolLM2-135M-Instruct", 13
 LARGE = Stage("large", "qwen2.5-coder-0.5b", "Qwen/Qwen2.5-Coder-0.5B-Instruct", 494e6)
 STAGES = (SMALL, LARGE)
 ENCODER = "minilm-l6-v2"
+HEAD = Path(str(files("cascadia_judge").joinpath("data", "demo_head.json")))
+"""What the embedding judge has learned of the small model."""
 
 
 def engine_config(stage: Stage, context: int = CONTEXT) -> EngineConfig:

@@ -133,7 +133,13 @@ class JudgeSpec(EngineOptions):
             "`certainty` run on the router's CPU and take no GPU."
         )
     )
-    model: Text | None = Field(None, description="The judge's model; needed where self-hosted.")
+    model: Text | None = Field(
+        None,
+        description=(
+            "The judge's model; needed where self-hosted. Of an `embedding` judge the file that `cascadia judge train` "
+            "wrote, which `cascadia up` serves."
+        ),
+    )
     placement: Literal["self-hosted", "external"] | None = Field(
         None, description="Of an llm judge: on GPUs of this cluster (default) or behind someone else's API."
     )
