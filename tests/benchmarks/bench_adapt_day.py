@@ -1,4 +1,4 @@
-"""A day on 256 simulated H100s whose traffic changes: the controller beside plans that stay, an hourly plan and an oracle.
+"""A day on 256 simulated H100s whose traffic changes: the controller beside plans that stay, hourly ones and an oracle.
 
     python -m tests.benchmarks.bench_adapt_day [--day changing] [--way adaptive] [--out adapt-results]
 
@@ -34,7 +34,9 @@ def world_of(day: Day, folder: Path) -> World:
 
 
 def run(way: str, world: World, tell: Callable[[float], None]) -> Outcome:
-    known = [(at_s, plan_for(world.day, world.folder / "known", at_s, end_s)) for at_s, end_s in regimes(world.day)]
+    known = [
+        (at_s, plan_for(world.day, world.folder / "known", at_s, end_s)) for at_s, end_s in regimes(world.day)
+    ]
     if way == "adaptive":
         return adaptive(world, "adaptive", tell)
     if way == "hourly":

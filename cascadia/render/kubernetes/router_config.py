@@ -27,7 +27,9 @@ def router_config(release: Release) -> dict[str, Any]:
         "limits": {"drain_notice_s": router["noticeSeconds"], "drain_s": router["drainSeconds"]},
         "health": {"startup_s": release.values["engines"]["startupSeconds"]},
         # The controller reads the workload log, so its files end soon.
-        **({"samples": {"folder": "/data", "seconds": 30}} if release.values["controller"]["enabled"] else {}),
+        **(
+            {"samples": {"folder": "/data", "seconds": 30}} if release.values["controller"]["enabled"] else {}
+        ),
     }
     return merged(config, router["config"])
 

@@ -200,9 +200,7 @@ def _of_regimes(name: str, made: Sequence[Made], seed: int) -> Day:
     pieces: list[tuple[Regime, Trace, Ints]] = []
     at_s = 0.0
     for i, m in enumerate(made):
-        trace = generate(
-            gamma(m.rate_rps, m.cv), _lengths(m), 1000 * seed + i, duration_s=m.hours * HOUR_S
-        )
+        trace = generate(gamma(m.rate_rps, m.cv), _lengths(m), 1000 * seed + i, duration_s=m.hours * HOUR_S)
         pieces.append((Regime(at_s, m.name, m.hardness), trace, rows(rng, table, m.hardness, len(trace))))
         at_s += m.hours * HOUR_S
     return _joined(name, pieces, table)

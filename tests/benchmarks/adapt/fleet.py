@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
@@ -50,9 +49,7 @@ class Running:
 class SimulatedFleet:
     """Backend and fleet of a controller. It begins with plan `first` in force; `startup_s` is of a model's weights."""
 
-    def __init__(
-        self, day: Day, first: Path, gpus: int = 256, startup_s: Startup = startup_by_size
-    ) -> None:
+    def __init__(self, day: Day, first: Path, gpus: int = 256, startup_s: Startup = startup_by_size) -> None:
         self.day = day
         self.backend = self
         self.now_s = 0.0
@@ -73,7 +70,9 @@ class SimulatedFleet:
     # What a controller sees.
 
     async def observe(self) -> Observed:
-        return Observed(tuple(self._observed(r) for r in self._running.values()), {self.pool: self._gpus}, self._routing)
+        return Observed(
+            tuple(self._observed(r) for r in self._running.values()), {self.pool: self._gpus}, self._routing
+        )
 
     def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
         found = read_plan(plan)
