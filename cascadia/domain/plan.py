@@ -32,7 +32,8 @@ class StagePlan:
 
     `config` is how its engines were simulated and are to be started; where it names a quantisation or a
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
-    its answers over the mean of all stages, so that any trace can be replayed.
+    its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
+    load where that is not `model`.
     """
 
     name: str
@@ -43,6 +44,7 @@ class StagePlan:
     replicas: tuple[ReplicaGroup, ...]
     config: EngineConfig = field(default_factory=EngineConfig)
     output_ratio: float = 1.0
+    weights: str | None = None
 
     @property
     def gpus(self) -> int:
@@ -72,6 +74,7 @@ class JudgePlan:
     latency_p95_s: float = 0.0
     usd_per_million_input_tokens: float = 0.0
     usd_per_million_output_tokens: float = 0.0
+    weights: str | None = None
 
     @property
     def gpus(self) -> int:

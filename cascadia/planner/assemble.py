@@ -52,6 +52,7 @@ def assemble(
             groups(deployment.mix(s)),
             stage.config,
             float(lengths[s] / lengths.mean()),
+            stage.weights,
         )
         for s, stage in enumerate(problem.stages)
     )
@@ -79,6 +80,7 @@ def assemble(
             judge.latency_p95_s,
             judge.usd_per_million_input_tokens,
             judge.usd_per_million_output_tokens,
+            judge.weights,
         ),
         predicted=predicted,
         gears=(Gear(predicted.rate_rps, tuple(thresholds), entry),),

@@ -12,7 +12,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, Predicted, QualityPrediction, ReplicaGroup, StagePlan
-from cascadia.domain.problem import Judge, Problem, Stage
+from cascadia.domain.problem import Engine, Judge, Problem, Stage
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.assemble import predict
 from cascadia.planner.demand import JUDGE, Replicas
@@ -161,8 +161,8 @@ def _mix(
 
 def _stage(stage: StagePlan, folder: Path) -> Stage:
     found = find_architecture(stage.model, folder, f"plan: stage {stage.name}")
-    engine = "sglang" if stage.engine == "sglang" else "vllm"
-    return Stage(stage.name, stage.model, found, engine, stage.quantization, stage.config)  # type: ignore[arg-type]
+    engine: Engine = stage.engine  # type: ignore[assignment]
+    return Stage(stage.name, stage.model, found, engine, stage.quantization, stage.config, stage.weights)
 
 
 def _judge(judge: JudgePlan, folder: Path) -> Judge:

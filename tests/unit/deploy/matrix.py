@@ -184,8 +184,22 @@ MATRIX: dict[str, Case] = {
         ),
         more_apis=OPERATOR,
     ),
-    "a controller": Case(_with({"controller": {"enabled": True, "args": ["controller"]}})),
+    "a controller": Case(_with({"controller": {"enabled": True}})),
+    "a controller with all": Case(
+        _with(
+            {
+                "controller": {
+                    "enabled": True,
+                    "args": ["--dry-run"],
+                    "spec": {"claimName": "spec"},
+                    "samples": {"claimName": "samples"},
+                },
+                "router": {"config": {"limits": {"queue_s": 5}}},
+            }
+        ),
+        namespace="team-a",
+    ),
     "a controller that nobody scrapes": Case(
-        _with({"controller": {"enabled": True, "args": ["controller"]}, "networkPolicy": {"metricsFrom": []}})
+        _with({"controller": {"enabled": True}, "networkPolicy": {"metricsFrom": []}})
     ),
 }
