@@ -14,6 +14,7 @@ from cascadia.router.access import Access
 from cascadia.router.access_setup import access_of, keep_up
 from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.cascade import Cascade
+from cascadia.router.conversation_news import ConversationNews
 from cascadia.router.conversations import Conversations
 from cascadia.router.departing import Departing
 from cascadia.router.gates import Gate
@@ -67,6 +68,8 @@ class Router:
         self.operator = Operator(self)
         self.watchers = Watchers(settings, self.metrics, self)
         self.lineup = Lineup(settings, self.metrics, self.journal, self.access, gate, watchers=self.watchers)
+        self.news = ConversationNews(self)
+        self.news.follow()
         self.metrics.registry.register(RouterState(self))
         self.departing = Departing()
         self.resolver = Resolver(self)
@@ -133,6 +136,7 @@ class Router:
         new = Lineup(settings, self.metrics, self.journal, self.access, self._gate, old, self.watchers, known)
         drained = succeed(new, old)
         self.lineup = new
+        self.news.follow()
         for replica in drained:
             self._unwatch(replica)
             self.departing.add(replica)

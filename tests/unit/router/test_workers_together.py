@@ -140,6 +140,26 @@ def test_the_page_of_any_process_shows_what_all_of_them_did(tmp_path: Path) -> N
     uvloop.run(main())
 
 
+def test_a_conversation_goes_on_at_its_stage_whichever_process_gets_the_next_turn(tmp_path: Path) -> None:
+    async def main() -> None:
+        small, large = FakeEngine("s"), FakeEngine("l")
+        async with started(small, large), two(tmp_path, [small], large) as up:
+            up.file.write_text(
+                json.dumps(json.loads(up.file.read_text()) | {"conversations": {"start": "sticky"}})
+            )
+            await up.admin("POST", "reload")
+            await up.admin("PUT", "thresholds", json={"small": 101})
+            for number in range(6):
+                up.header["x-session-id"] = f"hard from the start {number}"
+                assert (await up.ask())["cascadia"]["attempts"] == 2
+                # Not before the news has gone round.
+                while (await up.ask())["cascadia"]["attempts"] != 1:
+                    pass
+                assert {(await up.ask())["cascadia"]["attempts"] for _ in range(6)} == {1}
+
+    uvloop.run(main())
+
+
 def test_shares_add_up_and_come_through_the_socket_as_they_were() -> None:
     key = ("cascadia_x", "small")
     now = {"ready": True, "draining": False, "uptime_s": 1.0, "running": 2, "waiting": {"small": 1}}
