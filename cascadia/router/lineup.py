@@ -92,7 +92,18 @@ class Lineup:
 def digest_of(settings: RouterSettings) -> str:
     """Two routers with the same one serve the same plan at the same addresses. No secret goes into it."""
     document = asdict(settings, dict_factory=_without_secrets)
-    for local in ("host", "port", "files", "keys", "admin", "tracing", "samples", "shadow", "page"):
+    for local in (
+        "host",
+        "port",
+        "files",
+        "keys",
+        "admin",
+        "tracing",
+        "samples",
+        "shadow",
+        "page",
+        "revision",
+    ):
         document.pop(local, None)
     return blake2b(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
 

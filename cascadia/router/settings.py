@@ -234,5 +234,7 @@ class RouterSettings:
     admin: AdminSettings | None = None
     watch_s: float = 1.0
     """How often `files` are looked at for changes; 0: never."""
+    revision: str = ""
+    """What whoever wrote the file calls it."""
     files: tuple[Path, ...] = ()
     """What these settings were read from, and what it names: secrets and keys."""

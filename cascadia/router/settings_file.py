@@ -128,6 +128,7 @@ class _File(_Section):
     keys: _Keys | None = None
     admin: _Admin | None = None
     watch_s: float = Field(1.0, ge=0, le=3600)
+    revision: str = Field("", max_length=100, description="Of this file: /ready says which is in force.")
     limits: _numbers("limits", Limits) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
     health: _numbers("health", Health) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
 
@@ -161,6 +162,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         keys=keys,
         admin=None if found.admin is None else AdminSettings(found.admin.port, found.admin.host),
         watch_s=found.watch_s,
+        revision=found.revision,
         files=(path, *secrets.files),
     )
     check_settings(settings, where)

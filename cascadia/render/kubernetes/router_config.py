@@ -26,6 +26,10 @@ def router_config(release: Release) -> dict[str, Any]:
         "port": HTTP_PORT,
         "limits": {"drain_notice_s": router["noticeSeconds"], "drain_s": router["drainSeconds"]},
         "health": {"startup_s": release.values["engines"]["startupSeconds"]},
+        # The controller reads the workload log, so its files end soon.
+        **(
+            {"samples": {"folder": "/data", "seconds": 30}} if release.values["controller"]["enabled"] else {}
+        ),
     }
     return merged(config, router["config"])
 
@@ -36,6 +40,7 @@ def _stage(release: Release, stage: Unit) -> dict[str, Any]:
         "threshold": stage["threshold"],
         "max_model_len": stage["maxModelLen"],
         "replicas": _replicas(release, stage),
+        **({"skip_below": stage["skipBelow"]} if stage.get("skipBelow") else {}),
     }
     return merged(found, stage["routing"])
 

@@ -5,6 +5,9 @@
 {{- $stages := list -}}
 {{- range .Values.stages -}}
 {{- $stage := dict "name" .servedModelName "threshold" .threshold "max_model_len" (int .maxModelLen) -}}
+{{- if .skipBelow -}}
+{{- $_ := set $stage "skip_below" .skipBelow -}}
+{{- end -}}
 {{- $_ := set $stage "replicas" (include "cascadia.routerReplicas" (list $ .) | fromYamlArray) -}}
 {{- $stages = append $stages (mergeOverwrite $stage (deepCopy .routing)) -}}
 {{- end -}}
