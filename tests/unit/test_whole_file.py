@@ -21,8 +21,13 @@ def test_the_old_is_there_until_the_new_is_whole(tmp_path: Path) -> None:
 def test_a_writer_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text("old")
-    with pytest.raises(ValueError, match="half"), whole_file(path) as part:
-        part.write_text("ne")
-        raise ValueError("half written")
+
+    def fail() -> None:
+        with whole_file(path) as part:
+            part.write_text("ne")
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="full"):
+        fail()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
