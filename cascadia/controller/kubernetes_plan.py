@@ -13,8 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cascadia.controller.fleet import Desired, Kind, Routing
-from cascadia.controller.local_plan import JUDGE, capacity_rps, units
+from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing
+from cascadia.controller.local_plan import capacity_rps, units
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan_file import read_plan
 from cascadia.render.engine_groups import engine_groups

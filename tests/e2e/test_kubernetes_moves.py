@@ -23,8 +23,12 @@ def test_a_plan_is_brought_about_and_changed(made: Cluster) -> None:
 
     async def main() -> None:
         import time
-        t=time.monotonic()
-        def note(step): print(round(time.monotonic()-t,2), step)
+
+        t = time.monotonic()
+
+        def note(step):
+            print(round(time.monotonic() - t, 2), step)
+
         async with moving(made, values, before, after) as (backend, (old, new)):
             await backend.prepare(old)
             await move(backend, old.desired(old.rates_rps), at_once=6, note=note)
