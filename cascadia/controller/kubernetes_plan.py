@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing
+from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing, judge_stage
 from cascadia.controller.local_plan import capacity_rps, units
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan_file import read_plan
@@ -119,8 +119,8 @@ class KubernetesPlan:
         judge = values["judge"]
         told = {
             **values,
-            "stages": [_serving(stage, stage["servedModelName"], serving) for stage in values["stages"]],
-            "judge": _serving(judge, JUDGE, serving) if judge["groups"] else judge,
+            "stages": [_serving(stage, _stage_of(stage), serving) for stage in values["stages"]],
+            "judge": _serving(judge, _judge_stage(judge), serving) if judge["groups"] else judge,
         }
         document = router_config(replace(self.release, values=told))
         return yaml_text([{**document, "revision": _digest(document)}])
@@ -141,18 +141,18 @@ def kubernetes_plan(
         for group in unit.replicas
     }
     for unit in rendered_units(release.values):
-        stage = _stage_of(unit)
+        named, stage = (JUDGE, _judge_stage(unit)) if unit["role"] == JUDGE else (_stage_of(unit),) * 2
         for group in unit["groups"]:
             kind = _kind(release, unit, group, stage)
-            shape = stage, group["pool"], group["tensorParallel"], group["pipelineParallel"]
-            made[kind] = Made(release, unit, group, capacity_rps(plan, stage, planned[shape]))
+            shape = named, group["pool"], group["tensorParallel"], group["pipelineParallel"]
+            made[kind] = Made(release, unit, group, capacity_rps(plan, named, planned[shape]))
             counts[kind] += group["replicas"]
-    served = [*(stage["servedModelName"] for stage in release.values["stages"]), JUDGE]
     gates = tuple(float(stage["threshold"]) for stage in release.values["stages"][:-1])
-    routing = Routing(tuple(s for s in served if any(k.stage == s for k in made)), gates, _label(release))
-    rates = {
-        s: sum(made[k].capacity_rps * n for k, n in counts.items() if k.stage == s) for s in routing.stages
-    }
+    routing = Routing(tuple(dict.fromkeys(kind.stage for kind in made)), gates, _label(release))
+    rates: dict[str, float] = {}
+    for kind, count in counts.items():
+        stage = JUDGE if made[kind].unit["role"] == JUDGE else kind.stage
+        rates[stage] = rates.get(stage, 0.0) + made[kind].capacity_rps * count
     return KubernetesPlan(release, made, counts, routing, _pools(plan, base), rates)
 
 
@@ -172,7 +172,12 @@ def _without_plan(base: Values) -> Values:
 
 
 def _stage_of(unit: Unit) -> str:
-    return JUDGE if unit["role"] == "judge" else str(unit["servedModelName"])
+    return str(unit["servedModelName"])
+
+
+def _judge_stage(unit: Unit) -> str:
+    """Another model is another judge, another shape is not."""
+    return judge_stage(_digest([unit["model"], unit["engine"], unit["engineVersion"]]))
 
 
 def _kind(release: Release, unit: Unit, group: Group, stage: str) -> Kind:
@@ -206,9 +211,9 @@ def _serving(unit: Unit, stage: str, serving: Iterable[Serving]) -> Unit:
             capacities.setdefault(replica.group, []).append(replica.capacity_rps)
     if not capacities:
         return unit
-    total = sum(map(sum, capacities.values()))
+    # The share is of each address: it stays as it is when others come and go.
     groups = [
-        {"name": name, "replicas": len(found), "share": round(sum(found) / total, 9)}
+        {"name": name, "replicas": len(found), "share": sum(found)}
         for name, found in sorted(capacities.items())
     ]
     return {**unit, "groups": groups}
