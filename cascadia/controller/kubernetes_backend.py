@@ -19,7 +19,7 @@ from cascadia.controller.kubernetes_plan import (
     PoolGpus,
     Serving,
 )
-from cascadia.controller.kubernetes_pods import gpus_there, lost, replica_of, serves, trouble_of
+from cascadia.controller.kubernetes_pods import gpus_there, kind_of, lost, replica_of, serves, trouble_of
 from cascadia.controller.kubernetes_routers import Routers
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.render.kubernetes.release import SERVES, Release
@@ -103,8 +103,9 @@ class KubernetesBackend:
 
     async def _observe(self) -> Observed:
         found = await self._found()
-        replicas = tuple(replica_of(f.workload, f.pods) for f in found.values())
-        there = gpus_there(self.pools, await self.api.nodes())
+        nodes = await self.api.nodes()
+        replicas = tuple(replica_of(f.workload, f.pods, nodes) for f in found.values())
+        there = gpus_there(self.pools, nodes)
         return Observed(replicas, there, await self.routers.routing())
 
     async def _take(self, step: Step) -> None:
@@ -140,6 +141,7 @@ class KubernetesBackend:
         began_s = time.monotonic()
         while True:
             found = await self._of(name)
+            await self._give_up_lost(found)
             if any(map(serves, found.pods)):
                 break
             self._check(found, time.monotonic() - began_s)
@@ -167,13 +169,17 @@ class KubernetesBackend:
         until_s = time.monotonic() + grace_s + RETRY_S
         await self.api.delete(found.kind, found.name)
         while (left := (await self._found()).get(name)) is not None:
-            nodes = await self.api.nodes()
-            for pod in left.pods:
-                if lost(pod, nodes):
-                    await self.api.delete("Pod", pod["metadata"]["name"], at_once=True)
+            await self._give_up_lost(left)
             if time.monotonic() > until_s:
                 raise StepFailed(f"{found.name} still ends after {grace_s + RETRY_S:.0f} s")
             await asyncio.sleep(LOOK_S)
+
+    async def _give_up_lost(self, found: _Found) -> None:
+        """No kubelet will end a pod whose node has gone; its workload makes another when it is deleted."""
+        nodes = await self.api.nodes()
+        for pod in [pod for pod in found.pods if lost(pod, nodes)]:
+            found.pods.remove(pod)
+            await self.api.delete("Pod", pod["metadata"]["name"], at_once=True)
 
     async def _retell(self) -> None:
         """The shares of what serves now, where routers have been told to serve anything."""
@@ -193,7 +199,7 @@ class KubernetesBackend:
 
     def _serving(self, found: _Found, routing: Routing) -> Serving:
         """Its weight is that of the plan in force where that has the kind, else of the plan that it was started for."""
-        kind = replica_of(found.workload, found.pods).kind
+        kind = kind_of(found.workload)
         about = found.workload["metadata"]
         made = self.plans[routing.label].made.get(kind)
         capacity_rps = float(about["annotations"][CAPACITY]) if made is None else made.capacity_rps
