@@ -7,22 +7,24 @@ is asked of the backend, and what was usual is learnt again from the workload lo
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from cascadia.controller.backend import Backend, Moved, StepFailed, move_or_return
 from cascadia.controller.decide import Caution, Decision, Effort, Situation, decide
+from cascadia.controller.demand import rate_to_plan_rps, trace_to_plan
 from cascadia.controller.detect import Alarm, Detection, Detector
 from cascadia.controller.effort import effort_of, measured_startups
 from cascadia.controller.fleet import Desired, Observed
 from cascadia.controller.history import Entry, History, Kind, changed_at_s, moved_at_s
+from cascadia.controller.promise import LOOKED_AT_S, broken
 from cascadia.controller.reconcile import Blocked, Rollout, rollout
 from cascadia.controller.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.steps import AwaitReady, Start, Step
-from cascadia.controller.windows import Samples, windows
+from cascadia.controller.windows import RATE, Samples, Window, windows
+from cascadia.planner.plan_file import read_plan
 from cascadia.planner.text_file import write_whole
-from cascadia_traces.trace import Trace
 from cascadia_traces.writing import write_trace
 
 IN_FORCE, UNDER_WAY = "in-force.json", "move.json"
@@ -30,8 +32,9 @@ IN_FORCE, UNDER_WAY = "in-force.json", "move.json"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`folder`: of the fleet. `lag_s`: how late a request may enter the workload log. `least_requests`: since a change,
-    before it is planned for; `most_requests` of the latest are. `startup_s`: of a model that never started here.
+    """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
+    it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are. `startup_s`:
+    of a model that never started here.
     """
 
     folder: Path
@@ -39,8 +42,9 @@ class Settings:
     detection: Detection = field(default_factory=Detection)
     caution: Caution = field(default_factory=Caution)
     lag_s: float = 60.0
+    arrivals_lag_s: float = 35.0
     least_requests: int = 200
-    most_requests: int = 5000
+    most_requests: int = 20_000
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
     at_once: int = 1
@@ -84,8 +88,10 @@ class Controller:
         self._fresh_table = fresh_table
         self._tell = tell
         self._detector = Detector(settings.detection, settings.seed)
-        self._fed_until_s: float | None = None
+        self._fed_until_s: dict[bool, float] = {}
         self._not_before_s = 0.0
+        self._settled_s = 0.0
+        self._again_s = 0.0
         self.pending: Alarm | None = None
         """A change that too few requests have been seen of since."""
 
@@ -106,15 +112,18 @@ class Controller:
         alarm = self._watch(samples)
         if alarm is not None:
             self._note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
-            self.pending = alarm
+            self.pending, self._again_s = alarm, 0.0
         if self.pending is None:
-            return await self._after_a_loss(samples)
-        until_s = self._complete_s()
-        since = samples.between(self.pending.since_s, until_s)
-        if len(since) < self.settings.least_requests:
+            return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)
+        since = self._known(samples, self.pending.since_s)
+        if len(since) < self.settings.least_requests or self._clock() < self._again_s:
             return None
         alarm, self.pending = self.pending, None
-        return await self.reconsider(since, alarm.since_s)
+        decision = await self.reconsider(since, alarm.since_s)
+        self._again_s = decision.again_s
+        if self._again_s:
+            self.pending = alarm
+        return decision
 
     async def _after_a_loss(self, samples: Samples) -> Decision | None:
         """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
@@ -131,6 +140,24 @@ class Controller:
         self._note("alarm", what, {"watched": "gpus"})
         return await self.reconsider(recent, float(recent.arrival_s[0]))
 
+    async def _after_a_broken_promise(self, samples: Samples) -> Decision | None:
+        """A plan that does not hold though traffic seems the same was made on too little of it, or on a wrong model."""
+        plan = self.in_force()
+        objective = read_plan(plan).objective if plan.exists() else None
+        if objective is None or objective.latency_max_s is None:
+            return None
+        until_s = self._clock() - self.settings.lag_s - objective.latency_max_s
+        from_s = until_s - LOOKED_AT_S
+        recent = samples.between(from_s, until_s)
+        if from_s < self._settled_s or len(recent) < self.settings.least_requests:
+            return None
+        # What began a moment ago is a change of traffic, which is about to be noticed as that.
+        begun = samples.between(from_s, from_s + LOOKED_AT_S / 2)
+        if not (why := broken(recent, objective)) or not broken(begun, objective):
+            return None
+        self._note("alarm", f"the plan does not hold: {why}", {"watched": "promise"})
+        return await self.reconsider(self._known(samples, from_s), from_s)
+
     async def reconsider(self, samples: Samples, since_s: float) -> Decision:
         """Plans for `samples` and moves there where that pays. Its decision is in the history."""
         out = self.settings.folder / "plans" / f"{self._clock():.0f}"
@@ -139,6 +166,7 @@ class Controller:
             request = self._request(samples, since_s, there.gpus, out)
             replanned = await self._replan(request, self.settings.plan_limit_s)
         except PlanningFailed as error:
+            self._settled_s = self._clock()
             return self._decided(Decision("keep", f"no new plan: {error}"), None)
         observed = await self.fleet.backend.observe()
         desired = self.fleet.desired(replanned.plan, dict(replanned.candidate.need_rps))
@@ -147,6 +175,7 @@ class Controller:
         if decision.action == "move" and not self.settings.dry_run:
             needs = dict(replanned.candidate.need_rps), dict(replanned.today.need_rps)
             await self._carry_out(replanned.plan, self.in_force(), *needs)
+        self._settled_s = self._clock()
         return decision
 
     def in_force(self) -> Path:
@@ -157,31 +186,37 @@ class Controller:
     def _watch(self, samples: Samples) -> Alarm | None:
         """Feeds the windows that are complete by now; the last alarm among them."""
         window_s = self.settings.detection.window_s
-        if self._fed_until_s is None:
-            if not len(samples):
-                return None
-            self._fed_until_s = float(samples.arrival_s[0] // window_s * window_s)
+        if not len(samples):
+            return None
+        first_s = float(samples.arrival_s[0] // window_s * window_s)
         found = None
-        for window in windows(samples, self._fed_until_s, self._complete_s(), window_s):
-            found = self._detector.feed(window) or found
-            self._fed_until_s = window.start_s + window_s
+        # That requests came is known sooner than what became of them.
+        for of_arrivals in (True, False):
+            from_s = self._fed_until_s.setdefault(of_arrivals, first_s)
+            for window in windows(samples, from_s, self._complete_s(samples, of_arrivals), window_s):
+                values = {what: v for what, v in window.values.items() if (what == RATE) is of_arrivals}
+                found = self._detector.feed(Window(window.start_s, values)) or found
+                self._fed_until_s[of_arrivals] = window.start_s + window_s
         return found
 
-    def _complete_s(self) -> float:
+    def _complete_s(self, samples: Samples, of_arrivals: bool) -> float:
         """Before this, all requests are in the log."""
-        return self._clock() - self.settings.lag_s
+        early = of_arrivals and samples.came_s is not None
+        return self._clock() - (self.settings.arrivals_lag_s if early else self.settings.lag_s)
+
+    def _known(self, samples: Samples, since_s: float) -> Samples:
+        """Since then, as far as all is known; who came, as far as that is."""
+        came_s = samples.between(since_s, self._complete_s(samples, True)).came_s
+        return replace(samples.between(since_s, self._complete_s(samples, False)), came_s=came_s)
 
     def _request(self, samples: Samples, since_s: float, gpus: Mapping[str, int], out: Path) -> Request:
         out.mkdir(parents=True, exist_ok=True)
-        first = max(0, len(samples) - self.settings.most_requests)
-        arrival_s = samples.arrival_s[first:]
-        trace = Trace(arrival_s - arrival_s[0], samples.input_tokens[first:], samples.output_tokens[first:])
-        write_trace(trace, out / "trace.parquet")
-        span_s = max(float(arrival_s[-1] - arrival_s[0]), 1e-3)
+        rate_rps = rate_to_plan_rps(samples)
+        write_trace(trace_to_plan(samples, self.settings.most_requests, rate_rps), out / "trace.parquet")
         return Request(
             spec=self.settings.spec,
             trace=out / "trace.parquet",
-            rate_rps=len(trace) / span_s / samples.ratio,
+            rate_rps=rate_rps,
             today=self.in_force(),
             gpus=gpus,
             out=out,

@@ -1,4 +1,4 @@
-"""A day on 256 simulated H100s whose traffic changes: the controller beside plans that stay, an hourly plan and an oracle.
+"""A day on 256 simulated H100s whose traffic changes: the controller beside plans that stay, hourly ones, an oracle.
 
     python -m tests.benchmarks.bench_adapt_day [--day changing] [--way adaptive] [--out adapt-results]
 
@@ -34,7 +34,9 @@ def world_of(day: Day, folder: Path) -> World:
 
 
 def run(way: str, world: World, tell: Callable[[float], None]) -> Outcome:
-    known = [(at_s, plan_for(world.day, world.folder / "known", at_s, end_s)) for at_s, end_s in regimes(world.day)]
+    known = [
+        (at_s, plan_for(world.day, world.folder / "known", at_s, end_s)) for at_s, end_s in regimes(world.day)
+    ]
     if way == "adaptive":
         return adaptive(world, "adaptive", tell)
     if way == "hourly":
@@ -57,6 +59,7 @@ def table(outcomes: list[Outcome], day: Day) -> str:
         (
             o.way,
             f"{100 * o.attained:.1f} %",
+            f"{100 * o.refused:.1f} %",
             f"{o.p95_s:.0f} s",
             f"{o.quality:.1f}",
             f"{o.usd:,.0f}",
@@ -65,7 +68,10 @@ def table(outcomes: list[Outcome], day: Day) -> str:
         for o in outcomes
     ]
     within = f"within {day.slo_s:g} s"
-    return markdown(("way", within, "p95", f"quality (asked {day.quality_min:g})", "$ a day", "moves"), rows)
+    return markdown(
+        ("way", within, "turned away", "p95", f"quality (asked {day.quality_min:g})", "$ a day", "moves"),
+        rows,
+    )
 
 
 def main() -> int:

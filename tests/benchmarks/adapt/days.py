@@ -129,7 +129,7 @@ class Made:
 CHANGING = (
     Made(7.0, "night", 12.0, 700.0, 250.0, 0.40),
     Made(6.0, "office hours", 50.0, 700.0, 250.0, 0.40),
-    Made(6.0, "documents", 46.0, 4000.0, 300.0, 0.40),
+    Made(6.0, "documents", 38.0, 4000.0, 300.0, 0.40),
     Made(5.0, "hard questions", 20.0, 900.0, 450.0, 0.55),
 )
 STATIONARY = (Made(24.0, "all day", 12.0, 700.0, 220.0, 0.45),)
@@ -200,9 +200,7 @@ def _of_regimes(name: str, made: Sequence[Made], seed: int) -> Day:
     pieces: list[tuple[Regime, Trace, Ints]] = []
     at_s = 0.0
     for i, m in enumerate(made):
-        trace = generate(
-            gamma(m.rate_rps, m.cv), _lengths(m), 1000 * seed + i, duration_s=m.hours * HOUR_S
-        )
+        trace = generate(gamma(m.rate_rps, m.cv), _lengths(m), 1000 * seed + i, duration_s=m.hours * HOUR_S)
         pieces.append((Regime(at_s, m.name, m.hardness), trace, rows(rng, table, m.hardness, len(trace))))
         at_s += m.hours * HOUR_S
     return _joined(name, pieces, table)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
@@ -27,7 +26,9 @@ from tests.benchmarks.adapt.days import Day
 JUDGE = "judge"
 LOG_S = 30.0
 """The router ends a file of its workload log so often."""
-KEPT_S = 7200.0
+KEPT_S = 3700.0
+PATIENCE_S = 60.0
+"""The router's queue_s: a replica that has more seconds of work in hand, by its planned rate, takes nobody in."""
 DRAIN_STRIDE_S = 1.0
 Startup = Callable[[float], float]
 
@@ -50,9 +51,7 @@ class Running:
 class SimulatedFleet:
     """Backend and fleet of a controller. It begins with plan `first` in force; `startup_s` is of a model's weights."""
 
-    def __init__(
-        self, day: Day, first: Path, gpus: int = 256, startup_s: Startup = startup_by_size
-    ) -> None:
+    def __init__(self, day: Day, first: Path, gpus: int = 256, startup_s: Startup = startup_by_size) -> None:
         self.day = day
         self.backend = self
         self.now_s = 0.0
@@ -67,13 +66,18 @@ class SimulatedFleet:
         self._weights: dict[Kind, float] = {}
         self._gated = np.zeros((len(day.table.stages), len(day.trace)), bool)
         judge = read_plan(first).judge
-        self.cascade = RollingCascade(asked_of(day), VerdictTokens(judge.prompt_tokens, judge.output_tokens))
+        asked = asked_of(day)
+        mean_tokens = float((asked.input_tokens + asked.output_tokens).mean())
+        self.cascade = RollingCascade(
+            asked, VerdictTokens(judge.prompt_tokens, judge.output_tokens), most_load=PATIENCE_S * mean_tokens
+        )
         self.swap(first)
 
     # What a controller sees.
 
     async def observe(self) -> Observed:
-        return Observed(tuple(self._observed(r) for r in self._running.values()), {self.pool: self._gpus}, self._routing)
+        replicas = tuple(self._observed(running) for running in self._running.values())
+        return Observed(replicas, {self.pool: self._gpus}, self._routing)
 
     def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
         found = read_plan(plan)
@@ -98,17 +102,23 @@ class SimulatedFleet:
     def log(self) -> Samples:
         """The workload log of the last two hours: whoever was answered before its last file ended."""
         day, known_s = self.day, self.now_s // LOG_S * LOG_S
-        part = day.part(self.now_s - KEPT_S, self.now_s)
-        finish_ps = self.cascade.finish_ps(part.start, part.stop)
-        told = np.flatnonzero((finish_ps >= 0) & (finish_ps <= known_s * PS_PER_S)) + part.start
-        by = self.cascade.answered_by[told]
+        part = day.part(self.now_s - KEPT_S, known_s)
+        answers = self.cascade.answers(part.start, part.stop)
+        # Who is turned away is told so at once, and the log at once that it came.
+        done = (answers.finish_ps >= 0) & (answers.finish_ps <= known_s * PS_PER_S) | answers.refused
+        told, by = np.flatnonzero(done) + part.start, answers.by[done]
         scores = {}
         for s, stage in enumerate(day.table.stages):
             seen = self._gated[s, told] & (by >= s)
             if seen.any():
                 scores[stage] = np.where(seen, day.table.score[s, day.row[told]], np.nan)
         trace = day.trace
-        return Samples(trace.arrival_s[told], trace.input_tokens[told], trace.output_tokens[told], scores)
+        arrival_s = trace.arrival_s[told]
+        e2e_s = np.where(answers.refused[done], np.inf, answers.finish_ps[done] / PS_PER_S - arrival_s)
+        came_s = trace.arrival_s[part]
+        return Samples(
+            arrival_s, trace.input_tokens[told], trace.output_tokens[told], scores, 1.0, came_s, e2e_s
+        )
 
     # What its steps do.
 

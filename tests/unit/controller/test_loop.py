@@ -128,7 +128,7 @@ def test_it_plans_for_what_came_since_the_change(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.live(CHANGE_S + HOUR_S)
     (request,) = world.asked
-    assert request.rate_rps == pytest.approx(1.0, rel=0.2)
+    assert 1.0 < request.rate_rps < 1.3  # the upper end of what 200 requests tell
     assert request.gpus == {"gpu": 3}
     assert request.today == tmp_path / "old" / "plan.json"
     assert request.trace.exists()
