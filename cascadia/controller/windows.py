@@ -69,6 +69,7 @@ class Window:
 def windows(samples: Samples, from_s: float, until_s: float, window_s: float) -> Iterator[Window]:
     """All whole windows from `from_s` on that end by `until_s`, those without requests as well."""
     count = int((until_s - from_s) / window_s + 1e-9)
+    samples = samples.between(from_s, until_s)
     starts_s = from_s + window_s * np.arange(count + 1)
     edges = np.searchsorted(samples.arrival_s, starts_s)
     came = np.diff(np.searchsorted(samples.arrivals_s, starts_s))

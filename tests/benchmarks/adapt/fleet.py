@@ -26,7 +26,7 @@ from tests.benchmarks.adapt.days import Day
 JUDGE = "judge"
 LOG_S = 30.0
 """The router ends a file of its workload log so often."""
-KEPT_S = 3700.0
+KEPT_S = 1800.0
 PATIENCE_S = 60.0
 """The router's queue_s: a replica that has more seconds of work in hand, by its planned rate, takes nobody in."""
 DRAIN_STRIDE_S = 1.0
@@ -99,10 +99,10 @@ class SimulatedFleet:
     def pool(self) -> str:
         return next(iter(self._weights)).pool
 
-    def log(self) -> Samples:
-        """The workload log of the last two hours: whoever was answered before its last file ended."""
+    def log(self, kept_s: float = KEPT_S) -> Samples:
+        """The workload log of the last `kept_s`: whoever was answered before its last file ended."""
         day, known_s = self.day, self.now_s // LOG_S * LOG_S
-        part = day.part(self.now_s - KEPT_S, known_s)
+        part = day.part(self.now_s - kept_s, known_s)
         answers = self.cascade.answers(part.start, part.stop)
         # Who is turned away is told so at once, and the log at once that it came.
         done = (answers.finish_ps >= 0) & (answers.finish_ps <= known_s * PS_PER_S) | answers.refused

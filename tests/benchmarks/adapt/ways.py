@@ -107,7 +107,7 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     async def live() -> None:
         for begin_s, end_s in pairwise(np.arange(0.0, world.day.duration_s, period_s)):
             _pass(fleet, float(end_s), tell)
-            await controller.reconsider(fleet.log().between(float(begin_s), float(end_s)), float(begin_s))
+            await controller.reconsider(fleet.log(period_s + 60.0).between(float(begin_s), float(end_s)), float(begin_s))
 
     asyncio.run(live())
     _pass(fleet, world.day.duration_s, tell)
