@@ -38,7 +38,7 @@ def run(out: Path, output: Output, *, keep: bool, port: int, calibrate_again: bo
     with _ended_by_signals():
         weights = _models(output)
         rate_rps = _calibrated(weights, out, output, again=calibrate_again)
-        plan = _planned(out, rate_rps, output)
+        plan = _planned(out, weights, rate_rps, output)
         with Children(out / LOGS) as children:
             fleet = _started(children, plan, out, weights, port, output)
             passes = _asked(fleet, plan, rate_rps, output)
@@ -79,14 +79,14 @@ def _calibrated(weights: Mapping[str, Path], out: Path, output: Output, *, again
     return rate_rps(calibration_paths())
 
 
-def _planned(out: Path, rate_rps: float, output: Output) -> Plan:
+def _planned(out: Path, weights: Mapping[str, Path], rate_rps: float, output: Output) -> Plan:
     from cascadia.cli.output_dir import output_dir
     from cascadia.demo.calibrate import calibration_paths
     from cascadia.demo.example import SPEC_NAME, example_files, write_example
     from cascadia.planner.plan_file import read_plan
 
     with output_dir(out / EXAMPLE, example_files()) as staging:
-        write_example(staging, calibration_paths(), rate_rps)
+        write_example(staging, calibration_paths(), weights, rate_rps)
     run_plan(out / EXAMPLE / SPEC_NAME, out, ["--quiet"] * (output.json or output.quiet))
     return read_plan(out)
 

@@ -3,14 +3,14 @@
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, get_args
+from typing import TYPE_CHECKING, Protocol
 
 import click
 from click.core import ParameterSource
 
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan_file import write_plan
-from cascadia.render import FILE_NAMES, Target, render
+from cascadia.render import FILE_NAMES, render, targets_for
 
 if TYPE_CHECKING:
     from cascadia.planner.plan import PlanResult
@@ -30,11 +30,9 @@ class Planned(Protocol):
 
 
 def write_outputs(folder: Path, result: Planned) -> None:
-    """plan.json, and one file for each target of `cascadia render`; these run engines on GPUs, not on cores."""
+    """plan.json, and one file for each target of `cascadia render` that can run the plan."""
     write_plan(result.plan, folder / "plan.json")
-    if any(pool.gpu == "cpu" for pool in result.plan.cluster.pools):
-        return
-    for target in get_args(Target):
+    for target in targets_for(result.plan):
         text = render(result.plan, result.plan.cluster, target)
         (folder / FILE_NAMES[target]).write_text(text, encoding="utf-8")
 

@@ -8,7 +8,7 @@ Run as a file by a bare interpreter, so that it is small and quick. Standard inp
 The guard is the tree's subreaper: descendants whose own parent dies become its children, so none gets away by
 double forking. Should the guard itself be killed, the kernel kills the program (PR_SET_PDEATHSIG), and what else
 there is falls to the guard's parent, which is a subreaper too and knows its own by a mark in their environment
-(`MARK`). The guard ends as the program did, when nothing is left.
+(`MARK`). The guard ends as the program did (128 + n where signal n ended it), when nothing is left.
 """
 
 import contextlib
@@ -149,7 +149,8 @@ def main(arguments: list[str]) -> int:
     become_subreaper()
     status = _await(_start(log, argv), float(grace_s))
     kill_tree(os.getpid())
-    return os.waitstatus_to_exitcode(status) & 0xFF
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":

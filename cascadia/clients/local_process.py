@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,16 @@ State = Literal["starting", "ready", "failed", "stopping", "stopped"]
 
 GRACE_S = 5.0
 """For a program whose supervisor has gone."""
+
+
+def guarded(argv: Sequence[str], log: Path) -> list[str]:
+    """The command of a guard (`local_guard.py`) that runs `argv`."""
+    return [sys.executable, "-I", "-S", local_guard.__file__, str(log), str(GRACE_S), "--", *argv]
+
+
+def bound_to(cores: Collection[int]) -> Callable[[], None] | None:
+    """What a new process does first so that it, and what it starts, stay on `cores`; nothing for none."""
+    return (lambda: os.sched_setaffinity(0, cores)) if cores else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +172,11 @@ class LocalProcess:
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         program = self.program
-        guard = [sys.executable, "-I", "-S", local_guard.__file__, str(self.log), str(GRACE_S), "--"]
-        cores = set(program.cores)
-
-        def bind() -> None:
-            if cores:
-                os.sched_setaffinity(0, cores)
-
         return await asyncio.create_subprocess_exec(
-            *guard,
-            *program.argv,
+            *guarded(program.argv, self.log),
             env={**os.environ, **program.env, local_guard.MARK: self._mark},
             stdin=asyncio.subprocess.PIPE,
-            preexec_fn=bind if cores else None,
+            preexec_fn=bound_to(program.cores),
             start_new_session=True,
         )
 

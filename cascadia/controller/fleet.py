@@ -7,6 +7,19 @@ from typing import Literal
 
 State = Literal["starting", "ready", "draining", "failed"]
 
+JUDGE = "judge"
+"""Starts the names of judges' stages: `judge-1a2b3c`, after what is started, so that two judges are two stages and the
+router never takes scores of the one for the other's."""
+
+
+def judge_stage(spec: str) -> str:
+    return f"{JUDGE}-{spec}"
+
+
+def needed_rps(need_rps: Mapping[str, float], stage: str) -> float:
+    """What traffic asks of `stage`; of a judge it is known under `judge`, whichever judge it is."""
+    return need_rps.get(JUDGE if stage.startswith(judge_stage("")) else stage, 0.0)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Kind:

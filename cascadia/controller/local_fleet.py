@@ -21,7 +21,6 @@ from cascadia.clients.local_ports import Reserved, reserve
 from cascadia.clients.local_process import LocalProcess, Program, Restarts
 from cascadia.controller.fleet import Kind, Routing, State
 from cascadia.controller.launch import Launch
-from cascadia.controller.local_plan import JUDGE
 from cascadia.domain.errors import CascadiaError
 from cascadia.planner.text_file import write_whole
 
@@ -245,9 +244,11 @@ class LocalFleet:
             {**stage, "replicas": [_entry(m) for m in self._serving(stage["name"])]}
             for stage in document["stages"]
         ]
-        judges = self._serving(JUDGE)
-        if judges:
-            document["judge"] = {**document["judge"], "replicas": [_entry(m) for m in judges]}
+        names = {stage["name"] for stage in document["stages"]}
+        routed = () if self.told.routing is None else self.told.routing.stages
+        for judge in (stage for stage in routed if stage not in names):
+            replicas = [_entry(m) for m in self._serving(judge)]
+            document["judge"] = {**document["judge"], "replicas": replicas}
         return document
 
     async def _start_router(self, path: Path) -> None:

@@ -1,28 +1,36 @@
 """A plan as what this machine has to run: kinds with their launches, how many of each, and the router's file."""
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from importlib.util import find_spec
 from typing import Any
 
 import orjson
 
-from cascadia.controller.fleet import Desired, Kind, Routing
-from cascadia.controller.launch import Launch, spec_of
+from cascadia.clients import llama_server
+from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing, judge_stage
+from cascadia.controller.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local_file import Engine, Local
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
-from cascadia.render.engine_groups import EngineGroup, engine_groups
+from cascadia.render.engine_groups import SHORTEST_DRAIN_S, EngineGroup, engine_groups
 from cascadia.render.engines import STARTUP_S
+from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
 from cascadia.render.processes import LOOPBACK
+from cascadia_sim.engine_config import LLAMA_CPP
 from cascadia_sim.gpus_catalogue import gpu
 
-JUDGE = "judge"
 _ANY_PORT = 0
+JUDGE_STARTUP_S = 900.0
+"""It may have to fetch its encoder first."""
+COMMAND = (sys.executable, "-c", "from cascadia.cli.main import main; main()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +57,19 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
     launches: dict[Kind, Launch] = {}
     counts: Counter[Kind] = Counter()
     rendered = _rendered(plan, local)
-    for name, unit in _units(plan):
+    for name, unit in units(plan):
         for group in unit.replicas:
             if group.count and group.gpus:
                 launch = _launch(plan, name, unit, group, local.stages.get(name), rendered)
                 launches[launch.kind] = launch
                 counts[launch.kind] += group.count
-    router = _router(plan, local, any(kind.stage == JUDGE for kind in counts))
+    router = _router(plan, local)
+    if router.get("judge") == {"kind": "embedding"}:
+        launch = _embedding_judge(plan, local.stages.get(JUDGE))
+        launches[launch.kind], counts[launch.kind] = launch, 1
     stages = tuple(stage["name"] for stage in router["stages"])
-    served = (*stages, *((JUDGE,) if any(kind.stage == JUDGE for kind in counts) else ()))
+    judges = sorted({kind.stage for kind in counts} - {stage.name for stage in plan.stages})
+    served = (*stages, *judges)
     thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1])
     label = blake2b(orjson.dumps(router, option=orjson.OPT_SORT_KEYS), digest_size=5).hexdigest()
     there = {pool.name: pool.gpus for pool in plan.cluster.pools}
@@ -65,7 +77,7 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
 
 
 def _check(plan: Plan, local: Local) -> None:
-    names = [name for name, _ in _units(plan)]
+    names = [name for name, _ in units(plan)]
     for name in local.stages:
         if name not in names:
             raise BadInput(f"stages.{name}", "the plan has no such stage", f"it has {', '.join(names)}")
@@ -78,7 +90,7 @@ def _check(plan: Plan, local: Local) -> None:
             )
 
 
-def _units(plan: Plan) -> list[tuple[str, StagePlan | JudgePlan]]:
+def units(plan: Plan) -> list[tuple[str, StagePlan | JudgePlan]]:
     return [*((stage.name, stage) for stage in plan.stages), (JUDGE, plan.judge)]
 
 
@@ -94,28 +106,65 @@ def _launch(
     cores = gpu(pool.gpu).generation == "cpu"
     if engine is not None:
         argv, env = tuple(engine.command), dict(engine.env)
-        if not cores and "CUDA_VISIBLE_DEVICES" not in env:
-            env["CUDA_VISIBLE_DEVICES"] = "{gpus}"
+        env = gpu_node(pool.gpu).visible(GPUS) | env
         times = engine.health_path, engine.startup_s, engine.drain_s
     else:
         found = rendered[name, group.pool, group.tp, group.pp]
-        launch = found.launch(weights=weights(found.model), host=LOOPBACK, port=_ANY_PORT)
-        flags = ("--port={port}" if flag == f"--port={_ANY_PORT}" else flag for flag in arguments(launch))
-        argv = (*command(launch), *flags)
-        env = {found.gpu.visible: "{gpus}", "VLLM_NO_USAGE_STATS": "1"}
+        launch = found.launch(weights=weights(found.loads), host=LOOPBACK, port=_ANY_PORT)
+        argv = (*_program(launch, cores), *_at_its_port(arguments(launch)))
+        env = found.gpu.visible(GPUS)
+        if unit.engine == "vllm":
+            env["VLLM_NO_USAGE_STATS"] = "1"
         times = "/health", float(STARTUP_S), float(found.drain_s)
+    spec = spec_of(argv, env)
     return Launch(
-        Kind(name, group.pool, group.tp * group.pp, spec_of(argv, env)),
+        Kind(judge_stage(spec) if name == JUDGE else name, group.pool, group.tp * group.pp, spec),
         argv,
         env,
         cores,
         *times,
-        capacity_rps=_capacity_rps(plan, name, group),
+        capacity_rps=capacity_rps(plan, name, group),
         max_concurrency=engine.max_concurrency if engine is not None else 2 * unit.config.max_num_seqs,
     )
 
 
-def _capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
+def _embedding_judge(plan: Plan, engine: Engine | None) -> Launch:
+    """`cascadia judge serve` on the file that the spec names, beside the router; it takes no GPU."""
+    if engine is not None:
+        argv, env = tuple(engine.command), dict(engine.env)
+        times = engine.health_path, engine.startup_s, engine.drain_s
+    elif plan.judge.model is not None:
+        argv, env = (*COMMAND, "judge", "serve", plan.judge.model, "--port", PORT, "--quiet"), {}
+        times = "/health", JUDGE_STARTUP_S, float(SHORTEST_DRAIN_S)
+    else:
+        raise BadInput(
+            "plan: judge",
+            "is of kind embedding, and nothing says what it has learned",
+            "write judge: {model: FILE} of `cascadia judge train` into the spec, or router: {judge: {...}} into "
+            "--engines local.yaml",
+        )
+    asked_rps = sum(stage.rate_rps for stage in plan.predicted.stages[:-1])
+    spec = spec_of(argv, env)
+    kind = Kind(judge_stage(spec), JUDGE, 0, spec)
+    return Launch(kind, argv, env, False, *times, capacity_rps=max(asked_rps, 1e-6))
+
+
+def _program(launch: EngineLaunch, cores: bool) -> tuple[str, ...]:
+    """On cores llama.cpp comes with Cascadia's own interpreter, where that has it."""
+    if launch.engine == LLAMA_CPP and cores and launch.weights.endswith(".gguf") and find_spec("xllamacpp"):
+        return sys.executable, llama_server.__file__
+    return command(launch)
+
+
+def _at_its_port(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """`{port}` for the port, whether it stands in its flag or after it."""
+    return tuple(
+        PORT if before == "--port" else f"--port={PORT}" if flag == f"--port={_ANY_PORT}" else flag
+        for before, flag in zip(("", *flags), flags, strict=False)
+    )
+
+
+def capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
     """What the plan gives one replica to do: it is known to sustain that."""
     predicted = plan.predicted.judge if name == JUDGE else None
     for stage in plan.predicted.stages:
@@ -132,13 +181,6 @@ def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], Engin
     )
     judge = replace(plan.judge, replicas=()) if JUDGE in local.stages else plan.judge
     kept = {g.pool for stage in stages for g in stage.replicas} | {g.pool for g in judge.replicas}
-    for pool in plan.cluster.pools:
-        if pool.name in kept and gpu(pool.gpu).generation == "cpu":
-            raise BadInput(
-                f"plan: pool {pool.name}",
-                "its replicas run on CPU cores, and nothing says how to start them",
-                "write --engines local.yaml with a command per stage",
-            )
     if not kept:
         return {}
     cluster = Cluster(tuple(pool for pool in plan.cluster.pools if pool.name in kept))
@@ -146,7 +188,7 @@ def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], Engin
     return {(g.served_name, g.pool, g.tp, g.pp): g for g in groups}
 
 
-def _router(plan: Plan, local: Local, hosted_judge: bool) -> dict[str, Any]:
+def _router(plan: Plan, local: Local) -> dict[str, Any]:
     deployed = [stage for stage in plan.stages if stage.deployed]
     threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
     stages = []
@@ -154,15 +196,17 @@ def _router(plan: Plan, local: Local, hosted_judge: bool) -> dict[str, Any]:
         engine = local.stages.get(stage.name)
         model = engine.model if engine is not None and engine.model else stage.name
         entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
+        if (least := plan.skips(stage.name)) is not None:
+            entry["skip_below"] = least
         stages.append({**entry, "max_model_len": stage.max_model_len})
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}
     router: dict[str, Any] = {"stages": stages, "watch_s": 0, "samples": log, **local.router}
     if len(deployed) > 1 and "judge" not in router:
-        if hosted_judge:
+        if plan.judge.gpus:
             router["judge"] = {"kind": "llm", "model": JUDGE}
-        elif plan.judge.kind == "certainty":
-            router["judge"] = {"kind": "certainty"}
+        elif plan.judge.kind in ("certainty", "embedding"):
+            router["judge"] = {"kind": plan.judge.kind}
         else:
             raise BadInput(
                 "plan: judge",

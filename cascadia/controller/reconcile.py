@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from cascadia.controller.fleet import Desired, Kind, Observed, Replica
+from cascadia.controller.fleet import Desired, Kind, Observed, Replica, needed_rps
 from cascadia.controller.order import Add, Move, Needs, Remove, Switch, Task, find_order
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.domain.errors import CascadiaError
@@ -92,14 +92,21 @@ def _task(settled: Observed, desired: Desired) -> Task:
     kinds = {*ready, *desired.counts}
     pools = {*settled.gpus, *(kind.pool for kind in kinds)}
     routing = settled.routing
+    stages = {kind.stage for kind in kinds}
     return Task(
         ready=ready,
         add={k: n for k in kinds if (n := desired.counts.get(k, 0) - ready[k]) > 0},
         remove={k: n for k in kinds if (n := ready[k] - desired.counts.get(k, 0)) > 0},
         free={p: settled.gpus.get(p, 0) + desired.surge.get(p, 0) - settled.used(p) for p in pools},
         capacity_rps={kind: desired.capacity(kind) for kind in kinds},
-        before=Needs(frozenset(routing.stages if routing else ()), settled.need_rps),
-        after=Needs(frozenset(desired.routing.stages), desired.need_rps),
+        before=Needs(
+            frozenset(routing.stages if routing else ()),
+            {stage: needed_rps(settled.need_rps, stage) for stage in stages},
+        ),
+        after=Needs(
+            frozenset(desired.routing.stages),
+            {stage: needed_rps(desired.need_rps, stage) for stage in stages},
+        ),
         switched=routing == desired.routing,
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from cascadia.clients.local_ports import free_port
 from cascadia.clients.model_catalogue import models_folder
 from cascadia.demo.children import Children
-from cascadia.demo.stages import SLOTS, STAGES, cascadia_command, engine_command
+from cascadia.demo.stages import BATCH_TOKENS, SLOTS, STAGES, Stage, cascadia_command, engine_command
 from cascadia.domain.errors import CascadiaError
 
 MEASURE_S = 90
@@ -22,7 +22,7 @@ MEASURED_CONTEXT = 256
 def calibration_paths() -> Mapping[str, Path]:
     """By stage; in the cache, named by all that a calibration depends on."""
     folder = models_folder().parent / "calibrations"
-    return {stage.name: folder / f"{stage.name}-{_digest(stage.model.folder_name)}.json" for stage in STAGES}
+    return {stage.name: folder / f"{stage.name}-{_digest(stage)}.json" for stage in STAGES}
 
 
 def calibrate(weights: Mapping[str, Path], cores: Mapping[str, int | None], logs: Path) -> None:
@@ -50,8 +50,8 @@ def calibrate(weights: Mapping[str, Path], cores: Mapping[str, int | None], logs
                     "--model",
                     stage.name,
                 ),
-                *("--architecture", stage.architecture, "--gpu", "cpu", "--quantization", "awq-int4"),
-                *("--max-num-seqs", str(SLOTS), "--max-num-batched-tokens", "2048"),
+                *("--architecture", stage.architecture, "--gpu", "cpu", "--quantization", stage.quantization),
+                *("--max-num-seqs", str(SLOTS), "--max-num-batched-tokens", str(BATCH_TOKENS)),
                 *("--max-seconds", str(MEASURE_S), "--out", str(new)),
             )
             measuring[stage.name] = (children.start(f"profile-{stage.name}", command, 0), new)
@@ -62,8 +62,8 @@ def calibrate(weights: Mapping[str, Path], cores: Mapping[str, int | None], logs
             new.replace(paths[stage.name])
 
 
-def _digest(weights: str) -> str:
-    """Of the weights, the engine and the processor: a calibration of another is not used."""
+def _digest(stage: Stage) -> str:
+    """Of the weights and their format, the engine and the processor: a calibration of another is not used."""
     from importlib.metadata import version
 
     cpu = next(
@@ -74,6 +74,6 @@ def _digest(weights: str) -> str:
         ),
         platform.processor(),
     )
-    return sha256(f"{weights} {version('xllamacpp')} {cpu} {SLOTS} {MEASURED_CONTEXT}".encode()).hexdigest()[
-        :12
-    ]
+    weights = f"{stage.model.folder_name} {stage.quantization}"
+    text = f"{weights} {version('xllamacpp')} {cpu} {SLOTS} {MEASURED_CONTEXT}"
+    return sha256(text.encode()).hexdigest()[:12]

@@ -2,13 +2,15 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from cascadia.clients.local_guard import descendants
+from cascadia.clients.local_process import bound_to, guarded
 from cascadia.domain.errors import CascadiaError
 
 START_S = 120.0
@@ -18,7 +20,9 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """`url` is its address, `log` what it says, `core` the one it has to itself."""
+    """`url` is its address, `log` what it says, `core` the one it has to itself. `process` is its guard, which ends
+    as it does.
+    """
 
     name: str
     url: str
@@ -30,10 +34,15 @@ class Child:
     def cpu_s(self) -> float:
         """Processor time it has used, seconds; 0 once it has ended."""
         try:
-            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def pid(self) -> int | None:
+        """Of the program under the guard, while it runs."""
+        return next(iter(descendants(self.process.pid)), None)
 
     def last_line(self) -> str:
         """What it said last, which is where programs say why they end; the whole log lies beside it."""
@@ -63,17 +72,13 @@ class Children:
     def start(self, name: str, command: Sequence[str], port: int, core: int | None = None) -> Child:
         """Does not wait for it to be ready. Not in the terminal's own group: ^C is for us, and we stop it in turn."""
         log = self.logs / f"{name}.log"
-        launch = [
-            sys.executable,
-            "-m",
-            "cascadia.demo.child",
-            str(os.getpid()),
-            str("any" if core is None else core),
-        ]
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [*launch, *command], stdin=subprocess.DEVNULL, stdout=out, stderr=out, process_group=0
-            )
+        log.unlink(missing_ok=True)
+        process = subprocess.Popen(
+            guarded(command, log),
+            stdin=subprocess.PIPE,
+            preexec_fn=bound_to([] if core is None else [core]),
+            start_new_session=True,
+        )
         child = Child(name, f"http://127.0.0.1:{port}", log, core, process)
         self._all.append(child)
         return child
@@ -101,14 +106,12 @@ class Children:
 
     def stop(self) -> None:
         for child in reversed(self._all):
-            child.process.terminate()
-        until_s = time.monotonic() + STOP_S
+            assert child.process.stdin is not None
+            with suppress(BrokenPipeError):
+                child.process.stdin.write(f"stop {STOP_S}\n".encode())
+                child.process.stdin.close()
         for child in reversed(self._all):
-            try:
-                child.process.wait(max(0.0, until_s - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
+            child.process.wait()
         self._all.clear()
 
 

@@ -4,13 +4,14 @@ The quality table holds the answers of both models to the training questions, gr
 scores from folds that it was not trained on. The calibrations are measured here, on this machine.
 """
 
+import json
 from collections.abc import Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 
-from cascadia.demo.stages import CONTEXT, CORES, PREFIX_TOKENS, SLOTS, STAGES
+from cascadia.demo.stages import CONTEXT, CORES, HEAD, PREFIX_TOKENS, SLOTS, STAGES
 from cascadia.planner.quality_file import read_quality
 from cascadia.planner.text_file import write_whole
 from cascadia_traces.trace import Trace
@@ -29,13 +30,15 @@ def calibration_name(stage: str) -> str:
     return f"calibration-{stage}.json"
 
 
-def write_example(folder: Path, calibrations: Mapping[str, Path], rate_rps: float) -> Path:
-    """The files of `example_files`; returns the spec's path. `calibrations` by stage."""
+def write_example(
+    folder: Path, calibrations: Mapping[str, Path], weights: Mapping[str, Path], rate_rps: float
+) -> Path:
+    """The files of `example_files`; returns the spec's path. `calibrations` by stage, `weights` by catalogue name."""
     (folder / QUALITY_NAME).write_bytes(_shipped(QUALITY_NAME))
     write_trace(_trace(folder / QUALITY_NAME), folder / TRACE_NAME)
     for stage in STAGES:
         (folder / calibration_name(stage.name)).write_bytes(calibrations[stage.name].read_bytes())
-    write_whole(folder / SPEC_NAME, _spec(rate_rps))
+    write_whole(folder / SPEC_NAME, _spec(rate_rps, weights))
     return folder / SPEC_NAME
 
 
@@ -57,10 +60,12 @@ def _trace(quality: Path) -> Trace:
     )
 
 
-def _spec(rate_rps: float) -> str:
+def _spec(rate_rps: float, weights: Mapping[str, Path]) -> str:
     stages = "\n".join(
-        f"  - {{name: {stage.name}, model: {stage.architecture}, quantization: awq-int4, max_num_seqs: {SLOTS},\n"
-        f"     max_num_batched_tokens: 2048, max_model_len: {CONTEXT}, prefix_cache_hit_rate: 1.0,\n"
+        f"  - {{name: {stage.name}, model: {stage.architecture}, engine: llama.cpp,\n"
+        f"     quantization: {stage.quantization},\n"
+        f"     weights: {json.dumps(str(stage.file(weights[stage.catalogue_name])))},\n"
+        f"     max_num_seqs: {SLOTS}, max_model_len: {CONTEXT}, prefix_cache_hit_rate: 1.0,\n"
         f"     calibration: {calibration_name(stage.name)}}}"
         for stage in STAGES
     )
@@ -69,16 +74,15 @@ def _spec(rate_rps: float) -> str:
 #
 #     cascadia plan cascade.yaml --out plan/
 #
-# The models run as GGUF files of 4 bits in llama.cpp; awq-int4 is the weight format nearest to them.
 stages:
 {stages}
 
-# A "GPU" here is a core, which an engine of one thread has to itself: so each is a node, and no model is split.
+# A "GPU" here is a core, which an engine of one thread has to itself.
 cluster:
-  pools: [{{gpu: cpu, nodes: {CORES}, gpus_per_node: 1}}]
+  pools: [{{gpu: cpu, nodes: 1, gpus_per_node: {CORES}}}]
 
 # A MiniLM sentence encoder with a small head, on the router's machine.
-judge: {{kind: embedding, latency_p50_s: 0.03, latency_p95_s: 0.08}}
+judge: {{kind: embedding, model: {json.dumps(str(HEAD))}, latency_p50_s: 0.03, latency_p95_s: 0.08}}
 
 # {TRACE_REQUESTS} arrivals of questions of the table; each begins with the same four examples.
 workload: {{trace: {TRACE_NAME}, rate_rps: {rate_rps:g}}}

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import yaml
@@ -10,7 +9,7 @@ import yaml
 from cascadia.clients.local_ports import free_port
 from cascadia.demo.children import Child, Children
 from cascadia.demo.router_file import router_document
-from cascadia.demo.stages import ENCODER, STAGES, cascadia_command, cores, engine_command
+from cascadia.demo.stages import ENCODER, HEAD, STAGES, cascadia_command, cores, engine_command
 from cascadia.domain.plan import Plan
 
 JUDGE = "judge"
@@ -71,7 +70,6 @@ def start_fleet(
 
 
 def _judge_command(encoder: Path, port: int) -> list[str]:
-    head = Path(str(files("cascadia_judge").joinpath("data", "demo_head.json")))
     return cascadia_command(
-        "judge", "serve", str(head), "--encoder", str(encoder), "--port", str(port), "--quiet"
+        "judge", "serve", str(HEAD), "--encoder", str(encoder), "--port", str(port), "--quiet"
     )

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cascadia.clients.latency_profile import timing_of
-from cascadia.demo.stages import CONTEXT, LARGE, SLOTS
+from cascadia.demo.stages import CONTEXT, LARGE, SLOTS, engine_config
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.calibration_json import read_calibration
-from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.profile_check import capacity_rps
 from cascadia_sim.profile_fit import Setup
@@ -19,9 +18,6 @@ USUAL_LENGTHS = [(15, 4)] * 50
 
 
 def rate_rps(calibrations: Mapping[str, Path]) -> float:
-    config = EngineConfig(
-        max_num_seqs=SLOTS, max_num_batched_tokens=2048, block_size=1, quantization="awq-int4"
-    )
-    setup = Setup(architecture(LARGE.architecture), gpu("cpu"), 1, 1, config)
+    setup = Setup(architecture(LARGE.architecture), gpu("cpu"), 1, 1, engine_config(LARGE))
     timing = timing_of(setup, read_calibration(calibrations[LARGE.name]), SLOTS * CONTEXT)
     return round(min(MOST_RPS, LOAD * capacity_rps(USUAL_LENGTHS, timing)), 2)

@@ -3,19 +3,21 @@
 import os
 import sys
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
+from cascadia.clients import llama_server
 from cascadia.clients.model_catalogue import CatalogueModel, model_named
+from cascadia.render.engine_args import Launch, arguments
+from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
 
 CORES = 2
 SLOTS = 2
 """Sequences at once. On one core more of them answer no more questions a second."""
+BATCH_TOKENS = 2048
 CONTEXT = 1024
 PREFIX_TOKENS = 100
 """Of the four examples that every request begins with, at least; engines find them in their prefix cache."""
-
-SKIP_BELOW = 25.0
-"""The small model is not asked where the question alone promises less than this quality, 0-100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +33,42 @@ class Stage:
     def model(self) -> CatalogueModel:
         return model_named(self.catalogue_name)
 
+    @property
+    def quantization(self) -> str:
+        return (self.model.quantization or "").lower()
+
+    def file(self, weights: Path) -> Path:
+        """In the folder `weights` of its model."""
+        return weights / self.model.files[0].name
+
 
 SMALL = Stage("small", "smollm2-135m", "HuggingFaceTB/SmolLM2-135M-Instruct", 135e6)
 LARGE = Stage("large", "qwen2.5-coder-0.5b", "Qwen/Qwen2.5-Coder-0.5B-Instruct", 494e6)
 STAGES = (SMALL, LARGE)
 ENCODER = "minilm-l6-v2"
+HEAD = Path(str(files("cascadia_judge").joinpath("data", "demo_head.json")))
+"""What the embedding judge has learned of the small model."""
+
+
+def engine_config(stage: Stage, context: int = CONTEXT) -> EngineConfig:
+    """`context` tokens for each of `SLOTS` sequences."""
+    return EngineConfig(
+        engine=LLAMA_CPP,
+        max_num_seqs=SLOTS,
+        max_num_batched_tokens=BATCH_TOKENS,
+        block_size=1,
+        quantization=stage.quantization,
+        max_model_len=context,
+    )
 
 
 def engine_command(stage: Stage, weights: Path, port: int, context: int = CONTEXT) -> list[str]:
-    """`context` tokens for each of `SLOTS` sequences."""
-    file = weights / stage.model.files[0].name
-    return [
-        sys.executable,
-        *("-m", "cascadia.demo.llama_server", str(file), stage.name),
-        *(str(number) for number in (port, SLOTS, context)),
-    ]
+    """As `cascadia up` starts it."""
+    file, config = str(stage.file(weights)), engine_config(stage, context)
+    launch = Launch(
+        LLAMA_CPP, stage.architecture, file, stage.name, config, "cpu", 1, 1, "127.0.0.1", port, drain_s=0
+    )
+    return [sys.executable, llama_server.__file__, *arguments(launch)]
 
 
 def cascadia_command(*args: str) -> list[str]:

@@ -7,7 +7,8 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective
 from cascadia_sim.engine_config import EngineConfig
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2 added `skip_below`; older plans are read as saying nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class StagePlan:
 
     `config` is how its engines were simulated and are to be started; where it names a quantisation or a
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
-    its answers over the mean of all stages, so that any trace can be replayed.
+    its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
+    load where that is not `model`.
     """
 
     name: str
@@ -42,6 +44,7 @@ class StagePlan:
     replicas: tuple[ReplicaGroup, ...]
     config: EngineConfig = field(default_factory=EngineConfig)
     output_ratio: float = 1.0
+    weights: str | None = None
 
     @property
     def gpus(self) -> int:
@@ -71,6 +74,7 @@ class JudgePlan:
     latency_p95_s: float = 0.0
     usd_per_million_input_tokens: float = 0.0
     usd_per_million_output_tokens: float = 0.0
+    weights: str | None = None
 
     @property
     def gpus(self) -> int:
@@ -154,7 +158,11 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none."""
+    """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
+
+    So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
+    answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand.
+    """
 
     version: int
     objective: Objective
@@ -168,7 +176,13 @@ class Plan:
     seed: int
     digest: str
     wall_s: float
+    skip_below: tuple[float, ...] = ()
 
     @property
     def gpus(self) -> int:
         return sum(stage.gpus for stage in self.stages) + self.judge.gpus
+
+    def skips(self, stage: str) -> float | None:
+        """Below which quality, by the question alone, the stage is not asked; None where it always is."""
+        at = next(i for i, each in enumerate(self.stages) if each.name == stage)
+        return (self.skip_below[at] or None) if at < len(self.skip_below) else None

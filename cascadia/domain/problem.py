@@ -10,12 +10,15 @@ from cascadia.domain.workload import Workload
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.engine_config import EngineConfig
 
-Engine = Literal["vllm", "sglang"]
+Engine = Literal["vllm", "sglang", "llama.cpp"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One model of the cascade. `model` is as the user wrote it; `quantization` as well (None: unquantised)."""
+    """One model of the cascade. `model` is as the user wrote it; `quantization` as well (None: unquantised).
+
+    `weights` is what the engine loads where that is not `model`: a hub's id, or an absolute path.
+    """
 
     name: str
     model: str
@@ -23,6 +26,7 @@ class Stage:
     engine: Engine
     quantization: str | None
     config: EngineConfig
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Judge:
     latency_p95_s: float = 0.0
     usd_per_million_input_tokens: float = 0.0
     usd_per_million_output_tokens: float = 0.0
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,6 +38,7 @@ def assemble(
     predicted: Predicted,
     proof: Proof,
     wall_s: float,
+    skip_below: Sequence[float] = (),
 ) -> Plan:
     judge = problem.judge
     lengths = problem.quality.output_tokens.mean(axis=1)
@@ -51,6 +52,7 @@ def assemble(
             groups(deployment.mix(s)),
             stage.config,
             float(lengths[s] / lengths.mean()),
+            stage.weights,
         )
         for s, stage in enumerate(problem.stages)
     )
@@ -78,6 +80,7 @@ def assemble(
             judge.latency_p95_s,
             judge.usd_per_million_input_tokens,
             judge.usd_per_million_output_tokens,
+            judge.weights,
         ),
         predicted=predicted,
         gears=(Gear(predicted.rate_rps, tuple(thresholds), entry),),
@@ -85,6 +88,7 @@ def assemble(
         seed=problem.seed,
         digest=problem.digest,
         wall_s=wall_s,
+        skip_below=tuple(skip_below),
     )
 
 

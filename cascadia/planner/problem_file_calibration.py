@@ -1,13 +1,14 @@
 """The calibrations that a spec names: read, and refused where they were measured on something else."""
 
 from pathlib import Path
+from typing import get_args
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
+from cascadia.domain.problem import Engine
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.calibration import Calibration
 from cascadia_sim.calibration_json import read_calibration
-from cascadia_sim.calibrations_catalogue import SERVING_ENGINES
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.errors import InputError
 from cascadia_sim.gpus_catalogue import gpu
@@ -29,7 +30,7 @@ def stage_calibration(
         measured = read_calibration(path)
     except InputError as error:
         raise BadInput(f"{where}: {error.where}", error.what, error.instead) from None
-    if measured.engine in SERVING_ENGINES[:2] and measured.engine != engine:
+    if measured.engine in get_args(Engine) and measured.engine != engine:
         raise BadInput(where, f"{path.name} was measured on {measured.engine}, this runs {engine}", AGAIN)
     precision = quantization or found.quantization or "bf16"
     if measured.precision != precision:

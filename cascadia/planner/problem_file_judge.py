@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cascadia.domain.problem import Judge
-from cascadia.planner.problem_file_models import engine_config, find_architecture
+from cascadia.planner.problem_file_models import engine_config, find_architecture, find_weights
 from cascadia.planner.spec_models import JudgeSpec
 from cascadia_judge.prompt import PROMPT_TOKENS
 
@@ -37,7 +37,7 @@ def build_judge(spec: JudgeSpec, folder: Path, file: str) -> JudgeRead:
         case "external":
             return JudgeRead(_external(spec), _notes(spec))
         case "embedding" | "certainty" as kind:
-            return JudgeRead(_on_the_router(spec, kind), ())
+            return JudgeRead(_on_the_router(spec, kind, folder), ())
 
 
 def _self_hosted(spec: JudgeSpec, folder: Path, where: str) -> Judge:
@@ -53,6 +53,7 @@ def _self_hosted(spec: JudgeSpec, folder: Path, where: str) -> Judge:
         engine=spec.engine,
         prompt_tokens=_prompt_tokens(spec),
         output_tokens=spec.output_tokens,
+        weights=find_weights(spec.weights, folder),
     )
 
 
@@ -71,9 +72,10 @@ def _external(spec: JudgeSpec) -> Judge:
     )
 
 
-def _on_the_router(spec: JudgeSpec, kind: Literal["embedding", "certainty"]) -> Judge:
+def _on_the_router(spec: JudgeSpec, kind: Literal["embedding", "certainty"], folder: Path) -> Judge:
     verdict = _verdict(spec)
-    return Judge(kind, "router", model=spec.model, latency_p50_s=verdict.p50_s, latency_p95_s=verdict.p95_s)
+    head = None if spec.model is None else str((folder / Path(spec.model).expanduser()).absolute())
+    return Judge(kind, "router", model=head, latency_p50_s=verdict.p50_s, latency_p95_s=verdict.p95_s)
 
 
 def _prompt_tokens(spec: JudgeSpec) -> int:

@@ -11,10 +11,12 @@ from cascadia.planner.spec_models import EngineOptions, StageSpec
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.config_json import read_architecture
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
 from cascadia_sim.errors import InputError
 
 _PATH_STARTS = ("./", "../", "/", "~")
+_LLAMA_CPP = {"max_num_seqs": 4, "max_num_batched_tokens": 2048, "block_size": 1}
+"""Its own defaults. A slot's cache is one piece, so that nothing is lost to blocks."""
 
 
 def build_stages(specs: tuple[StageSpec, ...], folder: Path, file: str) -> tuple[Stage, ...]:
@@ -51,8 +53,19 @@ def engine_config(spec: EngineOptions, found: Architecture, folder: Path, where:
         )
     path = calibration_path(spec.calibration, folder)
     measured = stage_calibration(path, spec.engine, spec.quantization, found, f"{where}.calibration")
-    settings = spec.model_dump(include=set(EngineOptions.model_fields) - {"calibration"})
+    settings = spec.model_dump(include=set(EngineOptions.model_fields) - {"calibration", "weights"})
+    if spec.engine == LLAMA_CPP:
+        settings |= {name: n for name, n in _LLAMA_CPP.items() if name not in spec.model_fields_set}
+        # Its slots take their cache when it starts, so the longest request must be known.
+        settings["max_model_len"] = spec.max_model_len or found.max_position
     return EngineConfig(**settings, calibration=measured)
+
+
+def find_weights(weights: str | None, folder: Path) -> str | None:
+    """An absolute path where it is one, so that the plan can be used from anywhere; else a hub's id as it is."""
+    if weights is None or not (weights.endswith(".gguf") or weights.startswith(_PATH_STARTS)):
+        return weights
+    return str((folder / Path(weights).expanduser()).absolute())
 
 
 @contextmanager
@@ -67,4 +80,5 @@ def told_at(where: str) -> Iterator[None]:
 def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
     found = find_architecture(spec.model, folder, f"{where}.model")
     config = engine_config(spec, found, folder, where)
-    return Stage(spec.name, spec.model, found, spec.engine, spec.quantization, config)
+    weights = find_weights(spec.weights, folder)
+    return Stage(spec.name, spec.model, found, spec.engine, spec.quantization, config, weights)

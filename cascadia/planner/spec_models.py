@@ -4,13 +4,19 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from cascadia.domain.problem import Engine
+from cascadia_sim.engine_config import LLAMA_CPP
+
 Positive = Annotated[int, Field(ge=1, le=2**31)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 Usd = Annotated[float, Field(ge=0, le=1e6)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Quantization = Literal[
-    "fp8", "awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts"
-]
+    "fp8", "awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts",
+    "f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_1", "q4_0",
+]  # fmt: skip
+GGUF = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_1", "q4_0")
+"""What llama.cpp reads, and nobody else."""
 
 # What `model` names in the OpenAI API; a stage of that name could not be reached.
 RESERVED_STAGE_NAME = "cascadia"
@@ -22,13 +28,40 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+_NOT_LLAMA_CPP = {
+    "enable_chunked_prefill",
+    "gpu_memory_utilization",
+    "kv_cache_dtype",
+    "enable_expert_parallel",
+    "attention_dp",
+}
+
+
 class EngineOptions(Section):
-    engine: Literal["vllm", "sglang"] = Field("vllm", description="Serving engine.")
-    quantization: Quantization | None = Field(
-        None, description="Weight format; the checkpoint's own where absent."
+    engine: Engine = Field(
+        "vllm", description="Serving engine. `llama.cpp` runs on one GPU, or one core, a replica."
     )
-    max_num_seqs: Positive = Field(256, description="Most sequences in a batch of one replica.")
-    max_num_batched_tokens: Positive = Field(8192, description="Most tokens in one iteration.")
+    quantization: Quantization | None = Field(
+        None,
+        description=(
+            "Weight format; the checkpoint's own where absent. `f16` and the `q` formats are GGUF's, which "
+            "`llama.cpp` needs one of."
+        ),
+    )
+    weights: Text | None = Field(
+        None,
+        description=(
+            "What the engine loads, where that is not `model` itself: a Hugging Face id, a folder, or, for "
+            "`llama.cpp`, a `.gguf` file or an id such as `owner/name-GGUF:Q4_K_M`."
+        ),
+    )
+    max_num_seqs: Positive = Field(
+        256,
+        description="Most sequences in a batch of one replica; for `llama.cpp`, its slots, 4 where absent.",
+    )
+    max_num_batched_tokens: Positive = Field(
+        8192, description="Most tokens in one iteration; for `llama.cpp` 2048 where absent."
+    )
     enable_chunked_prefill: bool = Field(True, description="Mix chunks of prefill with decoding.")
     gpu_memory_utilization: float = Field(
         0.9, gt=0, le=1, description="Share of each GPU's memory for weights and KV cache (0-1)."
@@ -60,6 +93,17 @@ class EngineOptions(Section):
         ),
     )
 
+    @model_validator(mode="after")
+    def _of_its_engine(self) -> "EngineOptions":
+        if self.engine == LLAMA_CPP:
+            if self.quantization not in GGUF:
+                raise ValueError(f"llama.cpp reads GGUF files; write quantization: one of {', '.join(GGUF)}")
+            for name in sorted(_NOT_LLAMA_CPP & self.model_fields_set):
+                raise ValueError(f"{name} has no effect on llama.cpp; remove it")
+        elif self.quantization in GGUF:
+            raise ValueError(f"{self.quantization} is a format of llama.cpp; write engine: llama.cpp")
+        return self
+
 
 class StageSpec(EngineOptions):
     """One model of the cascade."""
@@ -89,7 +133,13 @@ class JudgeSpec(EngineOptions):
             "`certainty` run on the router's CPU and take no GPU."
         )
     )
-    model: Text | None = Field(None, description="The judge's model; needed where self-hosted.")
+    model: Text | None = Field(
+        None,
+        description=(
+            "The judge's model; needed where self-hosted. Of an `embedding` judge the file that `cascadia judge train` "
+            "wrote, which `cascadia up` serves."
+        ),
+    )
     placement: Literal["self-hosted", "external"] | None = Field(
         None, description="Of an llm judge: on GPUs of this cluster (default) or behind someone else's API."
     )

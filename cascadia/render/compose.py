@@ -9,7 +9,9 @@ from cascadia.render.engines import HTTP_PORT, IMAGE, STARTUP_S
 from cascadia.render.models import MODELS_DIR, is_path, mounted_weights
 from cascadia.render.processes import LOOPBACK, Process, node_names, processes
 from cascadia.render.yaml_text import yaml_text
+from cascadia_sim.engine_config import LLAMA_CPP
 
+LLAMA_CPP_IMAGE = "${CASCADIA_LLAMA_CPP_IMAGE:?set it to an image of llama.cpp's server for your hardware}"
 MARGIN_S = 30
 """For an engine to free its GPUs after the last answer."""
 
@@ -24,9 +26,9 @@ def _service(process: Process, several: bool) -> dict[str, Any]:
     group = process.group
     on_host = process.rendezvous_port is not None
     listen = process.port if on_host else HTTP_PORT
-    launch = process.launch(weights=mounted_weights(group.model), host="0.0.0.0", port=listen)
+    launch = process.launch(weights=mounted_weights(group.loads), host="0.0.0.0", port=listen)
     return {
-        "image": IMAGE[group.engine, group.gpu.vendor],
+        "image": LLAMA_CPP_IMAGE if group.engine == LLAMA_CPP else IMAGE[group.engine, group.gpu.vendor],
         **({"profiles": [process.node]} if several else {}),
         "entrypoint": list(command(launch)),
         # Compose fills in $NAME itself; $$ is its way to write a dollar sign.
@@ -36,7 +38,7 @@ def _service(process: Process, several: bool) -> dict[str, Any]:
             "USER": "cascadia",
             "HF_HOME": "/cache/huggingface",
             "VLLM_NO_USAGE_STATS": "1",
-            **({} if group.gpu.vendor == "nvidia" else {group.gpu.visible: _ids(process)}),
+            **({} if group.gpu.vendor == "nvidia" else group.gpu.visible(_ids(process))),
         },
         "env_file": [{"path": "hf.env", "required": False}],
         **_network(process, several, on_host),
@@ -48,7 +50,7 @@ def _service(process: Process, several: bool) -> dict[str, Any]:
         "cap_drop": ["ALL"],
         "restart": "unless-stopped",
         "stop_grace_period": f"{group.drain_s + MARGIN_S}s",
-        **({"healthcheck": _health(listen)} if process.serves else {}),
+        **({"healthcheck": _health(group.engine, listen)} if process.serves else {}),
         "labels": {
             "cascadia.role": group.role,
             "cascadia.stage": group.served_name.replace("$", "$$"),
@@ -68,6 +70,8 @@ def _network(process: Process, several: bool, on_host: bool) -> dict[str, Any]:
 def _gpus(process: Process) -> dict[str, Any]:
     if process.group.gpu.vendor == "amd":
         return {"devices": ["/dev/kfd", "/dev/dri"], "group_add": ["video", "render"]}
+    if process.group.gpu.vendor == "cpu":
+        return {"cpuset": _ids(process)}
     device = {
         "driver": "nvidia",
         "device_ids": [str(gpu) for gpu in process.gpus],
@@ -81,14 +85,17 @@ def _ids(process: Process) -> str:
 
 
 def _volumes(group: EngineGroup) -> list[str]:
-    models = [f"${{CASCADIA_MODELS:-./models}}:{MODELS_DIR}:ro"] if is_path(group.model) else []
+    models = [f"${{CASCADIA_MODELS:-./models}}:{MODELS_DIR}:ro"] if is_path(group.loads) else []
     return ["${CASCADIA_CACHE:-./cache}:/cache", *models]
 
 
-def _health(port: int) -> dict[str, Any]:
-    probe = f"import urllib.request as r; r.urlopen('http://{LOOPBACK}:{port}/health', timeout=10)"
+def _health(engine: str, port: int) -> dict[str, Any]:
+    url = f"http://{LOOPBACK}:{port}/health"
+    probe = ["python3", "-c", f"import urllib.request as r; r.urlopen('{url}', timeout=10)"]
+    if engine == LLAMA_CPP:
+        probe = ["curl", "-fs", "-m", "10", url]  # its images have no Python
     return {
-        "test": ["CMD", "python3", "-c", probe],
+        "test": ["CMD", *probe],
         "interval": "15s",
         "timeout": "15s",
         "retries": 6,

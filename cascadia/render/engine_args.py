@@ -1,7 +1,7 @@
 """The command line of one engine process.
 
-Each flag is `--name=value`, so that a value that starts with a dash stays a value. docs/reference/engines.md
-lists the flags and how they were checked.
+Each flag is `--name=value`, so that a value that starts with a dash stays a value; llama.cpp takes the next argument as
+the value, whatever it starts with. docs/reference/engines.md lists the flags and how they were checked.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from cascadia.render.engines import COMMAND
 from cascadia.render.memory_share import static_share
 from cascadia.render.models import is_quantised
 from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
 
 _DEFAULT = EngineConfig()
 
@@ -27,7 +28,7 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """`weights` is what the engine loads (an id or a directory); `model` is what the plan calls it.
+    """`weights` is what the engine loads (an id, a directory or a file); `model` is what the plan calls it.
 
     `gpu` is a name of the GPU catalogue.
     """
@@ -50,13 +51,21 @@ def command(launch: Launch) -> tuple[str, ...]:
     """The program, without its arguments."""
     if launch.engine not in COMMAND:
         raise BadInput(
-            f"stage {launch.served_name}", f"no engine is called {launch.engine!r}", "use vllm or sglang"
+            f"stage {launch.served_name}",
+            f"no engine is called {launch.engine!r}",
+            "use one of " + ", ".join(COMMAND),
         )
     return COMMAND[launch.engine]
 
 
 def arguments(launch: Launch) -> tuple[str, ...]:
-    return _vllm(launch) if launch.engine == "vllm" else _sglang(launch)
+    match launch.engine:
+        case "vllm":
+            return _vllm(launch)
+        case "llama.cpp":
+            return _llama_cpp(launch)
+        case _:
+            return _sglang(launch)
 
 
 def _vllm(launch: Launch) -> tuple[str, ...]:
@@ -148,6 +157,32 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
     return tuple(flags)
 
 
+def _llama_cpp(launch: Launch) -> tuple[str, ...]:
+    """A slot for each sequence, with a cache for the longest request; on a CPU one thread, on a GPU all layers."""
+    config = launch.config
+    if launch.weights == launch.model:
+        raise BadInput(
+            f"stage {launch.served_name}: weights",
+            "llama.cpp loads a GGUF file, and the plan names none",
+            "write weights: FILE.gguf, or owner/name-GGUF:Q4_K_M, into the spec and plan again",
+        )
+    on_cpu = gpu(launch.gpu).generation == "cpu"
+    return (
+        "--model" if launch.weights.endswith(".gguf") else "--hf-repo",
+        launch.weights,
+        *("--alias", launch.served_name),
+        *("--host", launch.host),
+        *("--port", str(launch.port)),
+        *("--parallel", str(config.max_num_seqs)),
+        *("--ctx-size", str(config.max_num_seqs * (config.max_model_len or 0))),
+        *("--batch-size", str(config.max_num_batched_tokens)),
+        *(("--threads", "1") if on_cpu else ("--n-gpu-layers", "999")),
+        # A slot keeps the prompt it served last; more would be memory that nobody planned.
+        *("--cache-ram", "0"),
+        "--metrics",
+    )
+
+
 _VLLM_KV = {"bf16": "bfloat16"}
 _SGLANG_KV = {"fp8": "fp8_e4m3"}
 
@@ -157,4 +192,4 @@ def _quantise_on_loading(launch: Launch) -> bool:
 
     Both engines refuse a method that differs from the checkpoint's own, so none is given where it has one.
     """
-    return launch.config.quantization == "fp8" and not is_quantised(launch.model)
+    return launch.config.quantization == "fp8" and not is_quantised(launch.weights)

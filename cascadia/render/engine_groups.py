@@ -10,10 +10,10 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
 from cascadia.render.engine_args import Launch
-from cascadia.render.gpu_nodes import GpuNode, gpu_node
+from cascadia.render.gpu_nodes import CORES, GpuNode, gpu_node
 from cascadia.render.names import check_name, labels
 from cascadia.render.placement import Demand, Replica, place
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
 
 JUDGE = "judge"
 
@@ -31,6 +31,7 @@ LONGEST_DRAIN_S = 1800
 class EngineGroup:
     """Equal replicas of one model on one pool.
 
+    `model` is the plan's, `loads` what its engines read: the plan's `weights` where it has them.
     `stem` is the DNS label shared by all groups of a stage, `name_stem` the group's own; objects of a deployment
     are called after it, a dash, and these. `share` (0-1) of the stage's requests goes to the group as a whole.
     `drain_s` is how long a stopping engine may finish what it has begun.
@@ -42,6 +43,7 @@ class EngineGroup:
     name_stem: str
     engine: str
     model: str
+    loads: str
     config: EngineConfig
     pool: str
     pool_label: str
@@ -108,6 +110,13 @@ def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
     """
     wanted = tuple(_wanted(plan))
     pools = {w.group.pool: _pool(cluster, w.group.pool) for w in wanted}
+    for w in wanted:
+        if gpu_node(pools[w.group.pool].gpu) is CORES and w.unit.engine != LLAMA_CPP:
+            raise BadInput(
+                f"plan: pool {w.group.pool}",
+                f"its replicas run on CPU cores, and how to start {w.unit.engine} there is not known",
+                "use engine: llama.cpp, or `cascadia up --engines local.yaml` with a command per stage",
+            )
     pool_labels = dict(zip(pools, labels(pools, limit=12), strict=True))
     stems, names = _names(wanted, pool_labels)
     placed = _placed(wanted, pools)
@@ -119,6 +128,7 @@ def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
             name_stem=names[i],
             engine=w.unit.engine,
             model=w.model,
+            loads=w.unit.weights or w.model,
             config=replace(
                 w.unit.config, quantization=w.unit.quantization, max_model_len=w.unit.max_model_len
             ),

@@ -1,9 +1,5 @@
 """The engine versions that manifests are written for, their images and where they listen."""
 
-from typing import Literal
-
-Engine = Literal["vllm", "sglang"]
-
 VERSION: dict[str, str] = {"vllm": "0.32.0", "sglang": "0.5.23"}
 """docs/reference/engines.md says how each flag was checked against these."""
 
@@ -17,6 +13,7 @@ IMAGE: dict[tuple[str, str], str] = {
 COMMAND: dict[str, tuple[str, ...]] = {
     "vllm": ("vllm", "serve"),
     "sglang": ("python3", "-m", "sglang.launch_server"),
+    "llama.cpp": ("llama-server",),
 }
 
 HTTP_PORT = 8000

@@ -13,9 +13,7 @@ from cascadia_sim.gpus_catalogue import UnknownGpu, gpu
 
 @dataclass(frozen=True, slots=True)
 class GpuNode:
-    """`visible` is the variable that limits a process to some of a machine's GPUs."""
-
-    vendor: Literal["nvidia", "amd"]
+    vendor: Literal["nvidia", "amd", "cpu"]
     product: str
 
     @property
@@ -26,9 +24,11 @@ class GpuNode:
     def label(self) -> str:
         return "nvidia.com/gpu.product" if self.vendor == "nvidia" else "amd.com/gpu.product-name"
 
-    @property
-    def visible(self) -> str:
-        return "CUDA_VISIBLE_DEVICES" if self.vendor == "nvidia" else "HIP_VISIBLE_DEVICES"
+    def visible(self, ids: str) -> dict[str, str]:
+        """The variable that limits a process to some of a machine's GPUs; cores are bound otherwise."""
+        if self.vendor == "cpu":
+            return {}
+        return {"CUDA_VISIBLE_DEVICES" if self.vendor == "nvidia" else "HIP_VISIBLE_DEVICES": ids}
 
 
 _NVIDIA = {
@@ -58,11 +58,15 @@ GPU_NODES = {name: GpuNode("nvidia", product) for name, product in _NVIDIA.items
 }
 """By the catalogue's name of the GPU."""
 
+CORES = GpuNode("cpu", "")
+"""Stands where a pool's "GPUs" are cores: on one machine, never in Kubernetes."""
+
 
 def gpu_node(name: str) -> GpuNode:
     """By the catalogue's name or an alias."""
     try:
-        return GPU_NODES[gpu(name).name]
+        found = gpu(name)
+        return CORES if found.generation == "cpu" else GPU_NODES[found.name]
     except (UnknownGpu, KeyError):
         known = ", ".join(GPU_NODES)
         raise BadInput(

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia.render.engine_groups import JUDGE, EngineGroup
 from cascadia.render.engines import HTTP_PORT, IMAGE, RENDEZVOUS_PORT, VERSION
 from cascadia.render.models import is_path, mounted_weights
 from cascadia.render.yaml_text import yaml_text
+from cascadia_sim.engine_config import LLAMA_CPP
 
 
 def helm_values_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:
@@ -39,6 +41,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
                 **_unit(members),
                 # The last accepts always: what a stage that is not deployed would ask is asked by none.
                 "threshold": threshold.get(members[0].served_name, 0.0) if members is not stages[-1] else 0,
+                **_skips(plan, members[0].served_name),
                 "maxModelLen": length[members[0].served_name],
                 "routing": {},
             }
@@ -46,6 +49,11 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
         ],
         "judge": _judge(plan, groups, needed=len(stages) > 1),
     }
+
+
+def _skips(plan: Plan, stage: str) -> dict[str, float]:
+    least = plan.skips(stage)
+    return {} if least is None else {"skipBelow": least}
 
 
 def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:
@@ -69,6 +77,12 @@ def _by_unit(groups: Sequence[EngineGroup], role: str) -> Iterator[list[EngineGr
 
 def _unit(members: Sequence[EngineGroup]) -> dict[str, Any]:
     first = members[0]
+    if first.engine == LLAMA_CPP:
+        raise BadInput(
+            f"stage {first.served_name}: engine",
+            "llama.cpp is not deployed to Kubernetes",
+            "use vllm or sglang there, or run the plan with `cascadia up` or as a compose file",
+        )
     return {
         "name": first.stem,
         "servedModelName": first.served_name,
@@ -78,7 +92,7 @@ def _unit(members: Sequence[EngineGroup]) -> dict[str, Any]:
         # An engine's own batch and as many in its queue, so that it never waits for the router.
         "maxConcurrency": 2 * first.config.max_num_seqs,
         "drainSeconds": first.drain_s,
-        "modelsVolume": is_path(first.model),
+        "modelsVolume": is_path(first.loads),
         "groups": [_group(group, _share(group, members)) for group in members],
     }
 
@@ -117,7 +131,7 @@ def _group(group: EngineGroup, share: float) -> dict[str, Any]:
 
 
 def _launch(group: EngineGroup) -> Launch:
-    launch = group.launch(weights=mounted_weights(group.model), host="0.0.0.0", port=HTTP_PORT)
+    launch = group.launch(weights=mounted_weights(group.loads), host="0.0.0.0", port=HTTP_PORT)
     # Kubernetes expands $(NAME) in arguments, and $$ is its way to write a dollar sign.
     return replace(
         launch,

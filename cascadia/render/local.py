@@ -21,7 +21,7 @@ def local_json(groups: Sequence[EngineGroup]) -> str:
 
 def _definition(process: Process, host: str) -> dict[str, Any]:
     group = process.group
-    launch = process.launch(weights=weights(group.model), host=host, port=process.port)
+    launch = process.launch(weights=weights(group.loads), host=host, port=process.port)
     return {
         "name": process.name,
         "role": group.role,
@@ -33,7 +33,7 @@ def _definition(process: Process, host: str) -> dict[str, Any]:
         "gpu_ids": list(process.gpus),
         "argv": [*command(launch), *arguments(launch)],
         "env": {
-            group.gpu.visible: ",".join(map(str, process.gpus)),
+            **group.gpu.visible(",".join(map(str, process.gpus))),
             "VLLM_NO_USAGE_STATS": "1",
         },
         "port": process.port,

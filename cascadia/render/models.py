@@ -1,4 +1,4 @@
-"""What a plan's `model` means to an engine: a Hugging Face id, or a directory of weights."""
+"""What a plan's `model` or `weights` mean to an engine: a Hugging Face id, a directory of weights, or a GGUF file."""
 
 import re
 from pathlib import PurePosixPath
@@ -12,20 +12,20 @@ _QUANTISED = re.compile(r"fp8|fp4|awq|gptq|int4|int8|w4a16|w8a8|w8a16|w4a8|bnb|g
 
 
 def is_path(model: str) -> bool:
-    """A spec names an architecture of its own by the path of its `config.json`."""
-    return model.endswith(".json")
+    """A spec names an architecture of its own by the path of its `config.json`, and weights of its own absolutely."""
+    return model.endswith(".json") or model.startswith("/")
 
 
 def weights(model: str) -> str:
     """What a process on the machine itself loads; weights lie beside their `config.json`."""
-    return str(PurePosixPath(model).parent) if is_path(model) else model
+    return str(PurePosixPath(model).parent) if model.endswith(".json") else model
 
 
 def mounted_weights(model: str) -> str:
     """What a process in a container loads."""
     if not is_path(model):
         return model
-    parts = [part for part in PurePosixPath(model).parent.parts if part not in ("/", ".", "..")]
+    parts = [part for part in PurePosixPath(weights(model)).parts if part not in ("/", ".", "..")]
     return str(PurePosixPath(MODELS_DIR, *parts))
 
 

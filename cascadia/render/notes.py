@@ -13,7 +13,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
     found = []
     for name, unit in [*units, ("judge", plan.judge)]:
         if unit.gpus and unit.model:
-            found += _notes(name, unit, unit.model)
+            found += _notes(name, unit, unit.weights or unit.model)
     if plan.judge.kind == "llm" and not plan.judge.gpus:
         found.append("judge: it runs elsewhere: set judge.url in the values of the chart, or with --values")
     return tuple(found)
@@ -22,13 +22,14 @@ def notes(plan: Plan) -> tuple[str, ...]:
 def _notes(name: str, unit: StagePlan | JudgePlan, model: str) -> list[str]:
     found = []
     if is_path(model):
+        where = "beside" if model.endswith(".json") else "at"
         found.append(
-            f"{name}: weights are expected beside {model}; in containers as {mounted_weights(model)} "
+            f"{name}: weights are expected {where} {model}; in containers as {mounted_weights(model)} "
             "(claim cascadia-models in Kubernetes, ./models in compose)"
         )
     if unit.quantization in FROM_CHECKPOINT and not is_quantised(model):
         found.append(
             f"{name}: planned with {unit.quantization}, which engines only read from a checkpoint: "
-            f"replace {weights(model)} by one that is quantised so"
+            f"replace {weights(model)} by one that is quantised so (weights: in the spec)"
         )
     return found

@@ -159,8 +159,9 @@ class Architecture:
         routers = self.moe_layers * self.hidden * self.moe.count if self.moe else 0
         quantised = (self._layer_parameters - routers) * layers_at
         quantised += self._routed_parameters * own.bytes_per_weight
-        kept = self.parameters - self._layer_parameters - self._routed_parameters + routers
-        return round(quantised + kept * BF16_BYTES)
+        tables = (1 if self.tied_embeddings else 2) * self.embedding_parameters
+        kept = self._norm_parameters + routers
+        return round(quantised + tables * own.bytes_per_entry + kept * BF16_BYTES)
 
     @property
     def kv_entry_elements(self) -> int:

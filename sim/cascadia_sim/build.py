@@ -8,7 +8,7 @@ import numpy as np
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.calibration import Calibration
 from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.memory import DoesNotFit, available_bytes, kv_capacity_tokens, needed_bytes
 from cascadia_sim.parallel import Split, check_split
@@ -46,6 +46,10 @@ def replica_timing(
     split = Split(tp, config.attention_dp, config.enable_expert_parallel)
     check_split(architecture, split)
     check_shape(architecture, split.attention_tp, pp)
+    if config.engine == LLAMA_CPP and tp * pp > 1:
+        raise InvalidShape(
+            "engine", f"{LLAMA_CPP} is started on one GPU", "use vllm or sglang to split a model"
+        )
     kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
     setting = setting_of(architecture, gpu, tp=tp, pp=pp, config=config, gpus_per_node=gpus_per_node)
     one = np.ones(1)
@@ -99,6 +103,8 @@ def _lane_kv_tokens(
     # Engines refuse to start where their whole cache cannot hold one request of the longest length.
     # A request's KV lies on one rank of attention-DP.
     least = max(least, config.max_model_len or 0) * config.attention_dp
+    if config.engine == LLAMA_CPP:
+        least = max(least, config.max_num_seqs * (config.max_model_len or 0))
     if lane * pp < least:
         whole_blocks = config.block_size * pp
         least = -(-least // whole_blocks) * whole_blocks

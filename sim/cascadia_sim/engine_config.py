@@ -4,22 +4,25 @@ from dataclasses import dataclass
 
 from cascadia_sim.calibration import Calibration
 
+LLAMA_CPP = "llama.cpp"
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """Names follow vLLM's flags.
 
     `quantization` is None (the checkpoint's own precision, BF16 unless it says otherwise), "fp8", "awq-int4",
-    "gptq-int4", "int8" or "mxfp4". `kv_cache_dtype` is "auto" (BF16) or "fp8". `block_size` is the KV cache's
-    allocation unit in tokens. `prefix_cache_hit_rate` (0-1) is the share of a request's `prefix_tokens` that is
-    found in the cache, so that prefill skips it.
+    "gptq-int4", "int8", "mxfp4", or a GGUF format such as "q4_k_m". `kv_cache_dtype` is "auto" (BF16) or "fp8".
+    `block_size` is the KV cache's allocation unit in tokens. `prefix_cache_hit_rate` (0-1) is the share of a request's
+    `prefix_tokens` that is found in the cache, so that prefill skips it.
 
     `enable_expert_parallel` spreads a mixture's experts over the GPUs whole, in place of a slice of each.
     `attention_dp` splits the tensor-parallel GPUs into as many ranks that attend to requests of their own
     (`parallel.py`); `max_num_seqs` and `max_num_batched_tokens` are then those of a rank.
 
     `engine` chooses the calibration from the catalogue; `calibration`, where given, stands in its
-    place on the GPU that it was measured on.
+    place on the GPU that it was measured on. "llama.cpp" runs on one GPU, or one core, and takes the whole KV cache of
+    `max_num_seqs` longest requests when it starts.
     """
 
     max_num_seqs: int = 256

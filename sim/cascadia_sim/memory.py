@@ -6,7 +6,7 @@ from cascadia_sim.architecture import Architecture
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.errors import InputError
 from cascadia_sim.gpu import Gpu
-from cascadia_sim.quantization import BF16_BYTES, kv_element_bytes, weight_format
+from cascadia_sim.quantization import BF16_BYTES, WeightFormat, kv_element_bytes, weight_format
 from cascadia_sim.sharding import attention_gemms, kv_elements_per_gpu, mlp_gemms, stage_layers
 
 # CUDA context, library workspaces and captured graphs.
@@ -45,10 +45,11 @@ def stage_memory(
     share of a context of `REFERENCE_CONTEXT_TOKENS`.
     """
     a, rank_gpus = architecture, tp // config.attention_dp
-    table_bytes = a.embedding_parameters / rank_gpus * BF16_BYTES
+    form = weight_format(config.quantization or a.quantization)
+    table_bytes = a.embedding_parameters / rank_gpus * form.bytes_per_entry
     kv_layer_bytes = kv_elements_per_gpu(a, rank_gpus) * kv_element_bytes(config.kv_cache_dtype)
     kv_layer_bytes *= a.attending_layers() / a.layers
-    dense_bytes, mixture_bytes = _layer_weight_bytes(a, tp, rank_gpus, config.quantization)
+    dense_bytes, mixture_bytes = _layer_weight_bytes(a, tp, rank_gpus, form)
     stages = []
     first = 0
     for index, layers in enumerate(stage_layers(a.layers, pp)):
@@ -60,11 +61,8 @@ def stage_memory(
     return tuple(stages)
 
 
-def _layer_weight_bytes(
-    a: Architecture, tp: int, rank_gpus: int, quantization: str | None
-) -> tuple[float, float]:
+def _layer_weight_bytes(a: Architecture, tp: int, rank_gpus: int, own: WeightFormat) -> tuple[float, float]:
     """Bytes of a dense layer and of a mixture layer on one GPU. EP holds as much as slices of all experts do."""
-    own = weight_format(quantization or a.quantization)
     plain = BF16_BYTES if own.experts_only else own.bytes_per_weight
     attention = sum(g.weights for g in attention_gemms(a, rank_gpus)) * plain + 2 * a.hidden * BF16_BYTES
     dense = attention + sum(g.weights for g in mlp_gemms(a, a.intermediate, tp)) * plain

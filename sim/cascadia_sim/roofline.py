@@ -6,6 +6,7 @@ constants and their errors: docs/models/simulator.md.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,10 +105,13 @@ def fixed_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu) -> Float
     return np.full_like(tokens, a.layers * _fixed_layer_s(a, gpu) + a.moe_layers * experts)
 
 
-def lm_head_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
+def lm_head_seconds(
+    sequences: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
+) -> Floats:
     """The LM head, for those rows that yield a token; nothing for none."""
     a = architecture
-    head = gemm_seconds(sequences, (Gemm(a.hidden, -(-a.vocab // tp)),), gpu, _BF16)
+    head_form = replace(_BF16, bytes_per_weight=form.bytes_per_entry)
+    head = gemm_seconds(sequences, (Gemm(a.hidden, -(-a.vocab // tp)),), gpu, head_form)
     return np.where(sequences > 0, head, 0.0)
 
 

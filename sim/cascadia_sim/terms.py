@@ -125,7 +125,9 @@ BY_SEQUENCES = (
         lambda n, s: (
             s.heads
             * s.gpu.efficiency.head
-            * roofline.lm_head_seconds(n / s.attention_dp, s.architecture, s.gpu, s.split.attention_tp)
+            * roofline.lm_head_seconds(
+                n / s.attention_dp, s.architecture, s.gpu, s.form, s.split.attention_tp
+            )
         ),
     ),
     Term(

@@ -31,7 +31,7 @@ from cascadia.clients.local_guard import descendants
 from cascadia.clients.local_ports import free_port
 from cascadia.planner.plan_file import write_plan
 from tests.benchmarks.report_table import markdown
-from tests.e2e.engine_packages import HERE, gguf_model, llama_python
+from tests.e2e.engine_packages import llama_command
 from tests.e2e.test_up import on_cores
 from tests.unit.controller.machine import ENGINE
 
@@ -143,8 +143,7 @@ def run(folder: Path, *arguments: str) -> str:
 
 def prepare(folder: Path, engine: str) -> None:
     little = ["{python}", str(ENGINE), "{port}"]
-    llama = [str(llama_python()), str(HERE / "llama_server.py"), str(gguf_model()), "{port}", "4", "1024"]
-    command = little if engine == "little" else llama
+    command = little if engine == "little" else llama_command("{port}", 4, 1024)
     stage = {"command": command, "model": "smol", "drain_s": 60, "max_concurrency": 4}
     router = {"port": free_port()}
     (folder / "local.yaml").write_text(

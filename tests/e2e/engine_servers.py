@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 
 from cascadia.clients.local_ports import free_port
-from tests.e2e.engine_packages import HERE, checkpoint, gguf_model, llama_python, vllm_python
+from tests.e2e.engine_packages import checkpoint, llama_command, vllm_python
 
 START_S = 180.0
 CONTEXT = 2048
@@ -24,8 +24,7 @@ CORES = sorted(os.sched_getaffinity(0))
 def llama_cpp(slots: int, log: Path) -> Iterator[str]:
     """Its address, while it runs: continuous batching over `slots` slots with a cache each."""
     port = free_port()
-    command = [llama_python(), HERE / "llama_server.py", gguf_model(), port, slots, CONTEXT]
-    with running([str(part) for part in command], {}, port, log) as url:
+    with running(llama_command(port, slots, CONTEXT), {}, port, log) as url:
         yield url
 
 

@@ -14,7 +14,7 @@ import pytest
 from cascadia.clients.local_ports import free_port
 from tests.e2e.chaos_fleet import HEALTH, Process
 from tests.e2e.commands import PROGRAM
-from tests.e2e.engine_packages import HERE, gguf_model, llama_python
+from tests.e2e.engine_packages import llama_command
 from tests.e2e.engine_servers import CONTEXT, NAME
 
 SLOTS = 4
@@ -25,8 +25,8 @@ LIMITS = {"first_byte_s": 20.0, "idle_s": 3.0}
 
 def engine(folder: Path, number: int) -> Process:
     port = free_port()
-    command = [llama_python(), HERE / "llama_server.py", gguf_model(), port, SLOTS, CONTEXT]
-    return Process(f"llama-{number}", port, [str(part) for part in command], folder / f"llama-{number}.log")
+    command = llama_command(port, SLOTS, CONTEXT)
+    return Process(f"llama-{number}", port, command, folder / f"llama-{number}.log")
 
 
 class Pair:

@@ -159,9 +159,13 @@ def test_a_hundred_new_plans_under_load_fail_no_request(
             print(f"\n{seen.told(f'{RELOADS} reloads')}", end="")
         assert set(seen.counts) == {"answered"}
         assert len(seen.outcomes) > 5 * RELOADS
-        log = up.routers[0].log.read_text()
-        reloads = [json.loads(line) for line in log.splitlines() if '"event":"reload"' in line]
-        assert [line["outcome"] for line in reloads] == ["swapped"] * RELOADS
+
+        def outcomes() -> list[str]:
+            lines = up.routers[0].log.read_text().splitlines()
+            return [json.loads(line)["outcome"] for line in lines if '"event":"reload"' in line]
+
+        until(lambda: len(outcomes()) == RELOADS)  # the log is written behind the work
+        assert set(outcomes()) == {"swapped"}
 
 
 def plan(up: Fleet) -> str:

@@ -20,7 +20,7 @@ from cascadia.controller.local_plans import LocalPlans
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
-from tests.e2e.engine_packages import HERE, gguf_model, llama_python
+from tests.e2e.engine_packages import llama_command
 from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.render.plans import plan, stage
 
@@ -44,7 +44,7 @@ def on_cores(small: int, large: int, threshold: float) -> Plan:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    server = [str(llama_python()), str(HERE / "llama_server.py"), str(gguf_model()), "{port}", "4", "1024"]
+    server = llama_command("{port}", 4, 1024)
     engines = {
         name: Engine(command=server, model="smol", startup_s=120, drain_s=60, max_concurrency=4)
         for name in ("small", "large")

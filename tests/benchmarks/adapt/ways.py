@@ -11,7 +11,8 @@ import numpy as np
 from cascadia.controller.decide import Caution
 from cascadia.controller.detect import Detection
 from cascadia.controller.history import Entry
-from cascadia.controller.loop import Controller, Settings, write_in_force
+from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.state import write_in_force
 from cascadia.planner.plan_file import read_plan
 from cascadia.planner.quality_file import write_quality
 from cascadia_sim.timing import PS_PER_S
@@ -96,7 +97,7 @@ def adaptive(
             tell(fleet.now_s)
 
     asyncio.run(live())
-    return _outcome(name, world, fleet, controller.history.entries())
+    return _outcome(name, world, fleet, controller.state.entries())
 
 
 def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outcome:
@@ -107,11 +108,12 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     async def live() -> None:
         for begin_s, end_s in pairwise(np.arange(0.0, world.day.duration_s, period_s)):
             _pass(fleet, float(end_s), tell)
-            await controller.reconsider(fleet.log(period_s + 60.0).between(float(begin_s), float(end_s)), float(begin_s))
+            past = fleet.log(period_s + 60.0).between(float(begin_s), float(end_s))
+            await controller.reconsider(past, float(begin_s))
 
     asyncio.run(live())
     _pass(fleet, world.day.duration_s, tell)
-    return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.history.entries())
+    return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.state.entries())
 
 
 def _controller(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:

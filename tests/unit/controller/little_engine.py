@@ -1,6 +1,9 @@
-"""An engine for tests, as small as can be: `little_engine.py PORT [--die-first FILE N] [--deaf] [--children]`.
+"""An engine for tests, as small as can be.
 
-Answers /health, and any POST with a chat completion whose text is its port. With --deaf it ignores SIGTERM. With
+`little_engine.py PORT [--die-first FILE N] [--deaf] [--children] [--score N]`
+
+Answers /health, and any POST with a chat completion whose text is its port; with --score it is an embedding judge that
+scores all answers alike. With --deaf it ignores SIGTERM. With
 --children it starts two processes that ignore SIGTERM, one of them away from its own group and parent, and writes
 their ids beside its own to standard output.
 """
@@ -17,12 +20,16 @@ from pathlib import Path
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    score: float | None = None
 
     def do_GET(self) -> None:
         self._answer(b'{"status": "ok"}')
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.score is not None:
+            self._answer(json.dumps({"score": self.score}).encode())
+            return
         gate = asked.get("gate")
         if gate is not None:
             Path(f"{gate}.arrived").touch()
@@ -70,6 +77,8 @@ def main(arguments: list[str]) -> None:
         count.write_text(str(lives + 1))
         if lives < int(arguments[at + 2]):
             sys.exit(3)
+    if "--score" in arguments:
+        Handler.score = float(arguments[arguments.index("--score") + 1])
     if "--children" in arguments:
         _children()
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)

@@ -12,14 +12,14 @@ import pytest
 
 from cascadia.clients.local_process import Restarts
 from cascadia.controller.backend import Moved, StepFailed, move, move_or_return
-from cascadia.controller.fleet import reached
+from cascadia.controller.fleet import JUDGE, reached
 from cascadia.controller.local_backend import LocalBackend
 from cascadia.controller.local_control import ask, listening
 from cascadia.controller.local_fleet import FleetError, LocalFleet
 from cascadia.controller.local_plan import LocalPlan, local_plan
 from cascadia.controller.steps import Drain, Start, Step
 from cascadia.domain.errors import BadInput
-from tests.unit.controller.machine import engine, local, two_stages
+from tests.unit.controller.machine import NO_GPU_JUDGE, engine, local, two_stages
 from tests.unit.controller.test_local_process import until
 
 QUICK = Restarts(first_s=0.05, longest_s=0.1, most=2)
@@ -83,6 +83,68 @@ def test_one_and_two_become_two_and_one_under_load_without_a_failed_request(tmp_
             assert {m.process.started for m in fleet.members.values()} == {1}
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("before", ["embedding", "certainty"])
+def test_a_judge_changes_under_load_in_one_step(before: str, tmp_path: Path) -> None:
+    """From one that accepts all, or from none of its own, to one that accepts nothing: both run while the router
+    changes over, and the former ends."""
+    machine = local(tmp_path)
+
+    def judged(kind: str, score: str) -> LocalPlan:
+        plan = replace(two_stages(1, 1), judge=replace(NO_GPU_JUDGE, kind=kind))
+        scores = {JUDGE: engine(JUDGE, "--score", score)} if kind == "embedding" else {}
+        return local_plan(plan, machine.model_copy(update={"stages": {**machine.stages, **scores}}))
+
+    first, second = judged(before, "100"), judged("embedding", "0")
+
+    async def main() -> None:
+        async with running(tmp_path) as fleet:
+            there = backend(tmp_path, first, second)
+            await move(there, first.desired(), at_once=3)
+            answers: list[httpx.Response] = []
+            stop = asyncio.Event()
+
+            async def load(client: httpx.AsyncClient) -> None:
+                while not stop.is_set():
+                    answers.append(
+                        await client.post("/v1/chat/completions", json={"model": "cascadia", **ASK})
+                    )
+
+            steps: list[Step] = []
+            async with httpx.AsyncClient(base_url=url_of(first), timeout=30, trust_env=False) as client:
+                loads = [asyncio.create_task(load(client)) for _ in range(4)]
+                await until(lambda: len(answers) > 20)
+                await move(there, second.desired(), note=steps.append)
+                moved = len(answers)
+                await until(lambda: len(answers) > moved + 20)
+                stop.set()
+                await asyncio.gather(*loads)
+            assert {answer.status_code for answer in answers} == {200}
+            assert {answer.headers["x-cascadia-stage"] for answer in answers[moved + 4 :]} == {"large"}
+            if before == "embedding":
+                assert answers[0].headers["x-cascadia-stage"] == "small"
+            order = ["Start", "AwaitReady", "Route", *(["Drain", "Stop"] * (before == "embedding"))]
+            assert [type(step).__name__ for step in steps] == order
+            assert len([name for name in fleet.members if name.startswith("judge-")]) == 1
+
+    asyncio.run(main())
+
+
+def test_a_plans_embedding_judge_is_served_beside_the_router() -> None:
+    plan = replace(two_stages(1, 1), judge=replace(NO_GPU_JUDGE, kind="embedding", model="/judges/head.json"))
+    found = local_plan(plan)
+    judge = next(launch for kind, launch in found.launches.items() if kind.stage.startswith("judge-"))
+    argv, _ = judge.filled(port=8201, name="judge-0", gpus=())
+    assert argv[-6:] == ("judge", "serve", "/judges/head.json", "--port", "8201", "--quiet")
+    assert judge.kind.gpus == 0
+    assert found.routing.stages == ("small", "large", judge.kind.stage)
+
+
+def test_an_embedding_judge_that_learned_nothing_is_one_line() -> None:
+    plan = replace(two_stages(1, 1), judge=replace(NO_GPU_JUDGE, kind="embedding"))
+    with pytest.raises(BadInput, match=r"nothing says what it has learned; write judge: \{model: FILE\}"):
+        local_plan(plan)
 
 
 def test_what_a_draining_replica_has_in_hand_is_finished_before_it_stops(tmp_path: Path) -> None:

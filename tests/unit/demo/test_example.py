@@ -20,9 +20,10 @@ from cascadia_sim.gpus_catalogue import gpu
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("example")
-    measured = place / "measured.json"
-    write_calibration(find_calibration(gpu("cpu"), "vllm", "awq-int4"), measured)
-    write_example(place, {stage.name: measured for stage in STAGES}, 1.5)
+    measured = {stage.name: place / f"measured-{stage.name}.json" for stage in STAGES}
+    for stage in STAGES:
+        write_calibration(find_calibration(gpu("cpu"), "llama.cpp", stage.quantization), measured[stage.name])
+    write_example(place, measured, {stage.catalogue_name: place for stage in STAGES}, 1.5)
     return place
 
 

@@ -11,7 +11,7 @@ CONFIG = EngineConfig(max_model_len=8192)
 
 def launch(engine: str = "vllm", **changes: object) -> Launch:
     base = Launch(engine, "org/model", "org/model", "small", CONFIG, "h100-sxm", 2, 1, "0.0.0.0", 8000, 120)
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return replace(base, **({"weights": changes.get("model", "org/model")} | changes))  # type: ignore[arg-type]
 
 
 def flags(of: Launch) -> dict[str, str]:
@@ -104,7 +104,7 @@ def test_sglang_is_told_to_publish_metrics() -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(BadInput, match="no engine is called 'trt'; use vllm or sglang"):
+    with pytest.raises(BadInput, match=r"no engine is called 'trt'; use one of vllm, sglang, llama\.cpp"):
         command(launch("trt"))
 
 

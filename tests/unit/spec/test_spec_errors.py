@@ -74,7 +74,8 @@ CASES = {
     "an unknown quantization": (
         changed("stages.0.quantization", 4),
         "stages[0].quantization: is 4, which is not known; "
-        "write 'fp8', 'awq-int4', 'gptq-int4', 'int8', 'int4-experts', 'mxfp4', 'nvfp4' or 'nvfp4-experts'",
+        "write 'fp8', 'awq-int4', 'gptq-int4', 'int8', 'int4-experts', 'mxfp4', 'nvfp4', 'nvfp4-experts', "
+        "'f16', 'q8_0', 'q6_k', 'q5_k_m', 'q4_k_m', 'q4_1' or 'q4_0'",
     ),
     "one name twice": (
         changed("stages.1.name", "small"),
