@@ -181,18 +181,19 @@ class Controller:
 
     async def reconsider(self, samples: Samples, since_s: float) -> Decision:
         """Plans for `samples` and moves there where that pays. Its decision is in the history."""
-        out = self.settings.folder / "plans" / f"{self._clock():.0f}"
+        asked_s = self._clock()
+        out = self.settings.folder / "plans" / f"{asked_s:.0f}"
         there = await self.fleet.backend.observe()
         try:
             request = self._request(samples, since_s, there.gpus, out)
             replanned = await self._replan(request, self.settings.plan_limit_s)
         except PlanningFailed as error:
             self._settled_s = self._clock()
-            return self._decided(Decision("keep", f"no new plan: {error}"), None)
+            return self._decided(Decision("keep", f"no new plan: {error}"), None, asked_s)
         observed = await self.fleet.backend.observe()
         desired = self.fleet.desired(replanned.plan, dict(replanned.candidate.need_rps))
         decision = self._decision(observed, desired, replanned)
-        self._decided(decision, replanned.plan)
+        self._decided(decision, replanned.plan, asked_s)
         if decision.action == "move" and not self.settings.dry_run:
             needs = dict(replanned.candidate.need_rps), dict(replanned.today.need_rps)
             await self.carry_out(UnderWay(replanned.plan, self.in_force(), *needs))
@@ -300,7 +301,7 @@ class Controller:
             self.note("moved", f"{to.parent.name} is in force", {"plan": str(to)})
         self.state.put_under_way(None)
 
-    def _decided(self, decision: Decision, plan: Path | None) -> Decision:
+    def _decided(self, decision: Decision, plan: Path | None, asked_s: float) -> Decision:
         dry = " (dry run)" if self.settings.dry_run and decision.action == "move" else ""
         facts: dict[str, Any] = {
             "action": decision.action,
@@ -308,6 +309,7 @@ class Controller:
             "benefit_s": decision.benefit_s,
             "cost_s": decision.cost_s,
             "plan": None if plan is None else str(plan),
+            "planning_s": round(self._clock() - asked_s, 3),
         }
         self.note("decision", f"{decision}{dry}", facts)
         return decision
