@@ -88,7 +88,7 @@ def adaptive(
 ) -> Outcome:
     """The controller as it is."""
     fleet = world.fleet()
-    controller = _controller(world, name, fleet, settings or {})
+    controller = controller_of(world, name, fleet, settings or {})
 
     async def live() -> None:
         while fleet.now_s < world.day.duration_s:
@@ -103,7 +103,7 @@ def adaptive(
 def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outcome:
     """Plans for the last period's traffic at the end of each, and moves there whatever it is worth."""
     fleet = world.fleet()
-    controller = _controller(world, f"every-{period_s:.0f}", fleet, {"caution": MOVE_ALWAYS})
+    controller = controller_of(world, f"every-{period_s:.0f}", fleet, {"caution": MOVE_ALWAYS})
 
     async def live() -> None:
         for begin_s, end_s in pairwise(np.arange(0.0, world.day.duration_s, period_s)):
@@ -116,7 +116,7 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.state.entries())
 
 
-def _controller(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:
+def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:
     folder = world.folder / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "history.jsonl").unlink(missing_ok=True)
