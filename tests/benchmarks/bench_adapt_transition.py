@@ -50,7 +50,7 @@ def startup_s(weight_bytes: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """`slo_scale`: the least multiple of a lone request's mean latency that 95 % kept. `done_rps`: answered by the end."""
+    """`slo_scale`: the least multiple of a lone request's mean latency that 95 % kept. `done_rps`: answered in time."""
 
     system: str
     load: float

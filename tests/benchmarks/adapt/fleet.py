@@ -19,6 +19,7 @@ from cascadia.planner.plan_file import read_plan
 from cascadia.planner.problem_file_models import find_architecture
 from cascadia_sim.build import replica_timing
 from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.replica import simulate_replica
 from cascadia_sim.rolling_cascade import Asked, RollingCascade, VerdictTokens
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 from tests.benchmarks.adapt.days import Day
@@ -28,7 +29,9 @@ LOG_S = 30.0
 """The router ends a file of its workload log so often."""
 KEPT_S = 1800.0
 PATIENCE_S = 60.0
-"""The router's queue_s: a replica that has more seconds of work in hand, by its planned rate, takes nobody in."""
+"""The router's queue_s: a replica that has more seconds of work in hand takes nobody in."""
+SATURATING = 500
+"""Requests of the day by which a replica's speed is told."""
 DRAIN_STRIDE_S = 1.0
 Startup = Callable[[float], float]
 
@@ -63,14 +66,11 @@ class SimulatedFleet:
         self._running: dict[str, Running] = {}
         self._routing: Routing | None = None
         self._plans: dict[tuple[str, str], tuple[Plan, StagePlan | JudgePlan, int, int]] = {}
-        self._weights: dict[Kind, float] = {}
         self._gated = np.zeros((len(day.table.stages), len(day.trace)), bool)
         judge = read_plan(first).judge
-        asked = asked_of(day)
-        mean_tokens = float((asked.input_tokens + asked.output_tokens).mean())
-        self.cascade = RollingCascade(
-            asked, VerdictTokens(judge.prompt_tokens, judge.output_tokens), most_load=PATIENCE_S * mean_tokens
-        )
+        self._verdict = VerdictTokens(judge.prompt_tokens, judge.output_tokens)
+        self._tokens_per_s: dict[Kind, float] = {}
+        self.cascade = RollingCascade(asked_of(day), self._verdict, most_load=PATIENCE_S)
         self.swap(first)
 
     # What a controller sees.
@@ -92,12 +92,8 @@ class SimulatedFleet:
                 rate_rps = predicted.rate_rps if predicted is not None else 1.0
                 capacity[kind] = max(rate_rps * group.share / group.count, 1e-6)
                 self._plans[name, kind.spec] = found, unit, group.tp, group.pp
-                self._weights[kind] = capacity[kind]
+                self.pool = group.pool
         return Desired(counts, routing_of(found), need_rps, capacity)
-
-    @property
-    def pool(self) -> str:
-        return next(iter(self._weights)).pool
 
     def log(self, kept_s: float = KEPT_S) -> Samples:
         """The workload log of the last `kept_s`: whoever was answered before its last file ended."""
@@ -194,7 +190,7 @@ class SimulatedFleet:
     def _open(self, name: str) -> None:
         running = self._running[name]
         kind = running.replica.kind
-        running.lane = self.cascade.open(self._group(kind), self._timing(kind), self._weights[kind])
+        running.lane = self.cascade.open(self._group(kind), self._timing(kind), self._speed(kind))
         running.replica = replace(running.replica, state="ready")
 
     def _stop(self, name: str) -> None:
@@ -223,6 +219,20 @@ class SimulatedFleet:
         return replica_timing(
             architecture, gpu(pool.gpu), tp=tp, pp=pp, config=unit.config, gpus_per_node=pool.gpus_per_node
         )
+
+    def _speed(self, kind: Kind) -> float:
+        """Tokens a second, of prompts and answers, that a replica gets done when it always has enough to do."""
+        if kind not in self._tokens_per_s:
+            timing, group, asked = self._timing(kind), self._group(kind), self.cascade.asked
+            some = np.linspace(0, len(self.day.trace) - 1, SATURATING).astype(np.int64)
+            stage = min(group, len(asked.input_tokens) - 1)
+            read, wrote = asked.input_tokens[stage, some], asked.output_tokens[stage, some]
+            if group == self.cascade.judge_group:
+                read, wrote = read + wrote + self._verdict.prompt, np.full_like(wrote, self._verdict.output)
+            nothing = np.zeros_like(read)
+            run = simulate_replica(timing, nothing, read, wrote, nothing)
+            self._tokens_per_s[kind] = float((read + wrote).sum() / (run.finish_ps.max() / PS_PER_S))
+        return self._tokens_per_s[kind]
 
     def _weight_bytes(self, kind: Kind) -> float:
         _, unit, *_ = self._plans[kind.stage, kind.spec]
