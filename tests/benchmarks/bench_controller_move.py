@@ -31,7 +31,7 @@ from cascadia.clients.local_guard import descendants
 from cascadia.clients.local_ports import free_port
 from cascadia.planner.plan_file import write_plan
 from tests.benchmarks.report_table import markdown
-from tests.e2e.engine_packages import llama_command
+from tests.e2e.engine_commands import llama_command
 from tests.e2e.test_up import on_cores
 from tests.unit.controller.machine import ENGINE
 

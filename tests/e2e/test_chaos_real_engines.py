@@ -14,7 +14,7 @@ import pytest
 from cascadia.clients.local_ports import free_port
 from tests.e2e.chaos_fleet import HEALTH, Process
 from tests.e2e.commands import PROGRAM
-from tests.e2e.engine_packages import llama_command
+from tests.e2e.engine_commands import llama_command
 from tests.e2e.engine_servers import CONTEXT, NAME
 
 SLOTS = 4
