@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import positive, with_output
-from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, run_dir_option
+from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, release_options, run_dir_option
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
-    from cascadia.controller.history import Entry
+    from collections.abc import Callable
+
     from cascadia.controller.loop import Controller, Settings
+    from cascadia.controller.samples_file import SampleFiles
 
 STANDBY_S = 1.0
 FRESH_QUESTIONS = 200
@@ -25,7 +27,18 @@ FRESH_QUESTIONS = 200
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.argument("plan", type=click.Path(path_type=Path))
+@click.option("--backend", type=click.Choice(["local", "kubernetes"]), default="local", show_default=True,
+              help="What runs the replicas.")  # fmt: skip
 @run_dir_option
+@release_options
+@click.option("--values", type=click.Path(path_type=Path),
+              help="File with the values of the Helm release (--backend kubernetes).")  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="Address of /health and /history (--backend kubernetes).")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8300, show_default=True,
+              help="0 takes a free one.")  # fmt: skip
+@click.option("--room", "room_s", type=positive, default=600.0, show_default=True, metavar="S",
+              help="How long a pod may find no node with room.")  # fmt: skip
 @click.option(
     "--engines", type=click.Path(path_type=Path), help="The local.yaml that `cascadia up` was given."
 )
@@ -60,7 +73,14 @@ FRESH_QUESTIONS = 200
 def controller(
     spec: Path,
     plan: Path,
+    backend: str,
     run_dir: Path | None,
+    namespace: str | None,
+    release: str,
+    values: Path | None,
+    host: str,
+    port: int,
+    room_s: float,
     engines: Path | None,
     samples: Path | None,
     ratio: float,
@@ -77,18 +97,21 @@ def controller(
     dry_run: bool,
     output: Output,
 ) -> None:
-    """Watch the fleet in --run-dir, plan anew for SPEC when its traffic changes, and move to plans that pay.
+    """Watch a fleet, plan anew for SPEC when its traffic changes, and move to plans that pay.
 
-    PLAN is what `cascadia up` was started with; after a move the plan in force is remembered in the run-dir. A second
-    controller on the same fleet stands by until the first has gone. Ends at SIGTERM, also in the middle of a move,
-    which the next one ends.
+    With --backend local the fleet is that of `cascadia up` in --run-dir, and PLAN is what that was started with. With
+    --backend kubernetes it is a release of the chart, which starts this command; PLAN is brought about where nothing
+    runs yet, and moved to whenever its file changes. The plan in force is remembered in the run-dir, or in a ConfigMap.
+    A second controller on the same fleet stands by until the first has gone. Ends at SIGTERM, also in the middle of a
+    move, which the next one ends.
     """
     from cascadia.controller.decide import Caution
     from cascadia.controller.detect import Detection
     from cascadia.controller.loop import Settings
+    from cascadia.controller.samples_file import SampleFiles
 
     folder = (run_dir or RUN_DIR).resolve()
-    if not folder.is_dir():
+    if backend == "local" and not folder.is_dir():
         raise BadInput(str(folder), "no fleet runs here", "start one with `cascadia up`")
     settings = Settings(
         folder,
@@ -102,20 +125,42 @@ def controller(
         at_once=at_once,
         dry_run=dry_run,
     )
-    made = _made(settings, plan, engines, samples or folder / "samples", ratio, output)
+    watched = SampleFiles(samples or folder / "samples", ratio=ratio)
+    if backend == "kubernetes":
+        from cascadia.cli.controller_kubernetes import Release, lead
+
+        if values is None:
+            raise BadInput("--values", "is not given", "name the file with the release's values")
+        given = Release(namespace, release, values, room_s)
+        lead(settings, plan, given, watched, fresh_table_of(plan, watched.folder), (host, port), output)
+        return
+    made = _made(settings, plan, engines, watched, output)
     with _stand_by(folder, output):
         _remember(folder, plan)
         asyncio.run(_watch(made, window_s))
 
 
 def _made(
-    settings: "Settings", plan: Path, engines: Path | None, samples: Path, ratio: float, output: Output
+    settings: "Settings", plan: Path, engines: Path | None, samples: "SampleFiles", output: Output
 ) -> "Controller":
     from cascadia.controller.local_file import read_local
     from cascadia.controller.local_plans import LocalPlans
     from cascadia.controller.loop import Controller
     from cascadia.controller.replan import replan
-    from cascadia.controller.samples_file import SampleFiles, write_fresh_quality
+
+    return Controller(
+        settings,
+        LocalPlans(settings.folder, read_local(engines)),
+        samples.read,
+        replan,
+        fresh_table=fresh_table_of(plan, samples.folder),
+        tell=lambda entry: output.note(f"{entry.kind}: {entry.what}"),
+    )
+
+
+def fresh_table_of(plan: Path, samples: Path) -> "Callable[[float, Path], Path | None]":
+    """Writes a quality table of what went through all stages since a time."""
+    from cascadia.controller.samples_file import write_fresh_quality
     from cascadia.planner.plan_file import read_plan
 
     names = tuple(stage.name for stage in read_plan(plan).stages)
@@ -124,17 +169,7 @@ def _made(
         path = out / "quality.parquet"
         return path if write_fresh_quality(samples, since_s, names, path, FRESH_QUESTIONS) else None
 
-    def tell(entry: "Entry") -> None:
-        output.note(f"{entry.kind}: {entry.what}")
-
-    return Controller(
-        settings,
-        LocalPlans(settings.folder, read_local(engines)),
-        SampleFiles(samples, ratio=ratio).read,
-        replan,
-        fresh_table=fresh_table,
-        tell=tell,
-    )
+    return fresh_table
 
 
 def _stand_by(folder: Path, output: Output) -> ExitStack:
@@ -156,7 +191,7 @@ def _stand_by(folder: Path, output: Output) -> ExitStack:
 
 
 def _remember(folder: Path, plan: Path) -> None:
-    from cascadia.controller.loop import IN_FORCE, write_in_force
+    from cascadia.controller.state import IN_FORCE, write_in_force
 
     if not (folder / IN_FORCE).exists():
         write_in_force(folder, plan / "plan.json" if plan.is_dir() else plan)

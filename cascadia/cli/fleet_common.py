@@ -21,6 +21,15 @@ def run_dir_option(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
+def release_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--namespace and --release, of a fleet on Kubernetes."""
+    named = click.option("--release", default="cascadia", show_default=True, help="Of the Helm release.")
+    space = click.option(
+        "--namespace", help="Of the Helm release. Default: that of the kubeconfig or the pod."
+    )
+    return space(named(command))
+
+
 def asked(run_dir: Path | None, what: str, **members: Any) -> dict[str, Any]:
     """The fleet's answer."""
     from cascadia.controller.local_control import ask

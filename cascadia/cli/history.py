@@ -2,29 +2,54 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cascadia.cli.common import with_output
-from cascadia.cli.fleet_common import RUN_DIR, run_dir_option
+from cascadia.cli.fleet_common import RUN_DIR, release_options, run_dir_option
 from cascadia.cli.output import Output
+
+if TYPE_CHECKING:
+    from cascadia.controller.history import Entry
 
 
 @click.command()
 @run_dir_option
+@click.option("--kubernetes", is_flag=True, help="Of a release on the cluster of your kubeconfig.")
+@release_options
 @click.option(
     "--lines", "-n", type=click.IntRange(1), default=50, show_default=True, help="The last so many."
 )
 @click.option("--decisions", is_flag=True, help="Without single steps.")
 @with_output
-def history(run_dir: Path | None, lines: int, decisions: bool, output: Output) -> None:
+def history(
+    run_dir: Path | None,
+    kubernetes: bool,
+    namespace: str | None,
+    release: str,
+    lines: int,
+    decisions: bool,
+    output: Output,
+) -> None:
     """Show alarms, decisions and moves, a line each, oldest first. Times are UTC."""
-    from cascadia.controller.history import read_history
-
-    entries = [
-        entry for entry in read_history(run_dir or RUN_DIR) if not (decisions and entry.kind == "step")
-    ][-lines:]
+    found = _on_cluster(namespace, release) if kubernetes else _on_machine(run_dir or RUN_DIR)
+    entries = [entry for entry in found if not (decisions and entry.kind == "step")][-lines:]
     for entry in entries:
         at = datetime.fromtimestamp(entry.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
         output.show(f"{at}  {entry.kind:<11} {entry.what}")
     output.document({"entries": entries})
+
+
+def _on_machine(run_dir: Path) -> "list[Entry]":
+    from cascadia.controller.history import read_history
+
+    return read_history(run_dir)
+
+
+def _on_cluster(namespace: str | None, name: str) -> "list[Entry]":
+    import asyncio
+
+    from cascadia.cli.controller_kubernetes import history_of
+
+    return asyncio.run(history_of(namespace, name))

@@ -73,11 +73,14 @@ def rows_of(path: Path, stages: Sequence[str]) -> "list[Row]":
     return [row for row in rows if not stages or row.stage in stages]
 
 
-def quality_table(rows: "Sequence[Row]", scores: "NDArray[np.float64]") -> "QualityTable":
+def quality_table(
+    rows: "Sequence[Row]", scores: "NDArray[np.float64]", foreseen: "NDArray[np.float64]"
+) -> "QualityTable":
     """Of the questions that every stage answered and that have a score each. Stages as they come first in
     the rows.
 
-    Tokens written are the engine's where it told, else a quarter of the characters; tokens read always are.
+    `foreseen` is NaN where nothing was; the table then has no such column. Tokens written are the engine's where it
+    told, else a quarter of the characters; tokens read always are.
     """
     import numpy as np
 
@@ -110,4 +113,5 @@ def quality_table(rows: "Sequence[Row]", scores: "NDArray[np.float64]") -> "Qual
         quality=column([row.quality for row in rows]),
         input_tokens=column(read),
         output_tokens=column(written),
+        foreseen=None if np.isnan(foreseen).any() else column(foreseen),
     )

@@ -10,9 +10,15 @@ from cascadia.cli.judge_common import encoder_folder_of, encoder_option, quality
 from cascadia.cli.output import Output, write
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.table import Table
 
     from cascadia_judge.calibration import Bin
+    from cascadia_judge.embedding import EmbeddingJudge
+    from cascadia_judge.rows import Row
+
+AT_ONCE = 32
 
 
 @click.command()
@@ -59,12 +65,11 @@ def evaluate(
     judge = EmbeddingJudge.read(judge_file, Encoder.read(encoder_folder_of(encoder_folder, output)))
     scores = np.zeros(len(rows))
     tokens = 0
-    at_once = 32
     with output.progress(f"judging {len(rows):,} answers") as step:
-        for start in range(0, len(rows), at_once):
-            some = rows[start : start + at_once]
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
             verdicts = judge.scores([Case(r.question, r.answer, r.certainty, r.stage) for r in some])
-            scores[start : start + at_once] = [verdict.score for verdict in verdicts]
+            scores[start : start + AT_ONCE] = [verdict.score for verdict in verdicts]
             tokens += sum(verdict.tokens for verdict in verdicts)
             step((start + len(some)) / len(rows))
     quality = np.array([row.quality for row in rows])
@@ -73,9 +78,24 @@ def evaluate(
     output.document({"judge": str(judge_file), **told, "reliability": [row._asdict() for row in table]})
     output.show(_table(told, table))
     if table_file is not None:
-        write_quality(quality_table(rows, scores), table_file)
+        write_quality(quality_table(rows, scores, _foreseen(judge, rows)), table_file)
         if not output.json and not output.quiet:
             write(f"wrote {table_file}")
+
+
+def _foreseen(judge: "EmbeddingJudge", rows: "list[Row]") -> "NDArray[np.float64]":
+    """What the question alone promises of each row's stage; NaN where the judge has no head for that."""
+    import numpy as np
+
+    from cascadia_judge.embedding import Case
+
+    if not judge.foresees:
+        return np.full(len(rows), np.nan)
+    asked = list(dict.fromkeys((row.question, row.stage) for row in rows))
+    parts = [asked[start : start + AT_ONCE] for start in range(0, len(asked), AT_ONCE)]
+    verdicts = [v for part in parts for v in judge.scores([Case(q, stage=stage) for q, stage in part])]
+    known = dict(zip(asked, (v.score for v in verdicts), strict=True))
+    return np.array([known[row.question, row.stage] for row in rows])
 
 
 def _table(told: dict[str, Any], bins: "tuple[Bin, ...]") -> "Table":

@@ -50,7 +50,8 @@ LOOKS_AT = {"question": "question", "answer": "answer", "certainty": "log-probab
     "--table",
     "table_file",
     type=click.Path(path_type=Path),
-    help="Also write a quality table for `cascadia plan`: each answer's score by folds that did not see it.",
+    help="Also write a quality table for `cascadia plan`: each answer's score, and what the question alone "
+    "promises, by folds that did not see it.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of folds and trees.")
 @encoder_option
@@ -94,7 +95,7 @@ def train(
     about = _about(rows, encoder_digest(folder), folds, decoys, seed)
     out.write_text(dump(taught.heads, about), encoding="utf-8")
     if table_file is not None:
-        write_quality(quality_table(rows, taught.scores), table_file)
+        write_quality(quality_table(rows, taught.scores, taught.foreseen), table_file)
     heads = [_told(head) for head in taught.heads]
     output.document({"judge": str(out), "about": about, "heads": heads})
     output.show(_table(heads, f"{len(rows):,} answers to {about['questions']:,} questions"))

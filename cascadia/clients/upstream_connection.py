@@ -305,6 +305,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
+        # It holds our methods, and so us: only a collection of garbage would end that.
+        del self._parser
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

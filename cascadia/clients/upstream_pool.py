@@ -13,15 +13,19 @@ KEPT_S = 30.0
 
 LIVES_S = 10.0
 """Nor is one older than this. An address can be a Kubernetes Service: it gives a stopping engine no new connections,
-but leaves it those that it has, so these must end before the engine does (the chart lets it wait 15 s)."""
+but leaves it those that it has, so these must end before the engine does (the chart lets it wait 35 s)."""
 
 
 class Pool:
-    """`url` is the engine's own, without a path. `connect_s` limits how long a new connection may take."""
+    """`url` is the engine's own, without a path. `connect_s` limits how long a new connection may take.
 
-    def __init__(self, url: str, connect_s: float) -> None:
+    `address`: the one to connect to, where the host of `url` names several.
+    """
+
+    def __init__(self, url: str, connect_s: float, address: str | None = None) -> None:
         parts = urlsplit(url)
         self.host = parts.hostname or ""
+        self.address = address or self.host
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self.netloc = parts.netloc.rpartition("@")[2]
         self.connect_s = connect_s
@@ -45,7 +49,11 @@ class Pool:
         try:
             async with asyncio.timeout(self.connect_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop, self._lost), self.host, self.port, ssl=self.tls
+                    lambda: Connection(loop, self._lost),
+                    self.address,
+                    self.port,
+                    ssl=self.tls,
+                    server_hostname=self.host if self.tls else None,
                 )
         except TimeoutError:
             raise UpstreamError("connect", "no connection in time") from None

@@ -9,8 +9,21 @@ from typing import Any, Literal
 
 from cascadia.domain.errors import BadInput
 
-Kind = Literal["alarm", "decision", "begun", "step", "moved", "failed", "rolled-back", "adopted"]
-"""`begun` to `moved`, `failed` or `rolled-back` is one move; `adopted`: a controller took up what it found."""
+Kind = Literal[
+    "alarm",
+    "decision",
+    "begun",
+    "step",
+    "moved",
+    "failed",
+    "rolled-back",
+    "adopted",
+    "given",
+    "holding",
+    "held",
+]
+"""`begun` to `moved`, `failed` or `rolled-back` is one move; `adopted`: a controller took up what it found; `given`:
+somebody wants another plan; `holding` to `held`: the plan in force was made so again."""
 
 FILE = "history.jsonl"
 MAX_LINE_BYTES = 1_000_000

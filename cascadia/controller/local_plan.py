@@ -57,7 +57,7 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
     launches: dict[Kind, Launch] = {}
     counts: Counter[Kind] = Counter()
     rendered = _rendered(plan, local)
-    for name, unit in _units(plan):
+    for name, unit in units(plan):
         for group in unit.replicas:
             if group.count and group.gpus:
                 launch = _launch(plan, name, unit, group, local.stages.get(name), rendered)
@@ -77,7 +77,7 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
 
 
 def _check(plan: Plan, local: Local) -> None:
-    names = [name for name, _ in _units(plan)]
+    names = [name for name, _ in units(plan)]
     for name in local.stages:
         if name not in names:
             raise BadInput(f"stages.{name}", "the plan has no such stage", f"it has {', '.join(names)}")
@@ -90,7 +90,7 @@ def _check(plan: Plan, local: Local) -> None:
             )
 
 
-def _units(plan: Plan) -> list[tuple[str, StagePlan | JudgePlan]]:
+def units(plan: Plan) -> list[tuple[str, StagePlan | JudgePlan]]:
     return [*((stage.name, stage) for stage in plan.stages), (JUDGE, plan.judge)]
 
 
@@ -123,7 +123,7 @@ def _launch(
         env,
         cores,
         *times,
-        capacity_rps=_capacity_rps(plan, name, group),
+        capacity_rps=capacity_rps(plan, name, group),
         max_concurrency=engine.max_concurrency if engine is not None else 2 * unit.config.max_num_seqs,
     )
 
@@ -164,7 +164,7 @@ def _at_its_port(flags: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
+def capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
     """What the plan gives one replica to do: it is known to sustain that."""
     predicted = plan.predicted.judge if name == JUDGE else None
     for stage in plan.predicted.stages:
@@ -196,6 +196,8 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
         engine = local.stages.get(stage.name)
         model = engine.model if engine is not None and engine.model else stage.name
         entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
+        if (least := plan.skips(stage.name)) is not None:
+            entry["skip_below"] = least
         stages.append({**entry, "max_model_len": stage.max_model_len})
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}

@@ -1,31 +1,31 @@
 """The control loop: watch, detect, plan anew, decide, move. docs/design/control-loop.md draws its states.
 
-It keeps nothing that it cannot find again: the history, the plan in force and the move under way are files, what runs
-is asked of the backend, and what was usual is learnt again from the workload log.
+It keeps nothing that it cannot find again: the history, the plan in force and the move under way are in its state, what
+runs is asked of the backend, and what was usual is learnt again from the workload log.
 """
 
-import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from cascadia.controller.backend import Backend, Moved, StepFailed, move_or_return
+from cascadia.controller.backend import Backend, Moved, StepFailed, move, move_or_return
 from cascadia.controller.decide import Caution, Decision, Effort, Situation, decide
 from cascadia.controller.detect import Alarm, Detection, Detector
 from cascadia.controller.effort import effort_of, measured_startups
 from cascadia.controller.fleet import Desired, Observed
-from cascadia.controller.history import Entry, History, Kind, changed_at_s, moved_at_s
+from cascadia.controller.history import Entry, Kind, changed_at_s, moved_at_s
 from cascadia.controller.reconcile import Blocked, Rollout, rollout
 from cascadia.controller.replan import PlanningFailed, Replanned, Request
-from cascadia.controller.steps import AwaitReady, Start, Step
+from cascadia.controller.state import FileState, State, UnderWay
+from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop
 from cascadia.controller.windows import Samples, windows
-from cascadia.planner.text_file import write_whole
 from cascadia_traces.trace import Trace
 from cascadia_traces.writing import write_trace
 
-IN_FORCE, UNDER_WAY = "in-force.json", "move.json"
+AGAIN_S = 60.0
+"""After a plan in force could not be made so, before it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,11 @@ class Controller:
         clock: Callable[[], float] = time.time,
         fresh_table: Callable[[float, Path], Path | None] = lambda _since, _out: None,
         tell: Callable[[Entry], None] = lambda _: None,
+        state: State | None = None,
     ) -> None:
         self.settings = settings
         self.fleet = fleet
-        self.history = History(settings.folder)
+        self.state = state or FileState(settings.folder)
         self._log = log
         self._replan = replanner
         self._clock = clock
@@ -85,27 +86,47 @@ class Controller:
         self._tell = tell
         self._detector = Detector(settings.detection, settings.seed)
         self._fed_until_s: float | None = None
-        self._not_before_s = 0.0
+        self._not_before_s = self._hold_after_s = 0.0
         self.pending: Alarm | None = None
         """A change that too few requests have been seen of since."""
 
     async def adopt(self) -> None:
         """Ends the move that a controller before this one was killed in."""
-        path = self.settings.folder / UNDER_WAY
-        if not path.exists():
-            return
-        document = json.loads(path.read_text())
-        self._note("adopted", f"going on with the move to {Path(document['to']).parent.name}", {})
-        await self._carry_out(
-            Path(document["to"]), Path(document["from"]), document["need_rps"], document["need_now_rps"]
-        )
+        found = self.state.under_way()
+        if found is not None:
+            self.note("adopted", f"going on with the move to {found.to.parent.name}", {})
+            await self.carry_out(found)
+
+    async def hold(self) -> bool:
+        """Makes the plan in force so again: at its first start, and where replicas or routing are other than it says.
+        What is on its way by itself is waited for by nobody. False where that was tried in vain."""
+        desired = self.fleet.desired(self.in_force(), {})
+        observed = await self.fleet.backend.observe()
+        observed = replace(observed, need_rps=desired.need_rps)
+        if self._clock() < self._hold_after_s or _lost(desired, observed.gpus):
+            return True
+        backend = Timed(self.fleet.backend, self.note, self._clock)
+        first = observed.routing is None
+        at_once = sum(desired.counts.values()) if first else self.settings.at_once
+        try:
+            steps = rollout(observed, desired).steps
+            if any(isinstance(step, Start | Drain | Stop | Route) for step in steps):
+                told = "for the first time" if first else "what runs differs from it"
+                self.note("holding", f"{self.in_force().parent.name}: {told}", {})
+                await move(backend, desired, need_rps=desired.need_rps, at_once=at_once)
+                self.note("held", f"{self.in_force().parent.name} is in force", {})
+        except (StepFailed, Blocked) as error:
+            self._hold_after_s = self._clock() + AGAIN_S
+            self.note("failed", f"{self.in_force().parent.name} cannot be made so: {error}", {})
+            return False
+        return True
 
     async def tick(self) -> Decision | None:
         """What a window's end asks for; a decision, where there was one to make."""
         samples = self._log()
         alarm = self._watch(samples)
         if alarm is not None:
-            self._note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
+            self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
             self.pending = alarm
         if self.pending is None:
             return await self._after_a_loss(samples)
@@ -120,7 +141,7 @@ class Controller:
         """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
         there = (await self.fleet.backend.observe()).gpus
         wanted = self.fleet.desired(self.in_force(), {})
-        lost = [pool for pool in {k.pool for k in wanted.counts} if wanted.gpus(pool) > there.get(pool, 0)]
+        lost = _lost(wanted, there)
         now_s = self._clock()
         recent = samples.between(now_s - self.settings.caution.horizon_s, now_s)
         if not lost or len(recent) < self.settings.least_requests or now_s < self._not_before_s:
@@ -128,7 +149,7 @@ class Controller:
         self._not_before_s = now_s + self.settings.caution.cooldown_s
         pool = lost[0]
         what = f"GPUs are lost: {there.get(pool, 0)} of {pool} are left, the plan takes {wanted.gpus(pool)}"
-        self._note("alarm", what, {"watched": "gpus"})
+        self.note("alarm", what, {"watched": "gpus"})
         return await self.reconsider(recent, float(recent.arrival_s[0]))
 
     async def reconsider(self, samples: Samples, since_s: float) -> Decision:
@@ -146,13 +167,12 @@ class Controller:
         self._decided(decision, replanned.plan)
         if decision.action == "move" and not self.settings.dry_run:
             needs = dict(replanned.candidate.need_rps), dict(replanned.today.need_rps)
-            await self._carry_out(replanned.plan, self.in_force(), *needs)
+            await self.carry_out(UnderWay(replanned.plan, self.in_force(), *needs))
         return decision
 
     def in_force(self) -> Path:
         """The last plan that was moved to whole."""
-        document = json.loads((self.settings.folder / IN_FORCE).read_text())
-        return Path(document["plan"])
+        return self.state.in_force()
 
     def _watch(self, samples: Samples) -> Alarm | None:
         """Feeds the windows that are complete by now; the last alarm among them."""
@@ -194,7 +214,7 @@ class Controller:
             observed.replicas, observed.gpus, observed.routing, dict(replanned.today.need_rps)
         )
         found, effort, blocked = self._way(observed, desired)
-        entries = self.history.entries()
+        entries = self.state.entries()
         situation = Situation(
             now_s=self._clock(),
             today=replanned.today.outlook,
@@ -213,32 +233,30 @@ class Controller:
             found = rollout(observed, desired, at_once=self.settings.at_once)
         except Blocked as error:
             return None, None, str(error)
-        startups = measured_startups(self.history.entries(), self.settings.startup_s)
+        startups = measured_startups(self.state.entries(), self.settings.startup_s)
         return found, effort_of(found, startups), ""
 
-    async def _carry_out(
-        self, to: Path, back: Path, need_rps: dict[str, float], need_now_rps: dict[str, float]
-    ) -> None:
-        """`to`, or `back` where a step fails; the file that says so is there from before the first step to after the
-        last, so that whoever comes next ends what was begun."""
-        under_way = self.settings.folder / UNDER_WAY
-        document = {"to": str(to), "from": str(back), "need_rps": need_rps, "need_now_rps": need_now_rps}
-        write_whole(under_way, json.dumps(document))
-        desired, last_good = self.fleet.desired(to, need_rps), self.fleet.desired(back, need_now_rps)
-        self._note("begun", f"to {to.parent.name}", {"to": str(to), "from": str(back)})
-        backend = Timed(self.fleet.backend, self._note, self._clock)
+    async def carry_out(self, begun: UnderWay) -> None:
+        """`to`, or `back` where a step fails; the state says so from before the first step to after the last, so that
+        whoever comes next ends what was begun."""
+        self.state.put_under_way(begun)
+        to, back = begun.to, begun.back
+        desired = self.fleet.desired(to, begun.need_rps)
+        last_good = self.fleet.desired(back, begun.need_now_rps)
+        self.note("begun", f"to {to.parent.name}", {"to": str(to), "from": str(back)})
+        backend = Timed(self.fleet.backend, self.note, self._clock)
         try:
             await move_or_return(
-                backend, desired, last_good, need_rps=need_now_rps, at_once=self.settings.at_once
+                backend, desired, last_good, need_rps=begun.need_now_rps, at_once=self.settings.at_once
             )
         except Moved as error:
-            self._note("rolled-back", str(error), {})
+            self.note("rolled-back", str(error), {})
         except (StepFailed, Blocked) as error:
-            self._note("failed", f"neither forward nor back: {error}", {})
+            self.note("failed", f"neither forward nor back: {error}", {})
         else:
-            write_in_force(self.settings.folder, to)
-            self._note("moved", f"{to.parent.name} is in force", {"plan": str(to)})
-        under_way.unlink()
+            self.state.put_in_force(to)
+            self.note("moved", f"{to.parent.name} is in force", {"plan": str(to)})
+        self.state.put_under_way(None)
 
     def _decided(self, decision: Decision, plan: Path | None) -> Decision:
         dry = " (dry run)" if self.settings.dry_run and decision.action == "move" else ""
@@ -249,13 +267,20 @@ class Controller:
             "cost_s": decision.cost_s,
             "plan": None if plan is None else str(plan),
         }
-        self._note("decision", f"{decision}{dry}", facts)
+        self.note("decision", f"{decision}{dry}", facts)
         return decision
 
-    def _note(self, kind: Kind, what: str, facts: dict[str, Any]) -> None:
+    def note(self, kind: Kind, what: str, facts: dict[str, Any]) -> None:
         entry = Entry(self._clock(), kind, what, facts)
-        self.history.add(entry)
+        self.state.add(entry)
         self._tell(entry)
+
+
+def _lost(wanted: Desired, there: Mapping[str, int]) -> list[str]:
+    """Pools that have fewer GPUs than the plan takes."""
+    return [
+        pool for pool in sorted({k.pool for k in wanted.counts}) if wanted.gpus(pool) > there.get(pool, 0)
+    ]
 
 
 class Timed:
@@ -265,7 +290,7 @@ class Timed:
         self, backend: Backend, note: Callable[[Kind, str, dict[str, Any]], None], clock: Callable[[], float]
     ) -> None:
         self._backend = backend
-        self._note = note
+        self.note = note
         self._clock = clock
         self._begun: dict[str, tuple[Start, float]] = {}
 
@@ -285,8 +310,4 @@ class Timed:
                 "spec": start.kind.spec,
                 "stage": start.kind.stage,
             }
-        self._note("step", str(step), facts)
-
-
-def write_in_force(folder: Path, plan: Path) -> None:
-    write_whole(folder / IN_FORCE, json.dumps({"plan": str(plan.resolve())}))
+        self.note("step", str(step), facts)

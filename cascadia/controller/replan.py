@@ -83,15 +83,19 @@ async def replan(request: Request, limit_s: float) -> Replanned:
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
                 await child.wait()
-    result = request.out / RESULT
-    if not result.exists():
+    if not (request.out / RESULT).exists():
         raise PlanningFailed(
             f"planning ended with exit code {child.returncode}; see {request.out / 'planning.log'}"
         )
-    document = json.loads(result.read_text())
+    return read_result(request.out)
+
+
+def read_result(folder: Path) -> Replanned:
+    """What the child left there. Raises `PlanningFailed` where it found no plan."""
+    document = json.loads((folder / RESULT).read_text())
     if "error" in document:
         raise PlanningFailed(document["error"])
-    return Replanned(request.out / PLAN, _prospect(document["today"]), _prospect(document["candidate"]))
+    return Replanned(folder / PLAN, _prospect(document["today"]), _prospect(document["candidate"]))
 
 
 def main(folder: str) -> None:

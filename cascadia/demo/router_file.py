@@ -1,12 +1,8 @@
-"""The plan as a `router.yaml`: its thresholds, and where its replicas ended up.
-
-`cascadia serve PLAN` would do; but a plan cannot say that a stage is skipped by the question alone.
-"""
+"""The plan as a `router.yaml`: its thresholds, whom it skips, and where its replicas ended up."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cascadia.demo.stages import SKIP_BELOW, SMALL
 from cascadia.domain.plan import Plan, StagePlan
 
 JUDGE_TIMEOUT_S = 5.0
@@ -19,20 +15,23 @@ def router_document(
     thresholds = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
     deployed = [stage for stage in plan.stages if stage.deployed]
     document: dict[str, Any] = {
-        "stages": [_stage(stage, thresholds[stage.name], engines[stage.name]) for stage in deployed],
+        "stages": [
+            _stage(stage, thresholds[stage.name], plan.skips(stage.name), engines[stage.name])
+            for stage in deployed
+        ],
         "port": port,
     }
     if judge is not None:
         document["judge"] = {"kind": "embedding", "replicas": [{"url": judge}], "timeout_s": JUDGE_TIMEOUT_S}
-        document["stages"][0] |= {"skip_below": SKIP_BELOW} if deployed[0].name == SMALL.name else {}
     return document
 
 
-def _stage(stage: StagePlan, threshold: float, urls: Sequence[str]) -> dict[str, Any]:
+def _stage(stage: StagePlan, threshold: float, skip: float | None, urls: Sequence[str]) -> dict[str, Any]:
     shares = [group.share / group.count for group in stage.replicas for _ in range(group.count)]
     return {
         "name": stage.name,
         "threshold": threshold,
+        **({} if skip is None else {"skip_below": skip}),
         "max_model_len": stage.max_model_len,
         "replicas": [{"url": url, "share": share} for url, share in zip(urls, shares, strict=True)],
     }

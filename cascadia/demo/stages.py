@@ -19,9 +19,6 @@ CONTEXT = 1024
 PREFIX_TOKENS = 100
 """Of the four examples that every request begins with, at least; engines find them in their prefix cache."""
 
-SKIP_BELOW = 25.0
-"""The small model is not asked where the question alone promises less than this quality, 0-100."""
-
 
 @dataclass(frozen=True, slots=True)
 class Stage:

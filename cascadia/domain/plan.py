@@ -7,7 +7,8 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective
 from cascadia_sim.engine_config import EngineConfig
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2 added `skip_below`; older plans are read as saying nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,11 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none."""
+    """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
+
+    So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
+    answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand.
+    """
 
     version: int
     objective: Objective
@@ -171,7 +176,13 @@ class Plan:
     seed: int
     digest: str
     wall_s: float
+    skip_below: tuple[float, ...] = ()
 
     @property
     def gpus(self) -> int:
         return sum(stage.gpus for stage in self.stages) + self.judge.gpus
+
+    def skips(self, stage: str) -> float | None:
+        """Below which quality, by the question alone, the stage is not asked; None where it always is."""
+        at = next(i for i, each in enumerate(self.stages) if each.name == stage)
+        return (self.skip_below[at] or None) if at < len(self.skip_below) else None

@@ -14,7 +14,8 @@ class QualityTable:
 
     `score` (S, m), 0-100: what the gate sees. `quality` (S, m), 0-100: what the user cares about. The two are
     never mixed: thresholds compare scores, bounds speak of quality. `input_tokens` and `output_tokens` (S, m)
-    are each model's own lengths.
+    are each model's own lengths. `foreseen` (S, m), 0-100, where there is a judge that reads the question alone: what
+    it expects of each stage's answer before there is one.
     """
 
     prompt_ids: tuple[str, ...]
@@ -23,6 +24,7 @@ class QualityTable:
     quality: Floats
     input_tokens: Floats
     output_tokens: Floats
+    foreseen: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.prompt_ids)

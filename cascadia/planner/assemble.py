@@ -38,6 +38,7 @@ def assemble(
     predicted: Predicted,
     proof: Proof,
     wall_s: float,
+    skip_below: Sequence[float] = (),
 ) -> Plan:
     judge = problem.judge
     lengths = problem.quality.output_tokens.mean(axis=1)
@@ -87,6 +88,7 @@ def assemble(
         seed=problem.seed,
         digest=problem.digest,
         wall_s=wall_s,
+        skip_below=tuple(skip_below),
     )
 
 

@@ -141,7 +141,7 @@ def searched(name: str, search: Search, effort: Effort, *, equal_parts: bool = F
 def entry(name: str, search: Search, best: Candidate, rate: float) -> Entry:
     """With the whole run, for curves."""
     routing = best.deployment.routing
-    run = Simulator.of(search.problem).run(best.deployment, search.accepts(routing))
+    run = Simulator.of(search.problem).run(best.deployment, search.decisions(routing))
     mean, lower = float(search.routings.mean[routing]), float(search.routings.lower[routing])
     return Entry(name, best, run, mean, lower, rate)
 

@@ -19,7 +19,7 @@ from cascadia.planner.demand import JUDGE
 from cascadia.planner.loads import judge_load, stage_load
 from cascadia.planner.options import Mix, Option
 from cascadia.planner.routings import Routings
-from cascadia.planner.search import accepts, gated, reached
+from cascadia.planner.search import decisions, gated
 from cascadia.planner.simulation import latency_by_request, verdict_delays
 from cascadia_sim.timing import PS_PER_S
 
@@ -44,7 +44,8 @@ class Composer:
     ) -> tuple[list[Floats], Floats]:
         """Per demand, latencies (options, n) of each request (0 where it does not pass), and fixed delays (n)."""
         deployed = routings.deployed[routing]
-        reached_ = reached(accepts(self.window, routings, routing), deployed)
+        decided = decisions(self.window, routings, routing)
+        reached_ = decided.reached
         judged = gated(deployed)
         rows = [
             np.stack([self._row(stage, option.replicas, reached_, judged) for option in options])
@@ -53,7 +54,9 @@ class Composer:
         fixed = np.zeros(reached_.shape[1])
         delays = verdict_delays(self.window)
         if delays is not None:
-            fixed = (delays * (reached_ & judged[:, None])).sum(axis=0) / PS_PER_S
+            verdicts = (reached_ & judged[:, None]).astype(np.int64)
+            verdicts += decided.waiting & decided.foresees[:, None]
+            fixed = (delays * verdicts).sum(axis=0) / PS_PER_S
         return rows, fixed
 
     def _row(self, stage: int, mix: Mix, reached_: Bools, judged: Bools) -> Floats:

@@ -11,6 +11,10 @@ Both are cumulative sums of n-dimensional histograms, so all routings of a subse
 array of its level counts, however many prompts there are. DESIGN section 5.3; Cascadia section 3.3 searches
 the same space (theta, thresholds H) by local moves.
 
+Where the table foresees quality by the question alone, a stage with a gate may also be skipped below a level of that
+(`skips.py`). A prompt that is skipped is one whose score lies below every level, and no load: so each vector of skip
+levels is the same problem again.
+
 Sums of quality are kept in integers of 1e-9 so that ties are ties.
 """
 
@@ -21,15 +25,27 @@ import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.dominance import best_of_last_gates, non_dominated
-from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, Ints, Routings, accepts, answered_by, thin
+from cascadia.planner.routings import (
+    ACCEPTS_ALL,
+    ACCEPTS_NONE,
+    SKIPS_NONE,
+    Bools,
+    Ints,
+    Routings,
+    answered_by,
+    decisions,
+    thin,
+)
+from cascadia.planner.skips import SKIP_VECTORS, entering, foresees_few, skip_vectors
 
 __all__ = [
     "ACCEPTS_ALL",
     "ACCEPTS_NONE",
+    "SKIPS_NONE",
     "Routings",
-    "accepts",
     "all_routings",
     "answered_by",
+    "decisions",
     "frontier",
     "thin",
 ]
@@ -39,6 +55,8 @@ EXACT_UP_TO = 4_000_000
 """Where a subset of stages has more threshold vectors than this, all have their levels thinned..."""
 THINNED_TO = 40_000
 """...to at most this many vectors each."""
+SKIPPED = -1.0
+"""The score of an answer that is not asked for: below every level."""
 
 QUALITY_UNIT = 1e-9
 
@@ -67,16 +85,23 @@ def all_routings(
     stages = len(table.stages)
     levels = [np.unique(score)[1:] for score in table.score[: stages - 1]]
     # A gate with a single level stands in no subset, so the largest one has all the others.
-    exact = _product([level for level in levels if len(level)]) <= exact_up_to
-    limit = exact_up_to if exact else thinned_to
-    parts = [_subset(table, subset, levels, limit, keep_worse) for subset in _subsets(stages)]
+    most = _product([level for level in levels if len(level)])
+    few = most * (1 if table.foreseen is None else SKIP_VECTORS) <= exact_up_to
+    limit = exact_up_to if few else thinned_to
+    parts = [
+        _subset(table, subset, skips, limit // len(vectors), keep_worse)
+        for subset in _subsets(stages)
+        for vectors in [skip_vectors(table, subset[:-1], limit)]
+        for skips in vectors
+    ]
     return Routings(
         np.concatenate([part.thresholds for part in parts]),
         np.concatenate([part.deployed for part in parts]),
         np.concatenate([part.reached for part in parts]),
         np.concatenate([part.mean for part in parts]),
         np.concatenate([part.lower for part in parts]),
-        exact,
+        few and foresees_few(table),
+        None if table.foreseen is None else np.concatenate([part.skip_below for part in parts]),
     )
 
 
@@ -94,16 +119,20 @@ def _subsets(stages: int) -> Iterator[tuple[int, ...]]:
 
 
 def _subset(
-    table: QualityTable, subset: tuple[int, ...], of_stage: list[Floats], limit: int, keep_worse: bool
+    table: QualityTable, subset: tuple[int, ...], skips: tuple[float, ...], limit: int, keep_worse: bool
 ) -> Routings:
-    """At most `limit` vectors of thresholds of one deployed subset, as in the module's head."""
+    """At most `limit` vectors of thresholds of one deployed subset with `skips`, as in the module's head."""
     prompts, gates = len(table), subset[:-1]
-    levels = [of_stage[gate] for gate in gates]
+    enters = entering(table, subset, skips)
+    scores = [
+        np.where(inside, table.score[gate], SKIPPED) for gate, inside in zip(gates, enters, strict=False)
+    ]
+    levels = [np.unique(score)[1:] for score in scores]
     if _product(levels) > limit:
-        levels = _thinned(table, gates, levels, limit)
+        levels = _thinned(scores, levels, limit)
     shape = tuple(len(level) for level in levels)
 
-    total, reached = _sums(table, subset, levels)
+    total, reached = _sums(table, subset, scores, enters, levels)
     if keep_worse or not gates:
         chosen = np.arange(total.size)
     else:
@@ -115,33 +144,43 @@ def _subset(
     at = np.unravel_index(chosen, shape) if gates else ()
     size = len(chosen)
     thresholds = np.full((size, len(table.stages)), ACCEPTS_NONE)
+    skip_below = np.full((size, len(table.stages)), SKIPS_NONE)
     share = np.zeros((size, len(table.stages)))
-    for gate, level, index in zip(gates, levels, at, strict=True):
+    for gate, level, skip, index in zip(gates, levels, skips, at, strict=True):
         thresholds[:, gate] = level[index]
+        skip_below[:, gate] = skip
     thresholds[:, subset[-1]] = ACCEPTS_ALL
     for depth, stage in enumerate(subset):
         share[:, stage] = reached[depth][at[:depth]] / prompts
     deployed = np.zeros((size, len(table.stages)), dtype=np.bool_)
     deployed[:, subset] = True
     mean = np.minimum(total.ravel()[chosen] * (QUALITY_UNIT / prompts), 100.0)
-    return Routings(thresholds[:, :-1], deployed, share, mean, np.zeros(size))
+    return Routings(thresholds[:, :-1], deployed, share, mean, np.zeros(size), skip_below=skip_below[:, :-1])
 
 
-def _sums(table: QualityTable, subset: tuple[int, ...], levels: list[Floats]) -> tuple[Ints, list[Ints]]:
-    """Total quality (T_1, ..., T_{n-1}) in `QUALITY_UNIT`, and how many prompts reach each stage."""
+def _sums(
+    table: QualityTable,
+    subset: tuple[int, ...],
+    scores: list[Floats],
+    enters: list[Bools],
+    levels: list[Floats],
+) -> tuple[Ints, list[Ints]]:
+    """Total quality (T_1, ..., T_{n-1}) in `QUALITY_UNIT`, and how many prompts run on each stage."""
     quality = np.rint(table.quality / QUALITY_UNIT).astype(np.int64)
     shape = tuple(len(level) for level in levels)
     total = np.full(shape, quality[subset[0]].sum())
-    reached = [np.array(len(table), dtype=np.int64)]
+    reached = [np.array(enters[0].sum(), dtype=np.int64)]
     inside = np.arange(len(table))
     code: list[Ints] = []
-    for depth, (level, gate, after) in enumerate(zip(levels, subset[:-1], subset[1:], strict=True), start=1):
+    for depth, (level, score, gate, after) in enumerate(
+        zip(levels, scores, subset[:-1], subset[1:], strict=True), start=1
+    ):
         # Threshold i rejects a prompt iff its score lies below: iff at most i thresholds are <= the score.
-        below = np.searchsorted(level, table.score[gate, inside], side="right")
+        below = np.searchsorted(level, score[inside], side="right")
         rejected = below < len(level)
         inside, code = inside[rejected], [c[rejected] for c in code] + [below[rejected]]
         counts, gain = np.zeros(shape[:depth], dtype=np.int64), np.zeros(shape[:depth], dtype=np.int64)
-        np.add.at(counts, tuple(code), 1)
+        np.add.at(counts, tuple(code), enters[depth][inside].astype(np.int64))
         np.add.at(gain, tuple(code), quality[after, inside] - quality[gate, inside])
         for axis in range(depth):
             np.cumsum(counts, axis=axis, out=counts)
@@ -158,15 +197,15 @@ def _product(levels: list[Floats]) -> int:
     return product
 
 
-def _thinned(table: QualityTable, gates: tuple[int, ...], levels: list[Floats], limit: int) -> list[Floats]:
+def _thinned(scores: list[Floats], levels: list[Floats], limit: int) -> list[Floats]:
     """As many levels per gate as `limit` vectors allow, at even quantiles of the gate's scores."""
     cap = max(len(level) for level in levels)
-    while _product([level[:cap] for level in levels]) > limit:
+    while cap > 1 and _product([level[:cap] for level in levels]) > limit:
         cap = cap - max(1, cap // 50)
     thinned = []
-    for gate, level in zip(gates, levels, strict=True):
+    for score, level in zip(scores, levels, strict=True):
         if len(level) > cap:
-            wanted = np.quantile(table.score[gate], np.arange(1, cap + 1) / (cap + 1), method="inverted_cdf")
+            wanted = np.quantile(score, np.arange(1, cap + 1) / (cap + 1), method="inverted_cdf")
             level = np.unique(level[np.minimum(np.searchsorted(level, wanted), len(level) - 1)])
         thinned.append(level)
     return thinned

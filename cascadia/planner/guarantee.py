@@ -45,6 +45,8 @@ NET = 800
 """Routings in the net, shared among the subsets of stages..."""
 NET_PER_SUBSET = (64, 192)
 """...within these limits."""
+NET_WITH_SKIPS = 4
+"""So many times as many where stages may be skipped, which is a second level a gate."""
 
 BARS = 24
 """Bars at which contested routings are looked up; between two of them both sets count."""
@@ -92,6 +94,7 @@ def lower_bounds(table: QualityTable, routings: Routings, confidence: float, see
 def _net(table: QualityTable) -> Routings:
     subsets = 2 ** len(table.stages) - 1 - len(table.stages)
     size = int(np.clip(NET // max(subsets, 1), *NET_PER_SUBSET))
+    size *= 1 if table.foreseen is None else NET_WITH_SKIPS
     return all_routings(table, exact_up_to=size, thinned_to=size)
 
 

@@ -133,7 +133,7 @@ def _rivals(state: Refinement, composer: Composer) -> tuple[Rival, ...]:
 
 def _rival(state: Refinement, name: str, chosen: Deployment) -> Rival:
     search, routing = state.search, chosen.routing
-    latency = latencies_s(state.simulator.run(chosen, search.accepts(routing)))
+    latency = latencies_s(state.simulator.run(chosen, search.decisions(routing)))
     mean, lower = float(search.routings.mean[routing]), float(search.routings.lower[routing])
     return Rival(name, latency, quantile_s(latency, search.quantile), mean, lower, chosen.usd_per_hour)
 
@@ -141,7 +141,7 @@ def _rival(state: Refinement, name: str, chosen: Deployment) -> Rival:
 def _rates(state: Refinement, result: PlanResult) -> Rates:
     chosen = result.chosen.deployment
     most = _sustained_factor(state, chosen)
-    accepts = state.search.accepts(chosen.routing)
+    decided = state.search.decisions(chosen.routing)
 
     def at(multiplier: float) -> tuple[float, ...]:
         if multiplier > most:
@@ -150,7 +150,7 @@ def _rates(state: Refinement, result: PlanResult) -> Rates:
             return tuple(quantile_s(latencies_s(result.run), q) for q in (0.5, 0.95, 0.99))
         w = state.search.problem.workload
         faster = Workload(w.arrival_s / multiplier, w.row, w.input_tokens, w.output_tokens, w.prefix_tokens)
-        run = Simulator.of(replace(state.search.problem, workload=faster)).run(chosen, accepts)
+        run = Simulator.of(replace(state.search.problem, workload=faster)).run(chosen, decided)
         latency = latencies_s(run)
         return tuple(quantile_s(latency, q) for q in (0.5, 0.95, 0.99))
 

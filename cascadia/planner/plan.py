@@ -156,7 +156,7 @@ def _finish(
     problem, routing = search.problem, best.deployment.routing
     allocation = solver(search, formulation, time_limit_s, prove=True)(search.demands(routing))
     simulator = Simulator.of(problem)
-    run = simulator.run(best.deployment, search.accepts(routing))
+    run = simulator.run(best.deployment, search.decisions(routing))
     proof = _proof(allocation, formulation, _slowest_stage_s(run, problem))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
@@ -168,8 +168,9 @@ def _finish(
     predicted = predict(
         problem, run, simulator.arrivals, best.deployment.usd_per_hour, proof.objective_s, quality
     )
-    thresholds = search.routings.thresholds[routing].tolist()
-    plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed())
+    thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
+    skip_below = () if skips is None else skips[routing].tolist()
+    plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below)
     notes = (*problem.notes, *_notes(problem, plan_))
     return PlanResult(plan_, notes, search, loop, best, tuple(found), run, simulator)
 

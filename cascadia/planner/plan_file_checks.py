@@ -41,6 +41,7 @@ def _faults(plan: Plan) -> Iterator[Fault]:
     yield from _judge_faults(plan.judge, plan.cluster)
     yield from _capacity_faults(plan)
     yield from _threshold_faults("thresholds", plan.thresholds, len(names))
+    yield from _skip_faults(plan)
     yield from _gear_faults(plan.gears, names)
     for index, prediction in enumerate(plan.predicted.stages):
         if prediction.name not in names:
@@ -107,6 +108,25 @@ def _threshold_faults(key: str, thresholds: tuple[float, ...], stages: int) -> I
         if threshold < 0:
             yield Fault(
                 f"{key}[{index}]", f"is {threshold:g}", "write 0 to accept all, above 100 to accept none"
+            )
+
+
+def _skip_faults(plan: Plan) -> Iterator[Fault]:
+    if not plan.skip_below:
+        return
+    if len(plan.skip_below) != len(plan.stages) - 1:
+        yield Fault(
+            "skip_below",
+            f"there are {len(plan.skip_below)} for {len(plan.stages)} stages; every stage but the last has one",
+        )
+    for index, least in enumerate(plan.skip_below):
+        if not 0 <= least <= 100:
+            yield Fault(f"skip_below[{index}]", f"is {least:g}", "write 0 to skip none, at most 100")
+        if least > 0 and plan.judge.kind != "embedding":
+            yield Fault(
+                f"skip_below[{index}]",
+                f"needs a judge of kind embedding, and the plan's is of kind {plan.judge.kind}",
+                "write 0",
             )
 
 

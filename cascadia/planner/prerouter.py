@@ -1,9 +1,9 @@
 """A pre-router as a baseline: one of two models, chosen from the question alone (RouteLLM; Cascadia app. I).
 
 No answer is judged, so there is no judge, and no request runs twice; but the router must guess. Its guess is made from
-the small model's score mixed with noise so that their rank correlation is `SKILL`: about what BERT routers reach on
-chat questions (an assumption; nothing in a quality table tells how well questions alone predict). Its threshold is
-held to the same lower confidence bound; its deployment is the best of the integer program's and its neighbours.
+the table's `foreseen` quality; without, of the small model's score mixed with noise so that their rank correlation is
+`SKILL`: about what BERT routers reach on chat questions (an assumption). Its threshold is held to the same lower
+confidence bound; its deployment is the best of the integer program's and its neighbours.
 """
 
 from dataclasses import dataclass
@@ -64,6 +64,9 @@ def prerouter(search: Search) -> Entry:
 
 def guess(problem: Problem, stage: int) -> Floats:
     """What the router believes of the stage's answer to each prompt (m), 0-100."""
+    if problem.quality.foreseen is not None:
+        foreseen: Floats = problem.quality.foreseen[stage]
+        return foreseen
     scores = problem.quality.score[stage]
     rng = np.random.default_rng(problem.seed + 2)
     ranks = np.argsort(np.argsort(scores + 1e-6 * rng.random(len(scores)))) / max(len(scores) - 1, 1)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
@@ -35,6 +36,12 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     check_on_cluster(judge.config, cluster, f"{file}: judge")
     table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
     table = read_quality(table_path, tuple(stage.name for stage in stages))
+    unused: tuple[str, ...] = ()
+    if table.foreseen is not None and judge.kind != "embedding":
+        table = replace(table, foreseen=None)
+        unused = (
+            f"column foreseen of {table_path.name} is not used: a judge of kind {judge.kind} foresees nothing",
+        )
     trace, oddities = _read_trace(trace_path, spec.workload, spec.seed, file)
     workload, cuts = join(
         trace,
@@ -61,7 +68,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         confidence=spec.quality.confidence,
         seed=spec.seed,
         digest=_digest(spec, [trace_path, table_path, *others]),
-        notes=notes + oddities + cuts,
+        notes=notes + unused + oddities + cuts,
     )
 
 

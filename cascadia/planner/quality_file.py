@@ -12,11 +12,13 @@ from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.quality_format import kind_of, read_arrow
 
 REQUIRED = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")
+OPTIONAL = ("quality", "foreseen")
 NUMBERS = {
     "score": (0.0, 100.0),
     "quality": (0.0, 100.0),
     "input_tokens": (1, 1e9),
     "output_tokens": (1, 1e9),
+    "foreseen": (0.0, 100.0),
 }
 """Columns with numbers, and the range that each may take."""
 
@@ -62,6 +64,7 @@ def read_quality(path: str | Path, stages: tuple[str, ...]) -> QualityTable:
         quality=number.get("quality", number["score"]),
         input_tokens=number["input_tokens"],
         output_tokens=number["output_tokens"],
+        foreseen=number.get("foreseen"),
     )
 
 
@@ -78,6 +81,8 @@ def write_quality(table: QualityTable, path: str | Path) -> None:
         "input_tokens": table.input_tokens.ravel().tolist(),
         "output_tokens": table.output_tokens.ravel().tolist(),
     }
+    if table.foreseen is not None:
+        columns["foreseen"] = table.foreseen.ravel().tolist()
     part = path.with_name(path.name + ".part")
     try:
         _write(kind, columns, part)
@@ -119,7 +124,7 @@ def _columns(path: Path, table: Any) -> dict[str, Any]:
     if table.num_rows == 0:
         raise BadInput(str(path), "the table has no rows", "write one row per prompt and stage")
     columns: dict[str, Any] = {}
-    for name in (*REQUIRED, "quality"):
+    for name in (*REQUIRED, *OPTIONAL):
         if names.count(name) > 1:
             raise BadInput(str(path), f"column {name!r} is there twice", "keep one of them")
         if name in names:
@@ -156,7 +161,7 @@ def _numbers(path: Path, name: str, column: Any, rows: np.ndarray[Any, np.dtype[
         said = (
             f"{name} is missing or not a number" if values[first] != values[first] else f"{name} is {value!r}"
         )
-        upper = f"from {low:g} to {high:g}" if name in ("score", "quality") else f"of at least {low:g}"
+        upper = f"from {low:g} to {high:g}" if high == 100.0 else f"of at least {low:g}"
         raise BadInput(f"{path} row {rows[first] + 1}", said, f"write a number {upper}")
     if high == 100.0 and len(values) >= FRACTION_ROWS and 0.0 < values.max() <= 1.0:
         raise BadInput(str(path), f"column {name!r} never exceeds 1", "write 0-100, not fractions")

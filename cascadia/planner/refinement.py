@@ -100,7 +100,7 @@ class Refinement:
         return [self.seen[key] for key in wanted]
 
     def _simulate(self, d: Deployment) -> Candidate:
-        run = self.simulator.run(d, self.search.accepts(d.routing))
+        run = self.simulator.run(d, self.search.decisions(d.routing))
         latency = quantile_s(self.simulator.latency_s(run), self.search.quantile)
         return Candidate(d, latency, float(self.search.routings.lower[d.routing]))
 

@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, Predicted, QualityPrediction, ReplicaGroup, StagePlan
 from cascadia.domain.problem import Engine, Judge, Problem, Stage
-from cascadia.domain.quality import QualityTable
+from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.assemble import predict
 from cascadia.planner.demand import JUDGE, Replicas
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.join import Context, join
 from cascadia.planner.options import Mix
 from cascadia.planner.problem_file_models import find_architecture
-from cascadia.planner.search import reached
+from cascadia.planner.routings import SKIPS_NONE, Bools, Decisions, Ints, decided
 from cascadia.planner.shapes import Shape
 from cascadia.planner.simulation import Simulator
 from cascadia_sim.architecture import Architecture
@@ -30,8 +29,6 @@ from cascadia_sim.cascade import CascadeRun
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_traces.trace import Trace
-
-Bools = NDArray[np.bool_]
 
 DRAWN_PROMPTS = 10_000
 ACCEPTED, REFUSED = 100.0, 0.0
@@ -70,12 +67,13 @@ def replay(
         seed,
         plan.digest,
     )
-    thresholds = plan.thresholds if table is not None else tuple(ACCEPTED for _ in plan.thresholds)
-    accepts = gate_decisions(plan, known, thresholds)[:, workload.row]
+    decisions = gate_decisions(plan, known, drawn=table is None).take(workload.row)
     found = redeployed(plan, problem)
-    run = Simulator.of(problem).run(found, accepts)
+    run = Simulator.of(problem).run(found, decisions)
     arrivals = run.arrival_ps
-    quality = _quality(plan, table, accepts, problem)
+    if table is not None and table.foreseen is None and any(plan.skip_below):
+        notes = (*notes, "the table has no column foreseen, so no stage is skipped by the question alone")
+    quality = _quality(plan, table, decisions, problem)
     groups = [g for s in plan.stages for g in s.replicas] + list(plan.judge.replicas)
     usd = sum(_usd(plan, g) for g in groups)
     predicted = predict(problem, run, arrivals, usd, plan.proof.objective_s, quality)
@@ -87,22 +85,32 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
     accepted = np.array([s.accepted for s in plan.predicted.stages])
     last = np.flatnonzero([s.deployed for s in plan.stages])[-1]
     share = accepted / accepted.sum() if accepted.sum() > 0 else np.eye(len(accepted))[last]
-    by = np.random.default_rng(seed).choice(len(share), size=DRAWN_PROMPTS, p=share)
+    random = np.random.default_rng(seed)
+    by = random.choice(len(share), size=DRAWN_PROMPTS, p=share)
     score = np.full((len(share), DRAWN_PROMPTS), REFUSED)
     score[by, np.arange(DRAWN_PROMPTS)] = ACCEPTED
+    foreseen = np.where(_entered(plan, share, by, random), ACCEPTED, REFUSED)
     lengths = np.array([[s.output_ratio] for s in plan.stages]) * np.full(DRAWN_PROMPTS, 1000.0)
     ids = tuple(f"drawn-{i}" for i in range(DRAWN_PROMPTS))
-    return QualityTable(ids, tuple(s.name for s in plan.stages), score, score, lengths, lengths)
+    return QualityTable(ids, tuple(s.name for s in plan.stages), score, score, lengths, lengths, foreseen)
 
 
-def gate_decisions(plan: Plan, table: QualityTable, thresholds: tuple[float, ...]) -> Bools:
-    """(S, m): would each stage's answer pass its gate? The last deployed stage accepts all."""
-    accepts = table.score >= np.array([*thresholds, 0.0])[:, None]
+def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:
+    """(S, n): was each stage asked, as often as predicted, by those whom it or a later one answers?"""
+    past = np.clip(1.0 - np.cumsum(share), 1e-12, 1.0)
+    asked = [s.reached - accepted for s, accepted in zip(plan.predicted.stages, share, strict=True)]
+    went_on = random.random((len(share), len(by))) < (np.array(asked) / past)[:, None]
+    own: Bools = np.arange(len(share))[:, None] == by
+    return own | went_on
+
+
+def gate_decisions(plan: Plan, table: QualityTable, *, drawn: bool = False) -> Decisions:
+    """What each stage does with each row of the table; `drawn` ones say it themselves."""
     deployed = np.array([s.deployed for s in plan.stages])
-    accepts &= deployed[:, None]
-    accepts[np.flatnonzero(deployed)[-1]] = True
-    decided: Bools = accepts
-    return decided
+    if not drawn:
+        return decided(table, deployed, plan.thresholds, plan.skip_below or None)
+    some = [ACCEPTED if least > 0 else SKIPS_NONE for least in plan.skip_below]
+    return decided(table, deployed, [ACCEPTED] * len(plan.thresholds), some or None)
 
 
 def redeployed(plan: Plan, problem: Problem) -> Deployment:
@@ -177,13 +185,13 @@ def _judge(judge: JudgePlan, folder: Path) -> Judge:
     )
 
 
-def _quality(plan: Plan, table: QualityTable | None, accepts: Bools, problem: Problem) -> QualityPrediction:
+def _quality(
+    plan: Plan, table: QualityTable | None, decisions: Decisions, problem: Problem
+) -> QualityPrediction:
     """The plan's own where paths were drawn from it; the mean over the replayed rows with a table."""
     if table is None:
         return plan.predicted.quality
-    deployed = np.array([s.deployed for s in plan.stages])
-    by = (reached(accepts, deployed) & accepts).argmax(axis=0)
-    mean = float(table.quality[by, problem.workload.row].mean())
+    mean = float(table.quality[decisions.answered_by, problem.workload.row].mean())
     return QualityPrediction(mean, mean, 0.0, "mean over the replayed requests", len(table))
 
 

@@ -1,12 +1,14 @@
 """Routings as arrays: what each is, who answers under it, and fewer of them where there are too many.
 
 A routing says which stages are deployed (any subset but the empty one) and, for each deployed stage but the
-last, a threshold. A prompt enters at the first deployed stage; a stage accepts iff score >= threshold; the
-last deployed stage always accepts.
+last, a threshold and whom it skips. A prompt comes to the first deployed stage; a stage is skipped iff what the
+question alone promises of it is less than `skip_below`, else it answers, and accepts iff score >= threshold; the
+last deployed stage answers and accepts always.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ ACCEPTS_NONE = 101.0
 """Threshold of a stage that is not deployed."""
 ACCEPTS_ALL = 0.0
 """Threshold of the last deployed stage where it is not the cascade's last."""
+SKIPS_NONE = 0.0
+"""`skip_below` of a stage that answers whoever comes to it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +34,8 @@ class Routings:
     `ACCEPTS_ALL`, so that thresholds alone tell who answers. `deployed` (k, S). `reached` (k, S), 0-1: the
     fraction of prompts that run on each stage, 0 where it is not deployed. `mean` (k), 0-100: quality over
     the table. `lower` (k): its lower confidence bound; 0, which always holds, until `guarantee.with_bounds`
-    sets it. `exact` is False where levels had to be thinned.
+    sets it. `exact` is False where levels had to be thinned. `skip_below` (k, S-1): of a stage with a gate, 0-100; None
+    where the table foresees nothing.
     """
 
     thresholds: Floats
@@ -39,6 +44,7 @@ class Routings:
     mean: Floats
     lower: Floats
     exact: bool = True
+    skip_below: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -52,6 +58,7 @@ class Routings:
             self.mean[chosen],
             self.lower[chosen],
             self.exact,
+            None if self.skip_below is None else self.skip_below[chosen],
         )
 
     def apart(self, k: int, chosen: Sequence[int], by: float) -> bool:
@@ -69,19 +76,64 @@ class Routings:
         return chosen
 
 
-def accepts(table: QualityTable, routings: Routings, k: int) -> Bools:
-    """Which prompts stage i answers to under routing k if it gets them: (S, m)."""
-    thresholds = np.append(routings.thresholds[k], ACCEPTS_ALL)
-    deployed = routings.deployed[k]
+class Decisions(NamedTuple):
+    """What a stage does with each prompt or request that comes to it, (S, n): whether it is asked for an answer, and
+    whether that one is accepted; never the second without the first. `foresees` (S): whether the judge is asked
+    beforehand."""
+
+    enters: Bools
+    accepts: Bools
+    foresees: Bools
+
+    def take(self, rows: Ints) -> "Decisions":
+        return Decisions(self.enters[:, rows], self.accepts[:, rows], self.foresees)
+
+    @property
+    def answered_by(self) -> Ints:
+        """Index of the stage whose answer each gets: (n,)."""
+        return np.asarray(self.accepts.argmax(axis=0), dtype=np.int64)
+
+    @property
+    def waiting(self) -> Bools:
+        """(S, n): does nobody before the stage answer?"""
+        answered = np.logical_or.accumulate(self.accepts, axis=0)
+        return np.vstack([np.ones_like(answered[:1]), ~answered[:-1]])
+
+    @property
+    def reached(self) -> Bools:
+        """(S, n): does it run on the stage?"""
+        return self.waiting & self.enters
+
+
+def decided(
+    table: QualityTable,
+    deployed: Bools,
+    thresholds: Sequence[float] | Floats,
+    skip_below: Sequence[float] | Floats | None,
+) -> Decisions:
+    """`thresholds` and `skip_below` (S-1) of one routing; prompts of `table` (m)."""
+    enters = np.repeat(deployed[:, None], len(table), axis=1)
+    foresees = np.zeros_like(deployed)
     last = np.flatnonzero(deployed)[-1]
-    accepted = (table.score >= thresholds[:, None]) & deployed[:, None]
-    accepted[last] = True
-    return np.asarray(accepted, dtype=np.bool_)
+    if skip_below is not None and table.foreseen is not None:
+        least = np.append(skip_below, SKIPS_NONE)
+        enters &= table.foreseen >= least[:, None]
+        foresees = deployed & (least > SKIPS_NONE)
+        foresees[last] = False
+    accepted = table.score >= np.append(thresholds, ACCEPTS_ALL)[:, None]
+    enters[last] = accepted[last] = True
+    return Decisions(enters, accepted & enters, foresees)
+
+
+def decisions(table: QualityTable, routings: Routings, k: int) -> Decisions:
+    """Of the table's prompts under routing k."""
+    skip_below = None if routings.skip_below is None else routings.skip_below[k]
+    return decided(table, routings.deployed[k], routings.thresholds[k], skip_below)
 
 
 def answered_by(table: QualityTable, routings: Routings, k: int) -> Ints:
     """Index of the stage whose answer each prompt gets under routing k: (m,)."""
-    return np.asarray(accepts(table, routings, k).argmax(axis=0), dtype=np.int64)
+    return decisions(table, routings, k).answered_by
 
 
 def thin(routings: Routings, at_most: int) -> Routings:
@@ -128,5 +180,7 @@ def outcomes(table: QualityTable, routings: Routings) -> NDArray[np.float32]:
     value = np.repeat(quality[-1:], len(routings), axis=0)
     for stage in range(len(table.stages) - 2, -1, -1):
         accepted = table.score[stage] >= routings.thresholds[:, stage, None]
+        if routings.skip_below is not None and table.foreseen is not None:
+            accepted &= table.foreseen[stage] >= routings.skip_below[:, stage, None]
         np.copyto(value, quality[stage], where=accepted)
     return value

@@ -10,7 +10,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner import frontier
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.loads import judge_load, stage_load
-from cascadia.planner.routings import Routings
+from cascadia.planner.routings import Decisions, Routings
 from cascadia.planner.shapes import Shape, shapes
 from cascadia.planner.simulation import quantile_s, verdict_delays
 from cascadia.planner.tables import TableCache
@@ -36,7 +36,7 @@ class Search:
     tables: TableCache
     threads: ThreadPoolExecutor
     verdict_s: float
-    _accepts: dict[int, Bools] = field(default_factory=dict)
+    _decisions: dict[int, Decisions] = field(default_factory=dict)
 
     @property
     def quantile(self) -> float:
@@ -46,22 +46,18 @@ class Search:
     def self_hosted_judge(self) -> bool:
         return JUDGE in self.shapes
 
-    def accepts(self, routing: int) -> Bools:
-        """(S, n): would stage s's answer to request r pass its gate? The last deployed stage accepts all."""
-        if routing not in self._accepts:
-            self._accepts[routing] = accepts(self.problem, self.routings, routing)
-        return self._accepts[routing]
-
-    def reached(self, routing: int) -> Bools:
-        """(S, n): does request r run on stage s?"""
-        return reached(self.accepts(routing), self.routings.deployed[routing])
+    def decisions(self, routing: int) -> Decisions:
+        """What each stage does with each request (n) that comes to it."""
+        if routing not in self._decisions:
+            self._decisions[routing] = decisions(self.problem, self.routings, routing)
+        return self._decisions[routing]
 
     def gated(self, routing: int) -> Bools:
         return gated(self.routings.deployed[routing])
 
     def demands(self, routing: int) -> list[Demand]:
         """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
-        reached_, gated = self.reached(routing), self.gated(routing)
+        reached_, gated = self.decisions(routing).reached, self.gated(routing)
         demands = [
             self.stage_demand(s, reached_[s], gated=bool(gated[s]))
             for s in np.flatnonzero(self.routings.deployed[routing]).tolist()
@@ -115,18 +111,8 @@ class Search:
         return self.problem.cluster.pool(shape.pool).gpus // shape.gpus
 
 
-def accepts(problem: Problem, routings: Routings, routing: int) -> Bools:
-    by_request: Bools = frontier.accepts(problem.quality, routings, routing)[:, problem.workload.row]
-    return by_request
-
-
-def reached(accepts_: Bools, deployed: Bools) -> Bools:
-    waiting = np.ones(accepts_.shape[1], dtype=bool)
-    out = np.zeros_like(accepts_)
-    for s in np.flatnonzero(deployed):
-        out[s] = waiting
-        waiting = waiting & ~accepts_[s]
-    return out
+def decisions(problem: Problem, routings: Routings, routing: int) -> Decisions:
+    return frontier.decisions(problem.quality, routings, routing).take(problem.workload.row)
 
 
 def gated(deployed: Bools) -> Bools:
@@ -144,7 +130,7 @@ def allowed(search: Search) -> Bools:
 
 def restricted(search: Search, routings: Routings) -> Search:
     """The same problem with other routings; tables stay, since they are keyed by what they were made for."""
-    return replace(search, routings=routings, _accepts={})
+    return replace(search, routings=routings, _decisions={})
 
 
 def start_search(problem: Problem, routings: Routings, threads: ThreadPoolExecutor) -> Search:

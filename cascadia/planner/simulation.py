@@ -10,21 +10,18 @@ from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.loads import Load, arrival_ps, cached_tokens
 from cascadia.planner.options import Mix
+from cascadia.planner.routings import Decisions
 from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.stage import Replica, simulate_stage
 from cascadia_sim.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Simulator:
-    """Common random numbers: every deployment sees the same requests, rows of the table and judge delays.
-
-    `accepts[stage, request]` is what the gate decides, given the routing.
-    """
+    """Common random numbers: every deployment sees the same requests, rows of the table and judge delays."""
 
     problem: Problem
     arrivals: Ints
@@ -36,7 +33,8 @@ class Simulator:
         cached = np.stack([cached_tokens(problem, s) for s in range(len(problem.stages))])
         return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem))
 
-    def run(self, deployment: Deployment, accepts: Bools) -> CascadeRun:
+    def run(self, deployment: Deployment, decided: Decisions) -> CascadeRun:
+        """`decided` on each request, given the routing."""
         w = self.problem.workload
         stages = [
             CascadeStage(
@@ -44,7 +42,8 @@ class Simulator:
                 input_tokens=w.input_tokens[s],
                 output_tokens=w.output_tokens[s],
                 cached_tokens=self.cached[s],
-                accept=accepts[s],
+                accept=decided.accepts[s],
+                enter=decided.enters[s] if decided.foresees[s] else None,
             )
             for s in range(len(self.problem.stages))
         ]

@@ -41,6 +41,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
                 **_unit(members),
                 # The last accepts always: what a stage that is not deployed would ask is asked by none.
                 "threshold": threshold.get(members[0].served_name, 0.0) if members is not stages[-1] else 0,
+                **_skips(plan, members[0].served_name),
                 "maxModelLen": length[members[0].served_name],
                 "routing": {},
             }
@@ -48,6 +49,11 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
         ],
         "judge": _judge(plan, groups, needed=len(stages) > 1),
     }
+
+
+def _skips(plan: Plan, stage: str) -> dict[str, float]:
+    least = plan.skips(stage)
+    return {} if least is None else {"skipBelow": least}
 
 
 def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:

@@ -27,19 +27,22 @@ def colour_of(plan: Plan, stage: str) -> Colour:
 
 def flow(plan: Plan) -> str:
     stages = []
+    answered = 0.0
     for stage, predicted in words.deployed(plan):
-        limit = words.threshold(plan, stage.name)
+        limit, least = words.threshold(plan, stage.name), plan.skips(stage.name)
         stages.append(
             FunnelStage(
                 printable(stage.name),
-                predicted.reached,
+                predicted.reached if least is None else 1.0 - answered,
                 predicted.accepted,
                 detail=model_label(stage.model),
                 answer_detail=f"p95 {seconds(predicted.latency.p95_s)} in this stage",
                 gate="" if limit is None else f"score < {score(limit)}" if limit <= 100 else "every request",
                 colour=colour_of(plan, stage.name),
+                asked=None if least is None else predicted.reached,
             )
         )
+        answered += predicted.accepted
     return funnel(stages)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cascadia.domain.plan import JudgePlan, Plan, Quantiles, ReplicaGroup, StagePlan, StagePrediction
 from cascadia.report import words
 from cascadia.report.names import gpu_label, model_label, printable, shape
-from cascadia.report.numbers import figures, lower_bound, percent, quality, seconds, usd
+from cascadia.report.numbers import figures, lower_bound, percent, quality, score, seconds, usd
 
 CAPTION = (
     "Predicted per stage. Latency is queue plus service in the stage; busy is the busiest replica's share of time "
@@ -41,6 +41,8 @@ def stages(plan: Plan) -> Table:
             rows.append((name, *(Cell("–") for _ in range(9))))
             continue
         limit = words.threshold_words(words.threshold(plan, stage.name))
+        least = plan.skips(stage.name)
+        limit += "" if least is None else f", if asked (promise ≥ {score(least)})"
         shares = (Cell(percent(found.reached, 1)), Cell(percent(found.accepted, 1)), Cell(limit))
         rows.append((name, *shares, *_load(found)))
     judge = plan.predicted.judge

@@ -69,13 +69,14 @@ def _widest(plan: Plan) -> int:
 def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> tuple[str, ...]:
     if predicted is None or not stage.deployed:
         return ("not deployed", "0", "–", "–", "–", "–", "–")
-    limit = words.threshold(plan, stage.name)
+    limit, least = words.threshold(plan, stage.name), plan.skips(stage.name)
     return (
         replicas(stage.replicas, plan.cluster, "\n"),
         f"{stage.gpus:,}",
         percent(predicted.reached, 1),
         percent(predicted.accepted, 1),
-        "any" if limit is None else f"≥ {score(limit)}" if limit <= 100 else "never",
+        ("any" if limit is None else f"≥ {score(limit)}" if limit <= 100 else "never")
+        + ("" if least is None else f"\nasked: ≥ {score(least)}"),
         seconds(predicted.latency.p95_s),
         percent(predicted.utilisation),
     )

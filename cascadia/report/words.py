@@ -53,14 +53,19 @@ def answered(plan: Plan, names: Names) -> str:
 def gates(plan: Plan) -> str:
     """When an answer is accepted, and who says so."""
     steps = deployed(plan)
-    parts = []
+    parts, skipped = [], []
     for stage, _ in steps[:-1]:
         limit = threshold(plan, stage.name)
         parts.append(f"{printable(stage.name)}'s answer {_gate(limit)}")
+        if (least := plan.skips(stage.name)) is not None:
+            skipped.append(
+                f"{printable(stage.name)} is not asked where the question alone promises less than {score(least)}"
+            )
     if not parts:
         return f"Every request goes straight to {printable(steps[-1][0].name)}; there is no gate to pass."
     after = "Whatever is not accepted goes on to the next stage, and the last one always answers."
-    return f"{judge(plan)} scores answers from 0 to 100: {listing(parts)}. {after}"
+    before = f" Before that, {listing(skipped)}." if skipped else ""
+    return f"{judge(plan)} scores answers from 0 to 100: {listing(parts)}.{before} {after}"
 
 
 def blocks(plan: Plan) -> str:

@@ -146,6 +146,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
 def _replica(replica: Replica) -> dict[str, Any]:
     return {
         "url": replica.identity[0],
+        "address": replica.address,
         "state": replica.state,
         "breaker": "closed" if replica.breaker.closed else "open",
         "share": replica.weight,

@@ -24,6 +24,7 @@ from cascadia.router.metrics import Metrics
 from cascadia.router.metrics_state import RouterState
 from cascadia.router.reload_metrics import PlanMetrics
 from cascadia.router.replica import Replica
+from cascadia.router.resolver import Resolver
 from cascadia.router.service import Service
 from cascadia.router.settings import RouterSettings
 from cascadia.router.stage import Stage
@@ -61,6 +62,7 @@ class Router:
         self.lineup = Lineup(settings, self.metrics, self.journal, self.access, gate, watchers=self.watchers)
         self.metrics.registry.register(RouterState(self))
         self.departing = Departing()
+        self.resolver = Resolver(self)
         self.draining = False
         self.reloader: Reloader | None = None
         self.admin: AdminServer | None = None
@@ -122,7 +124,8 @@ class Router:
         All that can fail is done before anything changes, and nothing waits in between.
         """
         old = self.lineup
-        new = Lineup(settings, self.metrics, self.journal, self.access, self._gate, old, self.watchers)
+        known = self.resolver.known
+        new = Lineup(settings, self.metrics, self.journal, self.access, self._gate, old, self.watchers, known)
         drained = succeed(new, old)
         self.lineup = new
         for replica in drained:
@@ -174,6 +177,7 @@ class Router:
         self._face = face(self)
         self.watchers.start()
         self._watch()
+        self.resolver.start()
         keep_up(self.access, self.settings.keys, self.metrics)
         if self.settings.admin is not None:
             from cascadia.router.admin_face import admin_face
@@ -187,6 +191,7 @@ class Router:
     async def stop(self) -> None:
         if self.reloader is not None:
             await self.reloader.stop()
+        await self.resolver.stop()
         if self.admin is not None:
             await self.admin.stop()
         watchers = list(self._watchers.values())

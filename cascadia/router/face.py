@@ -65,6 +65,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
             "ready": router.ready,
             "draining": router.draining,
             "plan": router.digest,
+            "revision": router.settings.revision,
             "stages": stages,
             "leaving": {replica.name: replica.running for replica in router.departing},
             "older": router.older,

@@ -7,12 +7,14 @@ bucket may then be below zero, and who overdrew it waits until it is filled agai
 
 import math
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal, NamedTuple
 
 from cascadia.router.keys import KeyLimits
 
 Kind = Literal["requests", "tokens", "concurrent"]
 MINUTE_S = 60.0
+MINUTE_MS = 60_000.0
 CONCURRENT_RETRY_S = 1.0
 """Nobody knows when a request under way will end."""
 
@@ -31,22 +33,28 @@ class Verdict(NamedTuple):
 
 @dataclass(slots=True)
 class Usage:
-    """Of one key. Levels in requests and tokens, as of `at_s`; None before the first request: both full."""
+    """Of one key. Levels in requests and tokens, as of `at_s`; before the first request both have filled for ever."""
 
     running: int = 0
     requests: float = 0.0
     tokens: float = 0.0
-    at_s: float | None = None
+    at_s: float = -math.inf
 
     def take(self, limits: KeyLimits, tokens: int, now_s: float) -> Verdict:
-        """Takes a request of `tokens` tokens, or nothing where a limit refuses it."""
+        """Takes a request of `tokens` tokens, or nothing where a limit refuses it.
+
+        Every request comes through here: `min` and `max` would take longer than all else.
+        """
         rpm, tpm = limits.requests_per_minute, limits.tokens_per_minute
-        minutes = math.inf if self.at_s is None else max(0.0, now_s - self.at_s) / MINUTE_S
+        minutes = (now_s - self.at_s) / MINUTE_S
         self.at_s = now_s
-        if rpm is not None:
-            self.requests = min(float(rpm), self.requests + rpm * minutes)
-        if tpm is not None:
-            self.tokens = min(float(tpm), self.tokens + tpm * minutes)
+        if minutes > 0.0:
+            if rpm is not None:
+                level = self.requests + rpm * minutes
+                self.requests = level if level < rpm else float(rpm)
+            if tpm is not None:
+                level = self.tokens + tpm * minutes
+                self.tokens = level if level < tpm else float(tpm)
         if limits.concurrent is not None and self.running >= limits.concurrent:
             return Verdict("concurrent", self.requests, self.tokens, CONCURRENT_RETRY_S)
         if rpm is not None and self.requests < 1.0:
@@ -71,25 +79,34 @@ class Usage:
 class Told:
     """OpenAI's `x-ratelimit-` headers of a key; what does not change is written once. `reset`: when all is back."""
 
-    __slots__ = ("_lines", "_requests", "_tokens")
+    __slots__ = ("_lines", "_request_ms", "_requests", "_token_ms", "_tokens")
 
     def __init__(self, limits: KeyLimits) -> None:
         self._requests = limits.requests_per_minute
         self._tokens = limits.tokens_per_minute
+        self._request_ms = MINUTE_MS / (self._requests or math.inf)
+        self._token_ms = MINUTE_MS / (self._tokens or math.inf)
         self._lines = _lines(b"requests", self._requests) + _lines(b"tokens", self._tokens)
 
     def lines(self, verdict: Verdict) -> bytes:
         """Whole lines of an answer's head."""
-        figures: tuple[int, ...] = ()
-        if self._requests is not None:
-            figures = _figures(verdict.requests, self._requests)
-        if self._tokens is not None:
-            figures += _figures(verdict.tokens, self._tokens)
-        return self._lines % figures
-
-
-def _figures(left: float, limit: int) -> tuple[int, int]:
-    return max(0, int(left)), -int((left - limit) * 60_000 // limit)
+        rpm, tpm = self._requests, self._tokens
+        _, requests, tokens, _ = verdict
+        if rpm is not None and tpm is not None:
+            return self._lines % (
+                requests if requests > 0.0 else 0,
+                ceil((rpm - requests) * self._request_ms),
+                tokens if tokens > 0.0 else 0,
+                ceil((tpm - tokens) * self._token_ms),
+            )
+        if rpm is not None:
+            return self._lines % (
+                requests if requests > 0.0 else 0,
+                ceil((rpm - requests) * self._request_ms),
+            )
+        if tpm is not None:
+            return self._lines % (tokens if tokens > 0.0 else 0, ceil((tpm - tokens) * self._token_ms))
+        return self._lines
 
 
 def _lines(of: bytes, limit: int | None) -> bytes:

@@ -7,6 +7,7 @@ connections, breakers and health, queues) is shared between their lineups: see `
 from collections.abc import Iterator
 from dataclasses import asdict
 from hashlib import blake2b
+from types import MappingProxyType
 
 import orjson
 
@@ -18,6 +19,7 @@ from cascadia.router.gates import Gate
 from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
 from cascadia.router.replica import Replica
+from cascadia.router.resolved import Addresses, resolved
 from cascadia.router.service import Service
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
@@ -37,12 +39,17 @@ class Lineup:
         given_gate: Gate | None = None,
         before: "Lineup | None" = None,
         watchers: Watchers | None = None,
+        known: Addresses = MappingProxyType({}),
     ) -> None:
-        """Of `before` it takes over as they are the judge and the memory of conversations, where told the same."""
+        """Of `before` it takes over as they are the judge and the memory of conversations, where told the same.
+
+        `known`: the addresses of names that DNS is asked for.
+        """
         self.settings = settings
-        limits, judge = settings.limits, settings.judge
-        self.stages = [Stage(s, limits, metrics.stage(s.name)) for s in settings.stages]
-        same = before is not None and before.settings.judge == judge and before.settings.limits == limits
+        self.resolved = resolved(settings, known)
+        limits, judge = settings.limits, self.resolved.judge
+        self.stages = [Stage(s, limits, metrics.stage(s.name)) for s in self.resolved.stages]
+        same = before is not None and before.resolved.judge == judge and before.settings.limits == limits
         self._judge: Judge
         gate: Gate | None
         if before is not None and same:
@@ -50,7 +57,7 @@ class Lineup:
         else:
             self._judge = judge_of(judge, limits, metrics)
             gate = given_gate or self._judge.gate
-            if before is not None and _judges_alike(before.settings.judge, judge):
+            if before is not None and _judges_alike(before.settings.judge, settings.judge):
                 _keep_verdicts(gate, before.cascade.gate)
         self.conversations = Conversations(settings.conversations)
         if before is not None and before.settings.conversations == settings.conversations:
@@ -85,7 +92,18 @@ class Lineup:
 def digest_of(settings: RouterSettings) -> str:
     """Two routers with the same one serve the same plan at the same addresses. No secret goes into it."""
     document = asdict(settings, dict_factory=_without_secrets)
-    for local in ("host", "port", "files", "keys", "admin", "tracing", "samples", "shadow", "page"):
+    for local in (
+        "host",
+        "port",
+        "files",
+        "keys",
+        "admin",
+        "tracing",
+        "samples",
+        "shadow",
+        "page",
+        "revision",
+    ):
         document.pop(local, None)
     return blake2b(orjson.dumps(document, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
 
@@ -103,6 +121,8 @@ def _judges_alike(one: JudgeSettings | None, other: JudgeSettings | None) -> boo
 
     What an embedding judge was trained on, its address does not say.
     """
+    if one == other:
+        return True
     if one is None or other is None or one.stage is None or other.stage is None:
         return False
     same_model = one.stage.model == other.stage.model

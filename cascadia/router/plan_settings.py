@@ -31,6 +31,7 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
                 model=stage.name,
                 replicas=_replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses),
                 threshold=threshold[stage.name],
+                skip_below=plan.skips(stage.name),
                 max_model_len=stage.max_model_len,
                 cost=_cost(stage.model, Path(where).parent),
             )
@@ -54,6 +55,7 @@ def _cost(model: str, folder: Path) -> float | None:
 def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     """`files` with the thresholds, stages and shares of `plan`; addresses, keys and limits stay those of `files`.
 
+    A plan that foresaw nothing leaves `skip_below` to `files` too.
     Raises `BadInput` where the plan deploys a stage that `files` has no addresses of, or scores by another judge.
     """
     known = {stage.name: stage for stage in files.stages}
@@ -69,6 +71,8 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
             "its thresholds mean nothing to another judge: change the router's files",
         )
     stages = tuple(_planned(known[stage.name], stage) for stage in told.stages)
+    if plan.skip_below:
+        stages = tuple(replace(stage, skip_below=plan.skips(stage.name)) for stage in stages)
     return replace(files, stages=stages, judge=files.judge or told.judge, names=told.names)
 
 

@@ -1,129 +1,37 @@
-"""HTTP/1.1 as clients speak it: requests are read, held to their limits, and answered one after another.
+"""HTTP/1.1 as clients speak it: requests are answered one after another.
 
-A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for FastAPI. Both begin when they are here
-whole and all before them on the connection are answered. What cannot be read is refused, and is the connection's last.
+Each begins when it is here whole and all before it on the connection are answered. What cannot be read is refused, and
+is the connection's last.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
 
-import httptools
-
-from cascadia.router.asgi import Application, Errand
-from cascadia.router.exchange import Exchange
+from cascadia.router.doors import Doors
 from cascadia.router.failures import ApiError
-from cascadia.router.requests import APIS
-from cascadia.router.wire import CLOSE_LINE, CONTINUE, JSON_LINE, Dates, status_line
+from cascadia.router.reading import Reading
+from cascadia.router.wire import CLOSE_LINE, CONTINUE, JSON_LINE, status_line
 
-if TYPE_CHECKING:
-    from cascadia.router.settings import Limits
-
-HOT_PATHS = {path.encode("ascii"): path for path in APIS}
 KEEP_ALIVE_S = 75.0
-PATIENT_BYTES = 64 * 1024
-"""A body up to this size is read before anybody asks for the key, so that a refusal leaves the connection whole."""
 LINGER_S = 2.0
 """What a refused client still sends is read and dropped for this long: a reset would cost it the refusal."""
-_UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
 
 
-class Hot(Protocol):
-    """Serves requests of `APIS`: `Service`."""
-
-    def begin(self, exchange: Exchange) -> None: ...
-
-    def turns_away(self, exchange: Exchange) -> ApiError | None:
-        """Why a request is refused by its head alone, before a body that is large has come."""
-
-
-class Doors(Protocol):
-    """What all connections share: `Server`."""
-
-    limits: "Limits"
-    loop: asyncio.AbstractEventLoop
-    connections: "set[Front]"
-    dates: Dates
-    next_id: Callable[[], bytes]
-
-    def lost(self, front: "Front") -> None:
-        """The connection is gone."""
-
-    @property
-    def closing(self) -> bool:
-        """Whether connections are closed as soon as they are idle."""
-
-    @property
-    def draining(self) -> bool:
-        """Whether each answer is the last of its connection, so that clients move on before the port is closed."""
-
-    @property
-    def service(self) -> "Hot":
-        """Where requests of `APIS` go."""
-
-    @property
-    def face(self) -> Application: ...
-
-
-class Request(Protocol):
-    """What a connection has to do with: `Exchange` and `Errand`."""
-
-    body: bytes
-    length: int | None
-    expects: bool
-
-    def begin(self) -> None:
-        """It is here whole, and its answer may be written."""
-
-    def leave(self) -> None:
-        """Its client is gone."""
-
-
-class Front(asyncio.Protocol):
-    """One connection. `coming` is the request that is not here whole yet, `running` the one that is being answered."""
+class Front(Reading):
+    """One connection. `running` is the request that is being answered."""
 
     __slots__ = (
-        "_begun",
-        "_body",
-        "_deaf",
-        "_fed",
-        "_head_bytes",
-        "_headers",
         "_held_bytes",
-        "_in_head",
-        "_left_bytes",
-        "_limits",
         "_lingers",
-        "_parser",
         "_pumping",
-        "_ready",
-        "_refusal",
         "_room",
-        "_size",
         "_unread",
-        "_url",
-        "_waste",
-        "coming",
-        "doors",
         "full",
         "gone",
-        "loop",
-        "running",
-        "since_s",
         "transport",
     )
 
     def __init__(self, doors: Doors) -> None:
-        self.doors = doors
-        self._limits = doors.limits
-        self.loop = doors.loop
-        self._parser = httptools.HttpRequestParser(self)
-        self._ready: list[Request] = []
-        self.running: Request | None = None
-        self.coming: Request | None = None
-        self._in_head = False
-        self._refusal: ApiError | None = None
-        self._deaf = False
+        super().__init__(doors)
         self._pumping = False
         self._unread = False
         self._room: asyncio.Future[None] | None = None
@@ -131,13 +39,6 @@ class Front(asyncio.Protocol):
         self.gone = True
         self._lingers = False
         self._held_bytes = 0
-        self._left_bytes = 0
-        self._begun = True
-        self._fed = 0
-        self._url = b""
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._body: list[bytes] = []
-        self._head_bytes = self._size = self._waste = 0
         self.transport: asyncio.Transport
 
     # asyncio.Protocol
@@ -146,43 +47,17 @@ class Front(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]
         self.gone = False
         self.since_s = self.loop.time()
-        self._in_head = True
         self.doors.connections.add(self)
         if len(self.doors.connections) > self._limits.max_connections:
             self.refuse(ApiError(503, "too_many_connections", "Too many connections.", retry_after_s=1))
-
-    def data_received(self, data: bytes) -> None:
-        if self._deaf or self._refusal is not None:
-            return
-        if self._left_bytes:
-            self._add_upgraded(data)
-            return
-        self._fed = len(data)
-        size = self._size
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._not_upgraded(data[upgrade.args[0] :])
-        except httptools.HttpParserCallbackError:
-            raise
-        except httptools.HttpParserError:
-            self.refuse(_UNREADABLE)
-            return
-        if self._ready or self._refusal is not None:
-            self.pump()
-        elif self._in_head:
-            self._head_bytes += len(data)
-            self._begun = True
-            if self._head_bytes > self._limits.max_head_bytes:
-                self.refuse(ApiError(431, "head_too_large", "The request's head is too large."))
-        elif self.coming is not None:
-            self._partly(len(data), self._size - size)
 
     def eof_received(self) -> None:
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.gone = self._deaf = True
+        # It holds our methods, and so us: only a collection of garbage would end that.
+        del self._parser
         self.doors.lost(self)
         self._ready.clear()
         self.coming = None
@@ -203,73 +78,6 @@ class Front(asyncio.Protocol):
         self._room = None
         self.pump()
 
-    # httptools. Nothing is begun here: what a callback raises is told as a fault of the client's.
-
-    def on_url(self, url: bytes) -> None:
-        if not self._url:
-            self._begun = True
-            if self.running is None:
-                self.since_s = self.loop.time()
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        # What follows a chunked body is no head.
-        if self._in_head:
-            self._headers.append((name.lower(), value))
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
-        parser = self._parser
-        version = parser.get_http_version()
-        lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
-        method = parser.get_method()
-        path = HOT_PATHS.get(self._url.partition(b"?")[0]) if method == b"POST" else None
-        if path is not None:
-            exchange = Exchange(self, path, self._headers, lasting=lasting, chunked=version == "1.1")
-            self.coming = exchange
-        else:
-            self.coming = Errand(self, method, self._url, self._headers, version=version, lasting=lasting)
-        headers, self._headers = self._headers, []
-        url, self._url = self._url, b""
-        self._size = self._waste = 0
-        self.since_s = self.loop.time()
-        if self._head_bytes + self._fed > self._limits.max_head_bytes:
-            size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
-            if size > self._limits.max_head_bytes:
-                self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
-        if version not in ("1.0", "1.1"):
-            self._refusal = ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
-        elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
-            self._refusal = self._too_large()
-        elif path is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
-            self._refusal = self.doors.service.turns_away(exchange)
-
-    def on_body(self, body: bytes) -> None:
-        self._size += len(body)
-        if self._size > self._limits.max_body_bytes:
-            self._refusal = self._too_large()
-        else:
-            self._body.append(body)
-
-    def on_message_complete(self) -> None:
-        self._in_head = True
-        self._begun = False
-        self._head_bytes = 0
-        request = self.coming
-        if request is None or self._refusal is not None:
-            return
-        if request.length and self._parser.should_upgrade():
-            self._left_bytes = request.length
-        else:
-            self._complete()
-
-    def _complete(self) -> None:
-        assert self.coming is not None
-        self.coming.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._ready.append(self.coming)
-        self._body = []
-        self.coming = None
-
     # What has come is answered in turn.
 
     def pump(self) -> None:
@@ -288,7 +96,7 @@ class Front(asyncio.Protocol):
             if self._refusal is not None:
                 self._say_refusal()
             elif self.coming is not None:
-                self._invite()
+                self.invite()
 
     def finished(self, *, lasting: bool) -> None:
         """The running request's answer is written, and the connection's last where it is not `lasting`."""
@@ -354,18 +162,8 @@ class Front(asyncio.Protocol):
         if self.running is None and not self._ready and self.coming is None and not self._lingers:
             self.transport.close()
 
-    def _partly(self, came: int, of_body: int) -> None:
-        """After a part of a request whose head is here."""
-        self._waste = 0 if of_body else self._waste + came
-        if self._refusal is None and self._waste > self._limits.max_head_bytes:
-            # Trailers, or extensions of chunks, without end.
-            self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
-        if self._refusal is not None:
-            self.pump()
-        elif self.running is None:
-            self._invite()
-
-    def _invite(self) -> None:
+    def invite(self) -> None:
+        """A client that asked whether to go on is told to."""
         if self.coming is not None and self.coming.expects and not self._size:
             self.coming.expects = False
             self.write(CONTINUE)
@@ -393,26 +191,3 @@ class Front(asyncio.Protocol):
         head = status_line(error.status) + JSON_LINE + retry + self.doors.dates.line() + CLOSE_LINE
         self.transport.write(head + length + error.body)
         self.transport.write_eof()
-
-    def _too_large(self) -> ApiError:
-        return ApiError(
-            413, "body_too_large", f"The body is larger than {self._limits.max_body_bytes:,} bytes."
-        )
-
-    # Java's client asks to go on in HTTP/2 with its first request, be it a POST; the parser stops after such a head.
-
-    def _not_upgraded(self, rest: bytes) -> None:
-        """The body after such a head is taken by its length; what else follows is not read."""
-        if self._left_bytes:
-            self._add_upgraded(rest)
-        else:
-            self._deaf = True
-
-    def _add_upgraded(self, data: bytes) -> None:
-        part = data[: self._left_bytes]
-        self._left_bytes -= len(part)
-        self.on_body(part)
-        if not self._left_bytes:
-            self._deaf = True
-            self._complete()
-            self.pump()

@@ -33,10 +33,14 @@ class Call(NamedTuple):
 
 
 class Replica:
-    """`name` is unique within the stage, and free of the address's secrets. Of one `identity` two are the same."""
+    """`name` is unique within the stage, and free of the address's secrets. Of one `identity` two are the same.
+
+    `address`: where a replica of several behind one name is.
+    """
 
     __slots__ = (
         "_prefix",
+        "address",
         "breaker",
         "health_request",
         "identity",
@@ -54,11 +58,12 @@ class Replica:
 
     def __init__(self, name: str, settings: ReplicaSettings, limits: Limits) -> None:
         self.name = name
-        self.identity = (settings.url, settings.api_key, settings.health_path)
+        self.address = settings.address
+        self.identity = (settings.url, settings.address, settings.api_key, settings.health_path)
         self.weight = settings.share
         self.max_concurrency = settings.max_concurrency
         self.limits = limits
-        self.pool = Pool(settings.url, limits.connect_s)
+        self.pool = Pool(settings.url, limits.connect_s, settings.address)
         self.breaker = Breaker(limits.breaker_failures, limits.breaker_first_s, limits.breaker_longest_s)
         self.state: State = "ready" if settings.health_path is None else "starting"
         self.running = 0

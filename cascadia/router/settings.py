@@ -15,13 +15,19 @@ ACCEPTS_NONE_ABOVE = 100.0
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSettings:
-    """`url`: the engine's address without `/v1`. `health_path` None: it is taken to be ready always."""
+    """`url`: the engine's address without `/v1`. `health_path` None: it is taken to be ready always.
+
+    `resolve`: there is one such replica at each address of the name in `url`; share and room are each one's.
+    """
 
     url: str
     share: float = 1.0
     max_concurrency: int = 256
     health_path: str | None = "/health"
     api_key: str | None = field(default=None, repr=False)
+    resolve: Literal["dns"] | None = None
+    address: str | None = None
+    """The one of them that this replica is at: no file says so, `resolved.py` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +143,8 @@ class Health:
     timeout_s: float = 5.0
     failures: int = 3
     startup_s: float = 600.0
+    resolve_s: float = 1.0
+    """How often names of replicas with `resolve` are looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,5 +234,7 @@ class RouterSettings:
     admin: AdminSettings | None = None
     watch_s: float = 1.0
     """How often `files` are looked at for changes; 0: never."""
+    revision: str = ""
+    """What whoever wrote the file calls it."""
     files: tuple[Path, ...] = ()
     """What these settings were read from, and what it names: secrets and keys."""

@@ -52,6 +52,7 @@ class _Replica(_Section):
     health_path: str | None = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
     api_key_env: str | None = Field(None, description="Variable that holds the engine's key.")
     api_key_file: Path | None = Field(None, description="File that holds the engine's key.")
+    resolve: Literal["dns"] | None = Field(None, description="A replica at each address of the name in url.")
 
 
 class _Hedge(_Section):
@@ -127,6 +128,7 @@ class _File(_Section):
     keys: _Keys | None = None
     admin: _Admin | None = None
     watch_s: float = Field(1.0, ge=0, le=3600)
+    revision: str = Field("", max_length=100, description="Of this file: /ready says which is in force.")
     limits: _numbers("limits", Limits) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
     health: _numbers("health", Health) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
 
@@ -160,6 +162,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         keys=keys,
         admin=None if found.admin is None else AdminSettings(found.admin.port, found.admin.host),
         watch_s=found.watch_s,
+        revision=found.revision,
         files=(path, *secrets.files),
     )
     check_settings(settings, where)
@@ -196,6 +199,11 @@ def check_settings(settings: RouterSettings, where: str) -> None:
         at = f"{where}: stages[{i}]"
         if stage.verifiers and not 0 < stage.threshold <= 100 and stage is not settings.stages[-1]:
             raise BadInput(f"{at}.threshold", "decides alone", "set it above 0 and up to 100 for verifiers")
+        names = [replica.url for replica in stage.replicas if replica.resolve]
+        if len(set(names)) < len(names):
+            raise BadInput(
+                f"{at}.replicas", "resolve one name twice", "name it once: share is of each address"
+            )
         if stage.verified == "accept" and not stage.verifiers:
             raise BadInput(f"{at}.verified", "has no verifiers", "list some")
         if stage.skip_below is not None and not _foresees(judge):
@@ -289,6 +297,7 @@ def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[R
             max_concurrency=replica.max_concurrency,
             health_path=replica.health_path,
             api_key=secrets.one(f"{where}[{i}]", "api_key", replica.api_key_env, replica.api_key_file),
+            resolve=replica.resolve,
         )
         for i, replica in enumerate(replicas)
     )

@@ -20,6 +20,7 @@ from cascadia.router.failures import StageFailed
 from cascadia.router.hedging import SOONEST_S, Hedge, Quantile, raced
 from cascadia.router.metrics import StageMetrics
 from cascadia.router.replica import Call, Replica
+from cascadia.router.resolved import name_at
 from cascadia.router.settings import Limits, StageSettings
 from cascadia.router.turns import Turns
 from cascadia.router.wire import JSON, header_lines, status_line
@@ -99,7 +100,12 @@ class Stage:
         self.settings = settings
         self.limits = limits
         self.metrics = metrics
-        replicas = [Replica(f"{settings.name}-{i}", r, limits) for i, r in enumerate(settings.replicas)]
+        replicas = [
+            Replica(
+                name_at(settings.name, r.url, r.address) if r.address else f"{settings.name}-{i}", r, limits
+            )
+            for i, r in enumerate(settings.replicas)
+        ]
         self.admission = Admission(settings.name, replicas, _balancer(settings), limits)
         self.budget = RetryBudget(limits.retry_ratio)
         self.hedge = Hedge(settings.hedge) if settings.hedge else None

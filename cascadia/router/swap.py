@@ -59,9 +59,14 @@ def _update(replica: Replica, told: Replica, limits: Limits) -> None:
 
 
 def _name(stage: str, fresh: Iterable[Replica], taken: set[str]) -> None:
-    """Who stays keeps its name; who is new gets one that nobody has, those that leave included."""
+    """Who stays keeps its name; who is new gets one that nobody has, those that leave included.
+
+    Who is known by an address is named after it.
+    """
     number = 0
     for replica in fresh:
+        if replica.address is not None:
+            continue
         while f"{stage}-{number}" in taken:
             number += 1
         replica.name = f"{stage}-{number}"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
+from cascadia.router.each_stage import with_each_stage
 from cascadia.router.settings import RouterSettings, StageSettings
 
 QUICK_S = 2.0
@@ -39,12 +40,9 @@ def shared(settings: RouterSettings, workers: int) -> RouterSettings:
             one, replicas=tuple(replace(r, max_concurrency=part(r.max_concurrency)) for r in one.replicas)
         )
 
-    judge = settings.judge
-    if judge is not None and judge.stage is not None:
-        judge = replace(judge, stage=stage(judge.stage))
     limits = settings.limits
     limits = replace(limits, max_queue=part(limits.max_queue), max_connections=part(limits.max_connections))
-    return replace(settings, stages=tuple(map(stage, settings.stages)), judge=judge, limits=limits)
+    return replace(with_each_stage(settings, stage), limits=limits)
 
 
 class Workers:

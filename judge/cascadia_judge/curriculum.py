@@ -25,10 +25,11 @@ ENCODED_AT_ONCE = 32
 
 class Trained(NamedTuple):
     """`scores` (rows) are those of an answer head, each by folds that did not see the row; NaN where none
-    judged it."""
+    judged it. `foreseen` likewise, of a head that knows the question alone."""
 
     heads: tuple[Head, ...]
     scores: Floats
+    foreseen: Floats
 
 
 def see(encoder: Encoder, rows: Sequence[Row], told: Callable[[float], None]) -> Seen:
@@ -48,7 +49,7 @@ def teach(rows: Sequence[Row], seen: Seen, course: Course, told: Callable[[float
     stages = np.array([row.stage for row in rows], dtype=np.str_)
     counts = Counter(row.stage for row in rows if row.stage)
     large = [stage for stage, count in counts.items() if count >= STAGE_ROWS_MIN]
-    scores = np.full(len(rows), np.nan)
+    scores, foreseen = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     heads: list[Head] = []
     # Where all rows are of one stage, the heads for any stage are its own.
     tasks = ["", *large] if len(counts) > 1 else [""]
@@ -61,12 +62,11 @@ def teach(rows: Sequence[Row], seen: Seen, course: Course, told: Callable[[float
             best = [train(stage, some, quality[mine], questions, option, course) for option in groups]
             head, crossed = _simplest(best)
             heads.append(head)
-            if head.groups != ("question",):
-                scores[mine] = crossed.quality
+            (foreseen if head.groups == ("question",) else scores)[mine] = crossed.quality
         told((done + 1) / len(tasks))
     if not heads:
         raise BadVerdict("rows", "have neither questions nor answers", "give rows with both")
-    return Trained(tuple(heads), scores)
+    return Trained(tuple(heads), scores, foreseen)
 
 
 def _candidates(seen: Seen, answered: bool) -> list[list[tuple[Group, ...]]]:

@@ -107,6 +107,11 @@ class EmbeddingJudge:
         return max(able, key=lambda head: _preference(head, case))
 
     @property
+    def foresees(self) -> bool:
+        """Whether every stage has a head that knows the question alone."""
+        return any(head.stage == "" and head.groups == ("question",) for head in self.heads)
+
+    @property
     def wants_certainty(self) -> bool:
         return any("certainty" in head.groups for head in self.heads)
 

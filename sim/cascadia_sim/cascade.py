@@ -1,9 +1,11 @@
 """A cascade: stages from small to large, and a judge that gates all but the last one deployed.
 
 A request goes to the first stage; when its answer is done, it is judged; when the verdict is there, it is
-either answered or goes to the next stage. With one gate, or verdicts that are mere delays, each part is fed
-by those before it and they are simulated one after the other. A self-hosted judge that several gates share is
-fed by stages which its own verdicts feed: then all are simulated in step (`cascade_together`).
+either answered or goes to the next stage. A stage may be skipped by the question alone.
+
+With one gate, or verdicts that are mere delays, each part is fed by those before it and they are simulated one after
+the other. A self-hosted judge that several gates share is fed by stages which its own verdicts feed: then all are
+simulated in step (`cascade_together`).
 """
 
 from collections.abc import Sequence
@@ -40,6 +42,8 @@ def simulate_cascade(
     routing = route(stages, arrival_ps.size)
     if routing.gates and judge is None:
         raise InputError("judge", "missing, but more than one stage is deployed", "give a JudgeStage")
+    if routing.foreseen and (judge is None or judge.latency_ps is None):
+        raise InputError("enter", "asks a judge beforehand that is no mere delay", "give latency_ps")
     if judge is not None and judge.replicas and len(routing.gates) > 1:
         visits, verdicts = simulate_together(stages, judge, arrival_ps, dispatch, routing)
         return _result(arrival_ps, routing, visits, verdicts)
@@ -55,17 +59,26 @@ def _simulate_in_turn(
     routing: Routing,
 ) -> tuple[list[StageVisits], list[Verdicts]]:
     visits, verdicts = [], []
-    arrive = arrival_ps
-    for stage in routing.stages:
+    arrive_ps = arrival_ps.copy()
+    for stage in sorted({*routing.foreseen, *routing.stages}):
+        if stage in routing.foreseen and judge is not None and judge.latency_ps is not None:
+            asked = routing.foreseen[stage]
+            arrive_ps[asked] += judge.latency_ps[stage, asked]
+        if stage not in routing.requests:
+            continue
         s, who = stages[stage], routing.requests[stage]
         run = simulate_stage(
-            s.replicas, dispatch, arrive, s.input_tokens[who], s.output_tokens[who], s.cached_tokens[who]
+            s.replicas,
+            dispatch,
+            arrive_ps[who],
+            s.input_tokens[who],
+            s.output_tokens[who],
+            s.cached_tokens[who],
         )
-        visits.append(StageVisits(stage, who, arrive, run))
+        visits.append(StageVisits(stage, who, arrive_ps[who], run))
         if stage in routing.gates and judge is not None:
-            given = _judge(s, judge, visits[-1])
-            verdicts.append(given)
-            arrive = given.finish_ps[routing.rejected(stage, stages)]
+            verdicts.append(_judge(s, judge, visits[-1]))
+            arrive_ps[who] = verdicts[-1].finish_ps
     return visits, verdicts
 
 

@@ -19,7 +19,8 @@ class CascadeStage:
     """Arrays [n] over all requests, whether or not they come to this stage.
 
     Without replicas a stage is not deployed and is skipped. `accept` is the gate's decision, were it asked;
-    the last deployed stage always accepts.
+    the last deployed stage always accepts. `enter`: whom the judge lets in by the question alone, which takes it
+    as long as a verdict; None lets all in unasked, as the last deployed stage does.
     """
 
     replicas: tuple[Replica, ...]
@@ -27,6 +28,7 @@ class CascadeStage:
     output_tokens: Ints
     cached_tokens: Ints
     accept: Bools
+    enter: Bools | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,14 +102,16 @@ class CascadeRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routing:
-    """Which requests come to each deployed stage, increasing: those that every stage before it rejected.
+    """Which requests come to each deployed stage, increasing: those that no stage before it answered, and it lets in.
 
-    `stages` are those reached, `gates` those of them that another deployed stage follows.
+    `stages` are those reached, `gates` those of them that another deployed stage follows. `foreseen`: by stage, the
+    requests of which the judge was asked beforehand.
     """
 
     stages: tuple[int, ...]
     gates: tuple[int, ...]
     requests: dict[int, Ints]
+    foreseen: dict[int, Ints]
 
     def rejected(self, gate: int, stages: Sequence[CascadeStage]) -> Bools:
         """Of the requests that reach `gate`, which ones it sends on."""
@@ -119,13 +123,18 @@ def route(stages: Sequence[CascadeStage], n: int) -> Routing:
     if not deployed:
         raise InputError("stages", "none is deployed", "give at least one stage a replica")
     requests: dict[int, Ints] = {}
-    who = np.arange(n, dtype=np.int64)
+    foreseen: dict[int, Ints] = {}
+    waiting = np.ones(n, dtype=np.bool_)
     for stage in deployed:
-        if not who.size and requests:
-            break
-        requests[stage] = who
-        who = who[~stages[stage].accept[who]]
-    return Routing(tuple(requests), tuple(s for s in requests if s != deployed[-1]), requests)
+        enter = stages[stage].enter
+        inside = waiting
+        if enter is not None and stage != deployed[-1]:
+            foreseen[stage] = np.flatnonzero(waiting)
+            inside = waiting & enter
+        if inside.any() or not (n or requests):
+            requests[stage] = np.flatnonzero(inside)
+        waiting = waiting & ~(inside & stages[stage].accept)
+    return Routing(tuple(requests), tuple(s for s in requests if s != deployed[-1]), requests, foreseen)
 
 
 def judged_tokens(stage: CascadeStage, judge: JudgeStage, who: Ints) -> Ints:

@@ -102,12 +102,14 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
         group=np.repeat(np.arange(len(groups), dtype=np.int64), sizes),
         successor=successor,
         entry=np.argsort(groups[0].visits.arrival_ps, kind="stable"),
+        entered=np.zeros(1, np.int64),
         first_replica=first_replica,
         by_load=np.array([g.dispatch == "least-loaded" for g in groups], np.int64),
+        most_load=np.full(len(groups), np.inf),
         replica=np.zeros(successor.size, np.int64),
         due=np.zeros(successor.size, np.int64),
     )
-    kernel.together(fleet, requests, sites, network)
+    kernel.together(fleet, requests, sites, network, kernel.NEVER)
     check_ran(requests.arrival_ps, requests.finish_ps)
     runs, arrivals = [], []
     busy_ps = fleet.state[:, kernel.BUSY] // fleet.limits[:, kernel.STAGES]

@@ -35,6 +35,7 @@ from cascadia_sim.timing import Ints
 F = TypeVar("F", bound=Callable[..., Any])
 
 NEVER = np.iinfo(np.int64).max
+REFUSED = -1
 
 # Columns of Fleet.limits: what a lane may do and what its steps cost.
 TOKEN_AT, TOKEN_END, SEQUENCE_AT, SEQUENCE_END, CONTEXT_PS = 0, 1, 2, 3, 4
@@ -768,9 +769,10 @@ def assign(fleet: Fleet, requests: Requests, lanes: Ints) -> None:
 
 @compiled
 def _fewest_outstanding(fleet: Fleet, sites: Sites, first: int, end: int) -> int:
-    """Of the replicas `first` to `end`, the one with the fewest outstanding tokens per weight."""
-    best, least = first, np.inf
-    for r in range(first, end):
+    """Of the open replicas at places `first` to `end`, the one with the fewest outstanding tokens per weight."""
+    best, least = sites.open[first], np.inf
+    for at in range(first, end):
+        r = sites.open[at]
         load = fleet.state[r, OUTSTANDING] / sites.weights[r]
         if load < least:
             best, least = r, load
@@ -780,8 +782,9 @@ def _fewest_outstanding(fleet: Fleet, sites: Sites, first: int, end: int) -> int
 @compiled
 def _richest(sites: Sites, first: int, end: int) -> int:
     """nginx's smooth weighted round robin: each gains its weight, the richest serves and pays the total."""
-    best, total = first, 0.0
-    for r in range(first, end):
+    best, total = sites.open[first], 0.0
+    for at in range(first, end):
+        r = sites.open[at]
         sites.credit[r] += sites.weights[r]
         total += sites.weights[r]
         if sites.credit[r] > sites.credit[best]:
@@ -794,7 +797,7 @@ def _richest(sites: Sites, first: int, end: int) -> int:
 def weighted(sites: Sites, replica: Ints) -> None:
     """Writes which `replica` [n] gets each request by smooth weighted round robin over all replicas."""
     for request in range(replica.size):
-        replica[request] = _richest(sites, 0, sites.weights.size)
+        replica[request] = _richest(sites, 0, sites.open.size)
 
 
 @compiled
@@ -806,7 +809,7 @@ def least_loaded(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) 
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:
                 advance(fleet, requests, which, now)
-        replica[request] = _fewest_outstanding(fleet, sites, 0, sites.weights.size)
+        replica[request] = _fewest_outstanding(fleet, sites, 0, sites.open.size)
         append(fleet, requests, replica[request], request)
     for which in range(lanes):
         advance(fleet, requests, which, NEVER)
@@ -814,7 +817,10 @@ def least_loaded(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) 
 
 @compiled
 def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, due: int, now: int) -> None:
-    """The first `due` of `network.due` arrive, those that arrive together in order of their numbers."""
+    """The first `due` of `network.due` arrive, those that arrive together in order of their numbers.
+
+    Where a replica has too much to do, who is sent there is refused: nothing comes of the visit.
+    """
     for i in range(1, due):
         visit, at = network.due[i], i
         while at > 0 and network.due[at - 1] > visit:
@@ -830,31 +836,34 @@ def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, d
         else:
             replica = _richest(sites, first, end)
         requests.arrival_ps[visit] = now
-        network.replica[visit] = replica
-        append(fleet, requests, replica, visit)
+        load = fleet.state[replica, OUTSTANDING] / sites.weights[replica]
+        network.replica[visit] = replica if load <= network.most_load[group] else REFUSED
+        if network.replica[visit] != REFUSED:
+            append(fleet, requests, replica, visit)
 
 
 @compiled
-def together(fleet: Fleet, requests: Requests, sites: Sites, network: Network) -> None:
+def together(fleet: Fleet, requests: Requests, sites: Sites, network: Network, until_ps: int) -> None:
     """Runs all lanes of a network of stages in step: who finishes here arrives there at that instant.
 
-    At each instant: end what ends then, deliver what that sets free, and only then schedule.
+    At each instant before `until_ps`: end what ends then, deliver what that sets free, and only then schedule.
     """
     lanes = fleet.state.shape[0]
-    entered = 0
     while True:
+        entered = network.entered[0]
         now = NEVER
         if entered < network.entry.size:
             now = requests.arrival_ps[network.entry[entered]]
         for which in range(lanes):
             now = min(now, fleet.state[which, WAKE])
-        if now == NEVER:
+        if now >= until_ps:
             return
         due = 0
         while entered < network.entry.size and requests.arrival_ps[network.entry[entered]] == now:
             network.due[due] = network.entry[entered]
             due += 1
             entered += 1
+        network.entered[0] = entered
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:
                 advance(fleet, requests, which, now)

@@ -86,23 +86,27 @@ class Pipeline(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Replicas [R], each a lane; `credit` starts at 0."""
+    """Replicas [R], each a lane; `credit` starts at 0. `open`: those that get requests, group after group."""
 
     weights: Floats
     credit: Floats
+    open: Ints
 
 
 class Network(NamedTuple):
     """Visits [V] of requests to groups [G] of replicas. `successor`: the visit that a finish sets off, or -1.
 
-    `entry` lists the visits that arrive from outside, in order of arrival. `replica` is written; `due` is
-    working room.
+    `entry` lists the visits that arrive from outside, in order of arrival; `entered` [1] counts those that have.
+    `first_replica` are places in `Sites.open`. `most_load`: tokens per weight beyond which a replica
+    takes nobody in. `replica` is written; `due` is working room.
     """
 
     group: Ints  # [V]
     successor: Ints  # [V]
     entry: Ints
+    entered: Ints
     first_replica: Ints  # [G + 1]
     by_load: Ints  # [G], 1: least loaded, 0: weighted
+    most_load: Floats  # [G]
     replica: Ints  # [V]
     due: Ints  # [V]

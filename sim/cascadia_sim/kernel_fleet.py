@@ -66,6 +66,25 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     )
 
 
+def with_more_requests(requests: Requests, capacity: int) -> Requests:
+    """The same, with room for `capacity` of them."""
+    nothing = np.zeros(capacity, np.int64)
+    more = requests_of(*(nothing.copy() for _ in range(4)))
+    for known, column in zip(requests, more, strict=True):
+        column[: known.size] = known
+    return more
+
+
+def with_more_lanes(fleet: Fleet, timings: Sequence[ReplicaTiming]) -> Fleet:
+    """The lanes of `fleet` in the middle of their work, and idle ones behind them: `timings` are of all."""
+    more = fleet_of(timings)
+    for name in ("state", "finish_step", "running", "residues", "preempted", "filled", "finished", "members",
+                 "flights"):  # fmt: skip
+        known = getattr(fleet, name)
+        getattr(more, name)[tuple(slice(size) for size in known.shape)] = known
+    return more
+
+
 def _set_limits(row: Ints, t: ReplicaTiming) -> None:
     rules = t.scheduling
     row[kernel.CONTEXT_PS] = t.context_ps
@@ -84,4 +103,5 @@ def _set_limits(row: Ints, t: ReplicaTiming) -> None:
 
 
 def sites_of(replicas: Sequence[Replica]) -> Sites:
-    return Sites(np.array([r.weight for r in replicas], np.float64), credit=np.zeros(len(replicas)))
+    weights = np.array([r.weight for r in replicas], np.float64)
+    return Sites(weights, credit=np.zeros(len(replicas)), open=np.arange(len(replicas), dtype=np.int64))

@@ -117,6 +117,9 @@ def llm_judge(target: str, *, guarded: bool, journal: Path | None) -> Judge:
         for manner in MANNERS[:2]:
             body = request(question, answer, manner, reads_tokens=800)
             reply = client.post(f"{url}/v1/chat/completions", json={"model": model, **body})
+            if reply.status_code == httpx.codes.BAD_REQUEST:
+                # More tokens than its context holds: no verdict, and the answer goes on to the next stage.
+                break
             reply.raise_for_status()
             said, tokens = _read(reply.content)
             try:

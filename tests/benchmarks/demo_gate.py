@@ -23,8 +23,6 @@ from cascadia.demo.rows import append_rows, prompt_id
 from cascadia.demo.stages import (
     ENCODER,
     LARGE,
-    PREFIX_TOKENS,
-    SKIP_BELOW,
     SMALL,
     STAGES,
     engine_command,
@@ -37,7 +35,7 @@ from cascadia_judge.encoder import Encoder
 from cascadia_judge.features import Seen
 from cascadia_judge.head_file import dump
 from cascadia_judge.rows import Row, read_rows
-from cascadia_judge.training import Course, cross
+from cascadia_judge.training import Course
 
 QUESTIONS = 1300
 HERE = Path(__file__).parents[2]
@@ -81,8 +79,6 @@ def judge(folder: Path) -> None:
     seen = _seen(rows, folder / "seen.npz")
     course = Course(seed=HEAD_SEED)
     taught = teach(rows, seen, course, lambda share: None)
-    quality = np.array([row.quality for row in rows])
-    foreseen = cross(seen, quality, [row.prompt_id for row in rows], ("question",), course).quality
     about = {
         "rows": len(rows),
         "questions": len(rows),
@@ -97,7 +93,7 @@ def judge(folder: Path) -> None:
     HEAD.write_text(dump(taught.heads, about), encoding="utf-8")
     scored = {
         row.prompt_id: {"score": float(score), "foreseen": float(before)}
-        for row, score, before in zip(rows, taught.scores, foreseen, strict=True)
+        for row, score, before in zip(rows, taught.scores, taught.foreseen, strict=True)
     }
     (folder / "scored.json").write_text(json.dumps(scored))
     for head in taught.heads:
@@ -115,28 +111,23 @@ def table(folder: Path) -> None:
     def both(key: str) -> Floats:
         return np.array([[float(of[each][key]) for each in chosen] for of in (small, large)])
 
-    lengths = {key: both(key) for key in ("input_tokens", "output_tokens")}
-    score = np.array([scored[each]["score"] for each in chosen])
-    skipped = np.array([scored[each]["foreseen"] < SKIP_BELOW for each in chosen])
-    # The router does not ask the small model then: no score, and of the lengths the least that a table can say.
-    score[skipped] = 0.0
-    lengths["input_tokens"][0, skipped] = PREFIX_TOKENS + 1
-    lengths["output_tokens"][0, skipped] = 1
+    def judged(key: str) -> Floats:
+        # Nobody judges the last stage's answers: 50 is any value.
+        return np.vstack([[scored[each][key] for each in chosen], np.full(len(chosen), 50.0)])
+
     found = QualityTable(
         prompt_ids=tuple(chosen),
         stages=(SMALL.name, LARGE.name),
-        # Nobody scores the last stage's answers: 50 is any value.
-        score=np.vstack([score, np.full(len(chosen), 50.0)]),
+        score=judged("score"),
         quality=both("quality"),
-        input_tokens=lengths["input_tokens"],
-        output_tokens=lengths["output_tokens"],
+        input_tokens=both("input_tokens"),
+        output_tokens=both("output_tokens"),
+        foreseen=judged("foreseen"),
     )
     TABLE.parent.mkdir(exist_ok=True)
     write_quality(found, TABLE)
     shares = found.quality.mean(axis=1)
-    print(
-        f"{len(chosen)} questions: small {shares[0]:.1f} %, large {shares[1]:.1f} % right, {skipped.mean():.0%} skip"
-    )
+    print(f"{len(chosen)} questions: small {shares[0]:.1f} %, large {shares[1]:.1f} % right")
 
 
 def _seen(rows: list[Row], kept: Path) -> Seen:

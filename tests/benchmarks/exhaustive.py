@@ -114,7 +114,7 @@ def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
     best, which, count = np.inf, None, 0
 
     def latency(candidate: Deployment) -> float:
-        run = simulator.run(candidate, search.accepts(candidate.routing))
+        run = simulator.run(candidate, search.decisions(candidate.routing))
         return quantile_s(simulator.latency_s(run), problem.objective.quantile)
 
     for k in np.flatnonzero(routings.lower >= bar).tolist():

@@ -222,14 +222,14 @@ MODES: dict[str, Mode] = {
 }
 
 
-async def main(name: str, port: int, work_s: float, slots: int) -> None:
+async def main(name: str, port: int, work_s: float, slots: int, host: str = "127.0.0.1") -> None:
     engine = Engine(name, work_s, slots)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    server = await asyncio.start_server(engine.serve, "127.0.0.1", port, backlog=4096)
+    server = await asyncio.start_server(engine.serve, host, port, backlog=4096)
     async with server:
         await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:]))

@@ -33,10 +33,11 @@ class Process:
     command: list[str]
     log: Path
     running: "subprocess.Popen[bytes] | None" = None
+    host: str = "127.0.0.1"
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def start(self) -> None:
         with self.log.open("ab") as out:
@@ -44,7 +45,7 @@ class Process:
         until = time.monotonic() + START_S
         while True:
             try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                with socket.create_connection((self.host, self.port), timeout=1):
                     return
             except OSError:
                 assert self.running.poll() is None, self.log.read_text()[-2000:]
@@ -153,10 +154,12 @@ class Fleet:
             process.kill()
 
     def _engine(self, stage: str, number: int) -> Process:
-        port = free_port()
+        return self.engine_at(stage, number, "127.0.0.1", free_port())
+
+    def engine_at(self, stage: str, number: int, host: str, port: int) -> Process:
         program = [sys.executable, "-m", "tests.e2e.chaos_engine", stage, str(port), str(self.work_s)]
         log = self.folder / f"{stage}-{number}.log"
-        return Process(f"{stage}-{number}", port, [*program, str(self.slots)], log)
+        return Process(f"{stage}-{number}", port, [*program, str(self.slots), host], log, host=host)
 
 
 @contextmanager

@@ -28,9 +28,12 @@ class Cluster(NamedTuple):
     token: str
     kubeconfig: Path
 
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        said = {"authorization": f"Bearer {self.token}", **headers}
+        return httpx.request(method, self.url + path, json=body, headers=said, verify=False, timeout=10)
+
     def get(self, path: str) -> Any:
-        headers = {"authorization": f"Bearer {self.token}"}
-        answer = httpx.get(self.url + path, headers=headers, verify=False, timeout=10)
+        answer = self.ask("GET", path)
         answer.raise_for_status()
         return answer.json()
 
@@ -46,8 +49,11 @@ def programs() -> Path:
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, gpus_of_nodes: dict[str, int]) -> Iterator[Cluster]:
-    """`gpus_of_nodes`: by node, written PRODUCT/NAME with the product that its label names."""
+def cluster(
+    folder: Path, gpus_of_nodes: dict[str, int], startup_s: float = 0.0, routers: str = "fake"
+) -> Iterator[Cluster]:
+    """`gpus_of_nodes`: by node, written PRODUCT/NAME with the product that its label names. `startup_s`: of engines.
+    `routers`: `fake` or `real`."""
     found, port, token = programs(), free_port, secrets.token_hex(16)
     etcd, peer, api = (f"http://127.0.0.1:{port()}", f"http://127.0.0.1:{port()}", port())
     (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
@@ -95,7 +101,8 @@ def cluster(folder: Path, gpus_of_nodes: dict[str, int]) -> Iterator[Cluster]:
             _start(stack, folder / f"{name}.log", [str(found / name), *arguments])
             if name == "kube-apiserver":
                 until(lambda: _ready(url, token), "the API server answers")
-        nodes = [sys.executable, "-m", "tests.e2e.k8s_nodes", url, token]
+        told = [str(folder / "pods"), url, token, str(startup_s), routers]
+        nodes = [sys.executable, "-m", "tests.e2e.k8s_nodes", *told]
         _start(stack, folder / "nodes.log", nodes + [f"{name}={n}" for name, n in gpus_of_nodes.items()])
         made = Cluster(url, token, config)
         until(lambda: len(made.get("/api/v1/nodes")["items"]) == len(gpus_of_nodes), "nodes are there")

@@ -19,7 +19,7 @@ from cascadia.demo.children import Children
 from cascadia.demo.measured import Pass, paired
 from cascadia.demo.questions import demo_questions
 from cascadia.demo.replay import replay
-from cascadia.demo.stages import ENCODER, HEAD, LARGE, SKIP_BELOW, SMALL, cascadia_command
+from cascadia.demo.stages import ENCODER, HEAD, LARGE, SMALL, cascadia_command
 from tests.e2e.engine_commands import COMMANDS
 from tests.e2e.engine_packages import catalogue_checkpoint
 from tests.e2e.engine_servers import CORES, running
@@ -27,6 +27,7 @@ from tests.e2e.engine_servers import CORES, running
 CONTEXT = 1024
 THRESHOLD = 50.0
 """Of the judge's score, which is a quality: more likely right than not."""
+SKIP_BELOW = 25.0
 QUESTIONS = 30
 EVERY_S = 1.5
 

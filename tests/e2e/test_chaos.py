@@ -174,25 +174,17 @@ def test_a_burst_of_429_from_every_engine_is_waited_out(up: Fleet, told: Told) -
     all_answered(seen)
 
 
-def test_all_replicas_of_a_stage_gone(up: Fleet, told: Told) -> None:
+@pytest.mark.parametrize("stage", ["small", "large"])
+def test_all_replicas_of_a_stage_gone(stage: str, up: Fleet, told: Told) -> None:
+    """Of the first the next one answers; of the last the best earlier answer is what there is."""
+
     def kill() -> None:
-        for engine in up.engines["small"]:
+        for engine in up.engines[stage]:
             engine.kill()
 
     kinds = tuple(kind for kind in MIX if kind.model == "cascadia")
     seen = under_load(up, kill, up.heal, kinds=kinds)
-    told("the first stage gone", seen)
-    all_held_answered(seen)
-
-
-def test_the_last_stage_gone_and_the_first_ones_answer_is_what_there_is(up: Fleet, told: Told) -> None:
-    def kill() -> None:
-        for engine in up.engines["large"]:
-            engine.kill()
-
-    kinds = tuple(kind for kind in MIX if kind.model == "cascadia")
-    seen = under_load(up, kill, up.heal, kinds=kinds)
-    told("the last stage gone", seen)
+    told(f"all of {stage} gone", seen)
     all_held_answered(seen)
 
 

@@ -1,13 +1,16 @@
-"""The controller: an account that may change this namespace's workloads of engines, and nothing else."""
+"""The controller: it makes the workloads of engines and what routers are told, with rights over just these."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from cascadia.render.kubernetes.own_service import own_deployment
+from cascadia.render.kubernetes.own_service import Mounted, own_deployment
 from cascadia.render.kubernetes.release import Release
+from cascadia.render.kubernetes.router import NAME as ROUTER
+from cascadia.render.yaml_text import yaml_text
 
 NAME = "controller"
 _GRACE_S = 60
+VALUES, SPEC, SAMPLES = "/etc/cascadia", "/spec", "/samples"
 
 
 def controller(release: Release) -> Iterator[dict[str, Any]]:
@@ -20,31 +23,82 @@ def controller(release: Release) -> Iterator[dict[str, Any]]:
         "metadata": release.metadata(NAME, NAME),
         "automountServiceAccountToken": False,
     }
+    # A cluster has one of a name: two namespaces may have a release each.
+    wide = release.metadata(NAME, NAME) | {"name": f"{release.namespace}-{release.named(NAME)}"}
+    del wide["namespace"]
+    nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
+    for kind, metadata, rules in (
+        ("Role", release.metadata(NAME, NAME), _rules(release)),
+        ("ClusterRole", wide, [nodes]),
+    ):
+        yield {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": metadata,
+            "rules": rules,
+        }
+        yield {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": metadata["name"]},
+            "subjects": [
+                {"kind": "ServiceAccount", "name": release.named(NAME), "namespace": release.namespace}
+            ],
+        }
     yield {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "Role",
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
         "metadata": release.metadata(NAME, NAME),
-        "rules": _rules(release),
+        "data": {"values.yaml": yaml_text([release.values])},
     }
-    yield {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": release.metadata(NAME, NAME),
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "Role",
-            "name": release.named(NAME),
-        },
-        "subjects": [{"kind": "ServiceAccount", "name": release.named(NAME), "namespace": release.namespace}],
-    }
-    yield own_deployment(release, NAME, values, release.named(NAME), [], _GRACE_S)
+    yield own_deployment(
+        release,
+        NAME,
+        {**values, "args": [*_arguments(release), *values["args"]]},
+        release.named(NAME),
+        _mounted(release),
+        _GRACE_S,
+    )
+
+
+def _arguments(release: Release) -> list[str]:
+    return [
+        "controller",
+        f"{SPEC}/cascade.yaml",
+        f"{SPEC}/plan.json",
+        "--backend=kubernetes",
+        f"--namespace={release.namespace}",
+        f"--release={release.name}",
+        f"--values={VALUES}/values.yaml",
+        f"--samples={SAMPLES}",
+        "--run-dir=/tmp/run",
+        "--host=0.0.0.0",
+        "--port=8000",
+    ]
+
+
+def _mounted(release: Release) -> list[Mounted]:
+    values = release.values[NAME]
+    spec: dict[str, Any] = {"configMap": {"name": values["spec"]["configMapName"]}}
+    if values["spec"]["claimName"]:
+        spec = {"persistentVolumeClaim": {"claimName": values["spec"]["claimName"]}}
+    samples: dict[str, Any] = {"emptyDir": {}}
+    if values["samples"]["claimName"]:
+        samples = {"persistentVolumeClaim": {"claimName": values["samples"]["claimName"]}}
+    return [
+        ({"name": "values", "configMap": {"name": release.named(NAME)}}, VALUES),
+        ({"name": "spec", **spec}, SPEC),
+        ({"name": "samples", **samples}, SAMPLES),
+    ]
 
 
 def _rules(release: Release) -> list[dict[str, Any]]:
     """Names cannot be said of what it makes or lists; of what it rewrites they can."""
     read, write = ["get", "list", "watch"], ["create", "update", "patch", "delete"]
+    made = [release.named(ROUTER), release.named(f"{NAME}-state")]
     return [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": read},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": [*read, "patch", "delete"]},
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*read, *write]},
         {
             "apiGroups": ["leaderworkerset.x-k8s.io"],
@@ -52,11 +106,13 @@ def _rules(release: Release) -> list[dict[str, Any]]:
             "verbs": [*read, *write],
         },
         {"apiGroups": [""], "resources": ["services"], "verbs": [*read, *write]},
+        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": [*read, *write]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
         {
             "apiGroups": [""],
             "resources": ["configmaps"],
-            "resourceNames": [release.named("router")],
-            "verbs": ["get", "update", "patch"],
+            "resourceNames": made,
+            "verbs": ["get", "update", "patch", "delete"],
         },
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
         {

@@ -32,7 +32,8 @@ def objects(release: Release) -> Iterator[Object]:
     """
     yield from shared(release)
     yield from network_policies(release)
-    engines = units(release.values)
+    # With the controller on, engines are its alone: two who write one object undo each other's work.
+    engines = [] if release.values["controller"]["enabled"] else units(release.values)
     for unit in engines:
         yield from unit_objects(release, unit)
     pairs = [(unit, group) for unit in engines for group in unit["groups"]]

@@ -17,7 +17,9 @@ def network_policies(release: Release) -> Iterator[dict[str, Any]]:
     if not values["networkPolicy"]["enabled"]:
         return
     yield _policy(release, "default", release.selector(), [], [])
-    for unit in units(values):
+    if values["controller"]["enabled"]:
+        yield _all_engines(release)
+    for unit in [] if values["controller"]["enabled"] else units(values):
         for group in unit["groups"]:
             yield _engines(release, group)
     yield _router(release)
@@ -49,6 +51,20 @@ def _engines(release: Release, group: dict[str, Any]) -> dict[str, Any]:
         ranks = [{"podSelector": {"matchLabels": matching}}]
         came, out = [*came, {"from": ranks}], [*out, {"to": ranks}]
     return _policy(release, group["name"], matching, came, out)
+
+
+def _all_engines(release: Release) -> dict[str, Any]:
+    """Of whichever plan: the controller may not write policies."""
+    matching: dict[str, Any] = {
+        "matchLabels": release.selector(),
+        "matchExpressions": [{"key": "cascadia/service", "operator": "Exists"}],
+    }
+    ranks = [{"podSelector": matching}]
+    came = [_from(release, "router"), _from(release, "controller"), *_scraped(release), {"from": ranks}]
+    out = [_DNS, *release.values["networkPolicy"]["engineEgress"], {"to": ranks}]
+    found = _policy(release, "engines", {}, came, out)
+    found["spec"]["podSelector"] = matching
+    return found
 
 
 def _from(release: Release, component: str) -> dict[str, Any]:

@@ -26,13 +26,17 @@ MARGIN_S = 15
 def router(release: Release) -> Iterator[dict[str, Any]]:
     values = release.values["router"]
     text = yaml_text([router_config(release)])
+    if release.values["controller"]["enabled"]:
+        # The controller writes it, and pods take it up as they run; but not what a router reads at its start alone.
+        text = yaml_text([values["config"]])
+    else:
+        yield {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": release.metadata(NAME, NAME),
+            "data": {"router.yaml": text},
+        }
     matching = release.selector(cascadia__workload=NAME)
-    yield {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": release.metadata(NAME, NAME),
-        "data": {"router.yaml": text},
-    }
     yield {
         "apiVersion": "v1",
         "kind": "Service",
@@ -109,13 +113,21 @@ def _pod(release: Release, matching: dict[str, str]) -> dict[str, Any]:
         "volumes": [
             {"name": "config", "configMap": {"name": release.named(NAME)}},
             {"name": "tmp", "emptyDir": {}},
-            {"name": "data", "emptyDir": {}},
+            {"name": "data", **_data(release)},
             *(
                 {"name": f"secret-{i}", "secret": {"secretName": secret["secretName"]}}
                 for i, secret in enumerate(values["secrets"])
             ),
         ],
     }
+
+
+def _data(release: Release) -> dict[str, Any]:
+    """Where the workload log goes: a volume that the controller reads too, where there is one."""
+    controller = release.values["controller"]
+    if controller["enabled"] and controller["samples"]["claimName"]:
+        return {"persistentVolumeClaim": {"claimName": controller["samples"]["claimName"]}}
+    return {"emptyDir": {}}
 
 
 def _container(release: Release) -> dict[str, Any]:

@@ -15,7 +15,7 @@ LARGEST_CONCURRENCY = 100_000
 
 
 def router_config(release: Release) -> dict[str, Any]:
-    """A replica here is a Service: of one group of a stage, with the group's share."""
+    """An entry of replicas is the headless Service of a group: each of its pods is a replica."""
     router = release.values["router"]
     judge = _judge(release)
     config = {
@@ -26,6 +26,10 @@ def router_config(release: Release) -> dict[str, Any]:
         "port": HTTP_PORT,
         "limits": {"drain_notice_s": router["noticeSeconds"], "drain_s": router["drainSeconds"]},
         "health": {"startup_s": release.values["engines"]["startupSeconds"]},
+        # The controller reads the workload log, so its files end soon.
+        **(
+            {"samples": {"folder": "/data", "seconds": 30}} if release.values["controller"]["enabled"] else {}
+        ),
     }
     return merged(config, router["config"])
 
@@ -36,6 +40,7 @@ def _stage(release: Release, stage: Unit) -> dict[str, Any]:
         "threshold": stage["threshold"],
         "max_model_len": stage["maxModelLen"],
         "replicas": _replicas(release, stage),
+        **({"skip_below": stage["skipBelow"]} if stage.get("skipBelow") else {}),
     }
     return merged(found, stage["routing"])
 
@@ -44,8 +49,9 @@ def _replicas(release: Release, unit: Unit) -> list[dict[str, Any]]:
     return [
         {
             "url": f"http://{service_name(release, group)}:{HTTP_PORT}",
-            "share": group["share"],
-            "max_concurrency": min(unit["maxConcurrency"] * group["replicas"], LARGEST_CONCURRENCY),
+            "resolve": "dns",
+            "share": float(f"{group['share'] / max(1, group['replicas']):.6g}"),
+            "max_concurrency": min(unit["maxConcurrency"], LARGEST_CONCURRENCY),
         }
         for group in unit["groups"]
     ]

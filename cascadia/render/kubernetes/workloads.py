@@ -35,13 +35,14 @@ def workload(release: Release, unit: Unit, group: Group) -> dict[str, Any]:
 
 
 def _service(release: Release, unit: Unit, group: Group) -> dict[str, Any]:
-    """Reaches every replica of the group evenly; the groups' shares are the router's to keep."""
+    """Headless: its name stands for the address of each ready pod, which routers look up."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": unit_metadata(release, unit, f"{group['name']}-http"),
         "spec": {
             "type": "ClusterIP",
+            "clusterIP": "None",
             "selector": {**group_selector(release, group), SERVES: "true"},
             "ports": service_ports(),
         },

@@ -29,7 +29,10 @@ GAP_PX = 10.0
 
 @dataclass(frozen=True, slots=True)
 class FunnelStage:
-    """`reached` and `accepted` are shares of all requests; `gate` tells who goes on, e.g. "score < 71"."""
+    """`reached` and `accepted` are shares of all requests; `gate` tells who goes on, e.g. "score < 71".
+
+    `asked`: of those that come to the stage, who is not skipped; None where all are asked.
+    """
 
     name: str
     reached: float
@@ -38,6 +41,7 @@ class FunnelStage:
     answer_detail: str = ""
     gate: str = ""
     colour: Colour | None = None
+    asked: float | None = None
 
 
 def funnel(stages: Sequence[FunnelStage], *, title: str = "", width: float = 900.0) -> str:
@@ -110,10 +114,11 @@ def _node(
     stage: FunnelStage, colour: Colour, x: float, column: float, ends: tuple[float, float]
 ) -> Sequence[str]:
     room = column - 14
+    asked = "" if stage.asked is None else f", {percent(stage.asked, 1)} are asked"
     return (
         text(x, ends[0] - 38, shorten(stage.name, room), "strong"),
         text(x, ends[0] - 23, shorten(stage.detail, room)),
-        text(x, ends[0] - 8, f"{percent(stage.reached, 1)} arrive"),
+        text(x, ends[0] - 8, f"{percent(stage.reached, 1)} arrive{asked}"),
         group(colour_class(colour), rect(x, ends[0], NODE_PX, max(1.5, ends[1] - ends[0]), "fill")),
     )
 

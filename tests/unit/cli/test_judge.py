@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -65,6 +66,28 @@ def test_the_table_is_one_that_a_plan_can_rest_on(judge: Path) -> None:
     assert len(table) == 120
     assert 0 <= table.score.min() < table.score.max() <= 100
     assert set(table.quality.ravel()) == {0.0, 100.0}
+    assert table.foreseen is not None
+    assert np.corrcoef(table.foreseen.ravel(), table.score.ravel())[0, 1] > 0
+
+
+def test_a_table_of_an_examination_foresees_what_the_judge_says_of_the_question_alone(
+    judge: Path, encoder: Path, tmp_path: Path
+) -> None:
+    from cascadia.planner.quality_file import read_quality
+    from cascadia_judge.embedding import EmbeddingJudge
+    from cascadia_judge.encoder import Encoder
+
+    asked = rows(20, seed=21)
+    answers = write(tmp_path / "fresh.jsonl", asked)
+    done = cascadia("eval", judge, answers, "--encoder", encoder, "--table", tmp_path / "t.csv", "--json")
+    assert done.exit_code == 0, done.stderr
+    table = read_quality(tmp_path / "t.csv", ("small",))
+    assert table.foreseen is not None
+    alone = EmbeddingJudge.read(judge, Encoder.read(encoder))
+    wanted = [alone.score(row.question, None, None, "small").score for row in asked]
+    # Alone and in a batch, vectors differ in their last digits, and so may the side of a tree's split.
+    assert table.foreseen[0].tolist() == pytest.approx(wanted, abs=1.5)
+    assert np.ptp(wanted) > 10
 
 
 def test_a_judge_is_examined_on_other_answers(judge: Path, encoder: Path, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.decide import Decision, Outlook
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing, reached
-from cascadia.controller.loop import UNDER_WAY, Controller, Settings, write_in_force
+from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.replan import PlanningFailed, Prospect, Replanned, Request
+from cascadia.controller.state import UNDER_WAY, write_in_force
 from cascadia.controller.steps import AwaitReady, Step, apply
 from cascadia.controller.windows import Samples
 from tests.unit.controller.traffic import joined, traffic
@@ -110,7 +111,7 @@ class World:
         return asyncio.run(main())
 
     def told(self, controller: Controller) -> list[str]:
-        return [entry.kind for entry in controller.history.entries()]
+        return [entry.kind for entry in controller.state.entries()]
 
 
 def test_a_change_of_traffic_ends_in_another_plan_and_each_step_is_kept(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_dry_run_decides_and_moves_nothing(tmp_path: Path) -> None:
     controller = world.controller()
     assert [d.action for d in world.live(CHANGE_S + HOUR_S, controller)] == ["move"]
     assert world.machine.steps == []
-    assert "(dry run)" in controller.history.entries()[-1].what
+    assert "(dry run)" in controller.state.entries()[-1].what
 
 
 def test_where_planning_fails_todays_plan_stays_and_the_history_says_why(tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_a_step_that_fails_rolls_back_to_the_last_good_plan(tmp_path: Path, at: 
     world.live(CHANGE_S + HOUR_S, controller)
     assert reached(world.machine.now, OLD)
     assert controller.in_force() == tmp_path / "old" / "plan.json"
-    last = controller.history.entries()[-1]
+    last = controller.state.entries()[-1]
     assert last.kind == "rolled-back"
     assert "no such weights" in last.what
 
@@ -201,7 +202,7 @@ def test_how_long_models_take_to_start_is_learnt(tmp_path: Path) -> None:
     world.machine.take = slow  # type: ignore[method-assign]
     controller = world.controller()
     world.live(CHANGE_S + HOUR_S, controller)
-    facts = [entry.facts for entry in controller.history.entries() if "startup_s" in entry.facts]
+    facts = [entry.facts for entry in controller.state.entries() if "startup_s" in entry.facts]
     assert [(fact["stage"], fact["startup_s"]) for fact in facts] == [("small", 100.0)]
 
 

@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from cascadia.demo.router_file import router_document
-from cascadia.demo.stages import SKIP_BELOW
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.router.settings_file import read_settings
 from tests.unit.spec.plans import a_plan
@@ -19,7 +18,7 @@ def plan() -> Plan:
     made = a_plan()
     small = replace(made.stages[0], name="small", replicas=(ReplicaGroup("cpu", 1, 1, 2, 1.0),))
     large = replace(made.stages[-1], name="large", replicas=(ReplicaGroup("cpu", 1, 1, 1, 1.0),))
-    return replace(made, stages=(small, large), thresholds=(42.5,))
+    return replace(made, stages=(small, large), thresholds=(42.5,), skip_below=(25.0,))
 
 
 URLS = {"small": ["http://127.0.0.1:8201", "http://127.0.0.1:8202"], "large": ["http://127.0.0.1:8203"]}
@@ -30,7 +29,7 @@ def test_the_router_reads_thresholds_replicas_and_what_is_skipped(plan: Plan, tm
     file.write_text(yaml.safe_dump(router_document(plan, URLS, "http://127.0.0.1:8204", 8123)))
     settings = read_settings(file)
     small, large = settings.stages
-    assert (small.name, small.threshold, small.skip_below) == ("small", 42.5, SKIP_BELOW)
+    assert (small.name, small.threshold, small.skip_below) == ("small", 42.5, 25.0)
     assert (large.name, large.skip_below) == ("large", None)
     assert [(replica.url, replica.share) for replica in small.replicas] == [
         (url, 0.5) for url in URLS["small"]

@@ -1,6 +1,6 @@
 """Values to render the chart with: plans of all kinds, and each switch of the chart both ways."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -14,6 +14,7 @@ from tests.unit.render.plans import POOLS, plan, stage, three_stages
 Values = dict[str, Any]
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
 ELSEWHERE = JudgePlan("llm", "external", "org/judge", "vllm", None, 4096, ())
+EMBEDDING = JudgePlan("embedding", "router", None, "vllm", None, 0, ())
 CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
 
 OPERATOR = ("monitoring.coreos.com/v1", "monitoring.coreos.com/v1/PrometheusRule")
@@ -62,7 +63,12 @@ MATRIX: dict[str, Case] = {
     "a long release name": Case(THREE, release="a-release-with-a-name-as-long-as-helm-takes-it-abcdef"),
     "a name of its own": Case(_with({"fullnameOverride": "llm"})),
     "certainty": Case(_two(CERTAINTY)),
-    "embedding": Case(_two(JudgePlan("embedding", "router", None, "vllm", None, 0, ()))),
+    "embedding": Case(_two(EMBEDDING)),
+    "a stage skipped by the question": Case(
+        values_of(
+            replace(plan([stage("small", ONE), stage("large", ONE)], POOLS, EMBEDDING), skip_below=(22.5,))
+        )
+    ),
     "embedding from a claim": Case(
         _with(
             {
@@ -74,7 +80,7 @@ MATRIX: dict[str, Case] = {
                     }
                 }
             },
-            _two(JudgePlan("embedding", "router", None, "vllm", None, 0, ())),
+            _two(EMBEDDING),
         )
     ),
     "a judge elsewhere": Case(
@@ -178,8 +184,22 @@ MATRIX: dict[str, Case] = {
         ),
         more_apis=OPERATOR,
     ),
-    "a controller": Case(_with({"controller": {"enabled": True, "args": ["controller"]}})),
+    "a controller": Case(_with({"controller": {"enabled": True}})),
+    "a controller with all": Case(
+        _with(
+            {
+                "controller": {
+                    "enabled": True,
+                    "args": ["--dry-run"],
+                    "spec": {"claimName": "spec"},
+                    "samples": {"claimName": "samples"},
+                },
+                "router": {"config": {"limits": {"queue_s": 5}}},
+            }
+        ),
+        namespace="team-a",
+    ),
     "a controller that nobody scrapes": Case(
-        _with({"controller": {"enabled": True, "args": ["controller"]}, "networkPolicy": {"metricsFrom": []}})
+        _with({"controller": {"enabled": True}, "networkPolicy": {"metricsFrom": []}})
     ),
 }

@@ -11,10 +11,10 @@ from tests.unit.deploy.matrix import MATRIX, Case
 
 
 def normalised(found: Object) -> Object:
-    """router.yaml as values: two writers of YAML lay it out in two ways, and so its digest differs too."""
+    """YAML within as values: two writers lay it out in two ways, and so its digest differs too."""
     result: Object = copy.deepcopy(found)
-    if "router.yaml" in result.get("data", {}):
-        result["data"]["router.yaml"] = yaml.safe_load(result["data"]["router.yaml"])
+    for name in {"router.yaml", "values.yaml"} & result.get("data", {}).keys():
+        result["data"][name] = yaml.safe_load(result["data"][name])
     annotations: dict[str, Any] = (
         result.get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {})
     )

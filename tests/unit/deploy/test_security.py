@@ -8,7 +8,7 @@ from tests.unit.deploy.chart import Object, by_us
 from tests.unit.deploy.matrix import MATRIX
 
 NAMES = list(MATRIX)
-READ_ONLY_VERBS = {"get", "list", "watch"}
+READ_ONLY_VERBS = ("get", "list", "watch")
 
 
 def pod_specs(name: str) -> Iterator[tuple[str, Object]]:
@@ -68,7 +68,8 @@ def test_only_the_controller_has_a_token(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_rights_are_of_one_namespace_and_named_things(name: str) -> None:
     kinds = {kind for _, kind, _ in by_us(name)}
-    assert not kinds & {"ClusterRole", "ClusterRoleBinding", "Secret"}
+    assert "Secret" not in kinds
+    assert ("ClusterRole" in kinds) == ("Role" in kinds) == name.startswith("a controller")
     for o in by_us(name).values():
         for rule in o.get("rules", []) if o["kind"] == "Role" else []:
             words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
@@ -77,17 +78,23 @@ def test_rights_are_of_one_namespace_and_named_things(name: str) -> None:
             if "configmaps" in words or "leases" in words:
                 assert rule.get("resourceNames") or rule["verbs"] == ["create"]
             if "pods" in words:
-                assert set(rule["verbs"]) <= READ_ONLY_VERBS
+                assert not {"create", "update"} & set(words)
+        if o["kind"] == "ClusterRole":
+            assert o["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": [*READ_ONLY_VERBS]}]
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "no policies"])
 def test_every_pod_is_under_a_policy_that_allows_little(name: str) -> None:
     """One denies all to all pods of the release; others are of a workload, and none allows any peer any port."""
     policies = [o["spec"] for o in by_us(name).values() if o["kind"] == "NetworkPolicy"]
-    (default,) = [p for p in policies if len(p["podSelector"]["matchLabels"]) == 1]
+    (default,) = [
+        p for p in policies if len(p["podSelector"]["matchLabels"]) == 1 and len(p["podSelector"]) == 1
+    ]
     assert default["ingress"] == default["egress"] == []
     assert default["policyTypes"] == ["Ingress", "Egress"]
     workloads = {p["podSelector"]["matchLabels"].get("cascadia/workload") for p in policies}
+    engines = [p for p in policies if "matchExpressions" in p["podSelector"]]
+    assert len(engines) == name.startswith("a controller")
     for o in by_us(name).values():
         if o["kind"] == "Deployment":
             assert o["spec"]["template"]["metadata"]["labels"]["cascadia/workload"] in workloads

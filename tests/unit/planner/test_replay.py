@@ -32,6 +32,7 @@ CASES: dict[str, tuple[Sequence[str], Judge]] = {
     "hosted": (FIVE[1:4], hosted_judge()),
     "external": ((MEDIUM, LARGE), EXTERNAL),
     "router": ((MEDIUM, LARGE), ON_ROUTER),
+    "foreseen": ((MEDIUM, LARGE), ON_ROUTER),
 }
 
 
@@ -45,8 +46,14 @@ class Made:
 def made(request: pytest.FixtureRequest) -> Made:
     models, judge = CASES[request.param]
     table = rising_table(len(models))
+    if request.param == "foreseen":
+        # The judge sees less in an answer than in the question: so some are not asked for.
+        table = replace(
+            table, foreseen=np.clip(table.quality + 5.0, 0, 100), score=np.clip(table.score, 40, 60)
+        )
     found = plan(problem(models, judge=judge, trace=TRACE, table=table)).plan
     assert sum(s.deployed for s in found.stages) > 1
+    assert any(found.skip_below) == (request.param == "foreseen")
     return Made(found, table)
 
 
@@ -117,3 +124,8 @@ def test_a_model_that_is_not_there_is_named(made: Made, tmp_path: Path) -> None:
     lost = replace(made.plan, stages=(replace(first, model="no/such-model"), *rest))
     with pytest.raises(BadInput, match="no/such-model"):
         replay(lost, TRACE, folder=tmp_path)
+
+
+def test_a_table_that_foresees_nothing_is_noted_where_the_plan_skips(made: Made, tmp_path: Path) -> None:
+    shown = replay(made.plan, TRACE, folder=tmp_path, table=replace(made.table, foreseen=None))
+    assert any("no stage is skipped" in note for note in shown.notes) == any(made.plan.skip_below)

@@ -73,7 +73,7 @@ def with_equal_replicas_s(given: Problem) -> Iterator[float]:
         for mix in stable_mixes(demand, given.cluster.gpus):
             chosen = deployment(0, {0: mix})
             if len(mix) == 1 and chosen.fits(given.cluster):
-                run = simulator.run(chosen, search.accepts(0))
+                run = simulator.run(chosen, search.decisions(0))
                 yield quantile_s(simulator.latency_s(run), given.objective.quantile)
 
 

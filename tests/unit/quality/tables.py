@@ -38,13 +38,19 @@ def table_of(score: object, quality: object = None) -> QualityTable:
 
 
 def route(
-    table: QualityTable, subset: tuple[int, ...], thresholds: tuple[float, ...]
+    table: QualityTable,
+    subset: tuple[int, ...],
+    thresholds: tuple[float, ...],
+    skips: tuple[float, ...] | None = None,
 ) -> tuple[list[float], float]:
     """Reached fractions and mean quality, prompt by prompt as a router would do it."""
     reached = [0.0] * len(table.stages)
     quality = 0.0
     for prompt in range(len(table)):
-        for stage, threshold in zip(subset, (*thresholds, -1.0), strict=True):
+        skipping = (*(skips or (0.0,) * len(thresholds)), 0.0)
+        for stage, threshold, skip in zip(subset, (*thresholds, -1.0), skipping, strict=True):
+            if table.foreseen is not None and table.foreseen[stage, prompt] < skip:
+                continue
             reached[stage] += 1 / len(table)
             if table.score[stage, prompt] >= threshold:
                 quality += table.quality[stage, prompt] / len(table)
@@ -62,6 +68,11 @@ def brute_force(table: QualityTable) -> set[tuple[float, ...]]:
             for thresholds in product(*levels):
                 reached, mean = route(table, subset, thresholds)
                 points.add((*(round(r, 6) for r in reached), round(mean, 6)))
+    return beaten_left_out(points)
+
+
+def beaten_left_out(points: set[tuple[float, ...]]) -> set[tuple[float, ...]]:
+    """Of (reached..., mean) those that none beats: no less quality and no more load anywhere."""
 
     def beats(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
         return a != b and a[-1] >= b[-1] and all(x <= y for x, y in zip(a[:-1], b[:-1], strict=True))

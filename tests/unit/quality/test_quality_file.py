@@ -41,6 +41,8 @@ def csv(tmp_path: Path) -> Path:
 
 def same(a: QualityTable, b: QualityTable) -> bool:
     names = ("score", "quality", "input_tokens", "output_tokens")
+    if (a.foreseen is None) != (b.foreseen is None) or not np.array_equal(a.foreseen, b.foreseen):  # type: ignore[arg-type]
+        return False
     return (a.prompt_ids, a.stages) == (b.prompt_ids, b.stages) and all(
         np.array_equal(getattr(a, name), getattr(b, name)) for name in names
     )
@@ -62,7 +64,13 @@ def test_what_is_written_is_read(tmp_path: Path, kind: str, data: st.DataObject)
         return np.array(data.draw(some)).reshape(shape)
 
     table = QualityTable(
-        tuple(prompts), tuple(stages), cells(0, 100), cells(0, 100), cells(1, 1e6), cells(1, 1e6)
+        tuple(prompts),
+        tuple(stages),
+        cells(0, 100),
+        cells(0, 100),
+        cells(1, 1e6),
+        cells(1, 1e6),
+        data.draw(st.sampled_from([None, cells(0, 100)])),
     )
     path = tmp_path / f"quality.{kind}"
     write_quality(table, path)
@@ -88,6 +96,15 @@ def test_quality_is_the_score_where_absent_and_apart_where_given(csv: Path) -> N
     assert (table.score.tolist(), table.quality.tolist()) == ([[70], [90]], [[0], [100]])
 
 
+def test_what_is_foreseen_is_read_where_it_is_given(csv: Path) -> None:
+    csv.write_text(GOOD)
+    assert read_quality(csv, STAGES).foreseen is None
+    csv.write_text(HEAD.replace("score", "score,foreseen") + "q,small,70,25,1,1\nq,large,90,100,1,1\n")
+    table = read_quality(csv, STAGES)
+    assert table.foreseen is not None
+    assert table.foreseen.tolist() == [[25], [100]]
+
+
 @pytest.mark.parametrize("text", ["007", "2024-01-01", "true", "1e5"])
 def test_identifiers_stay_as_they_are_written(tmp_path: Path, text: str) -> None:
     row = {"prompt_id": text, "stage": text, "score": 50, "input_tokens": 1, "output_tokens": 1}
@@ -108,6 +125,10 @@ def test_json_identifiers_may_be_numbers(tmp_path: Path) -> None:
     ("text", "said"),
     [
         (GOOD.replace("q2,large,80", "q2,large,101"), " row 4: score is 101; write a number from 0 to 100"),
+        (
+            HEAD.replace("score", "foreseen,score") + "q1,small,101,70,1,1\nq1,large,5,90,1,1\n",
+            " row 1: foreseen is 101; write a number from 0 to 100",
+        ),
         (GOOD.replace("q2,large,80", "q2,large,-1"), " row 4: score is -1; write a number from 0 to 100"),
         (GOOD.replace("q2,small,40", "q2,small,nan"), " row 3: score is missing or not a number"),
         (GOOD.replace("q2,small,40", "q2,small,"), " row 3: score is missing or not a number"),

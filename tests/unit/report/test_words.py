@@ -1,8 +1,11 @@
 """A plan in sentences: whole, in grammar and with the right numbers."""
 
+from dataclasses import replace
+
 import pytest
 
 from cascadia.report import words
+from cascadia.report.pictures import flow
 from tests.unit.report import plans
 from tests.unit.report.sample import sample_plan
 
@@ -98,3 +101,14 @@ def test_judges_without_gpus(kind: str, placement: str, start: str) -> None:
     plan = sample_plan()
     judge = replace(plan.judge, kind=kind, placement=placement, replicas=())
     assert words.gates(replace(plan, judge=judge)).startswith(start)
+
+
+def test_who_is_not_asked_is_said_before_who_goes_on() -> None:
+    plan = sample_plan()
+    skipping = replace(plan, judge=replace(plan.judge, kind="embedding"), skip_below=(20.0, 0.0))
+    assert "Before that, small is not asked where the question alone promises less than 20. " in words.gates(
+        skipping
+    )
+    assert "Before that" not in words.gates(plan)
+    assert "are asked" in flow(skipping)
+    assert "are asked" not in flow(plan)

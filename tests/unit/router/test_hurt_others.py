@@ -4,6 +4,7 @@ docs/reference/reliability.md has the whole list, with the test for each.
 """
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -14,8 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cascadia.clients.upstream_connection import Connection
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
 from cascadia.router.breaker import Breaker
+from cascadia.router.protocol import Front
 from cascadia.router.replica import Replica
 from cascadia.router.settings import Health, Limits, ReplicaSettings, StageSettings
 from cascadia.router.settings_file import read_settings
@@ -129,6 +132,37 @@ def test_requests_of_all_kinds_leave_nothing_behind() -> None:
     run(main)
 
 
+def test_a_closed_connection_is_gone_without_a_collection_of_garbage() -> None:
+    """Cycles wait for one, and what waits is memory that grows with the clients that leave."""
+
+    def kept() -> int:
+        return sum(isinstance(each, Front | Connection) for each in gc.get_objects())
+
+    async def main() -> None:
+        engine = FakeEngine("s")
+        async with started(engine), running(stages(engine)) as up:
+            body = b'{"model": "small", "messages": []}'
+            head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
+            await up.chat("small")
+            gc.collect()
+            gc.disable()
+            try:
+                before = kept()
+                for _ in range(20):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", up.port)
+                    writer.write(head + body)
+                    await reader.readuntil(b"}]")
+                    writer.close()
+                    up.router.stages[0].replicas[0].pool.close()
+                await until(lambda: not up.router.stages[0].replicas[0].pool.open)
+                await until(lambda: len(up.server.connections) <= 1)
+                assert kept() <= before
+            finally:
+                gc.enable()
+
+    run(main)
+
+
 def test_calls_are_capped_however_much_fails() -> None:
     async def broken(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         send(writer, 500, b"{}")
@@ -201,7 +235,7 @@ def test_no_key_of_a_stage_is_ignored(tmp_path: Any) -> None:
         "name": "small", "model": "m", "threshold": 7, "max_model_len": 9, "balancing": "prefix",
         "hedge": {"quantile": 0.9, "ratio": 0.2}, "passes_priority": True, "cost": 2.0,
     }  # fmt: skip
-    replica = {"url": "http://h:1", "share": 2, "max_concurrency": 3, "health_path": "/up"}
+    replica = {"url": "http://h:1", "share": 2, "max_concurrency": 3, "health_path": "/up", "resolve": "dns"}
     conversations = {"start": "sticky", "kept": 5, "kept_s": 6}
     path = tmp_path / "router.yaml"
     path.write_text(
@@ -218,5 +252,5 @@ def test_no_key_of_a_stage_is_ignored(tmp_path: Any) -> None:
     plain = StageSettings("other", "other", ())
     assert [name for name in given if getattr(stage, name) == getattr(plain, name)] == []
     one = stage.replicas[0]
-    assert (one.share, one.max_concurrency, one.health_path) == (2.0, 3, "/up")
+    assert (one.share, one.max_concurrency, one.health_path, one.resolve) == (2.0, 3, "/up", "dns")
     assert (settings.conversations.start, settings.conversations.kept) == ("sticky", 5)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from cascadia.cli.serve import _settings
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
-from cascadia.router.plan_settings import settings_of
+from cascadia.router.plan_settings import settings_of, under_plan
 from cascadia.router.settings import AdminSettings, KeySettings
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import FakeEngine, completion, send, started
@@ -72,6 +73,17 @@ def test_a_judge_that_this_router_cannot_be_itself_needs_an_address() -> None:
     settings = settings_of(two(embedding), urls | {"judge": ["http://h:3"]}, "plan.json")
     assert settings.judge is not None
     assert settings.judge.kind == "embedding"
+
+
+def test_whom_a_stage_skips_is_the_plans_where_it_foresaw_anything_else_the_files() -> None:
+    urls = {"small": ["http://h:1"], "large": ["http://h:2"], "judge": ["http://h:3"]}
+    old = two(JudgePlan("embedding", "router", None, "vllm", None, 0, ()))
+    skipping, never = replace(old, skip_below=(20.0, 0.0)), replace(old, skip_below=(0.0, 0.0))
+    files = settings_of(skipping, urls, "plan.json")
+    assert [stage.skip_below for stage in files.stages] == [20.0, None]
+    assert [stage.skip_below for stage in under_plan(files, old).stages] == [20.0, None]
+    assert [stage.skip_below for stage in under_plan(files, never).stages] == [None, None]
+    assert [stage.skip_below for stage in under_plan(files, skipping).stages] == [20.0, None]
 
 
 def test_addresses_are_those_of_render_where_none_is_given_and_the_plan_is_of_one_node(

@@ -208,3 +208,37 @@ def test_a_cascade_without_what_it_needs_is_refused() -> None:
         JudgeStage()
     with pytest.raises(InputError, match="either replicas or latency_ps"):
         replace(delay(0, requests=1), replicas=(replica(),))
+
+
+def skipping(*enter: int, accept: tuple[int, ...]) -> CascadeStage:
+    return replace(stage(*accept), enter=np.array(enter, dtype=bool))
+
+
+def test_a_stage_skipped_by_the_question_costs_the_verdict_and_no_answer() -> None:
+    stages = [skipping(1, 0, accept=(1, 1)), stage(1, 1)]
+    run = simulate_cascade(stages, delay(7, 0, requests=2), ints(0, 90_000))
+    assert run.answered_by.tolist() == [0, 1]
+    # Who enters waits for the judge before and after, who does not only before.
+    assert run.finish_ps.tolist() == [7 + ALONE_PS + 7, 90_000 + 7 + ALONE_PS]
+    assert [visits.requests.tolist() for visits in run.stages] == [[0], [1]]
+
+
+def test_a_stage_that_all_skip_is_not_run_and_asks_the_judge_all_the_same() -> None:
+    stages = [skipping(0, 0, accept=(1, 1)), stage(0, 1), stage(1, 1)]
+    run = simulate_cascade(stages, delay(7, 3, 0, requests=2), ints(0, 90_000))
+    assert [visits.stage for visits in run.stages] == [1, 2]
+    assert run.answered_by.tolist() == [2, 1]
+    assert run.finish_ps.tolist() == [7 + ALONE_PS + 3 + ALONE_PS, 90_000 + 7 + ALONE_PS + 3]
+
+
+def test_nobody_skips_the_last_stage_that_is_deployed() -> None:
+    run = simulate_cascade([skipping(0, accept=(0,)), stage(1, replicas=0)], None, ints(0))
+    assert run.answered_by.tolist() == [0]
+    assert run.finish_ps.tolist() == [ALONE_PS]
+
+
+def test_a_judge_that_queues_cannot_be_asked_beforehand() -> None:
+    with pytest.raises(InputError, match="beforehand"):
+        simulate_cascade(
+            [skipping(1, accept=(1,)), stage(1)], JudgeStage((replica(),), output_tokens=1), ints(0)
+        )

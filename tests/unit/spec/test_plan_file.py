@@ -45,6 +45,21 @@ def test_a_plan_is_read_from_its_file_or_its_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
+def test_a_plan_of_the_first_version_says_nothing_of_whom_to_skip() -> None:
+    document = json.loads(plan_json(a_plan())) | {"version": 1}
+    del document["skip_below"]
+    old = parse_plan(json.dumps(document), "plan.json")
+    assert old.skip_below == ()
+    assert old.skips("small") is old.skips("large") is None
+
+
+def test_a_stage_is_skipped_below_what_the_plan_says() -> None:
+    embedding = replace(a_plan().judge, kind="embedding")
+    plan = parse_plan(plan_json(replace(a_plan(), skip_below=(25.0,), judge=embedding)), "plan.json")
+    assert (plan.skips("small"), plan.skips("large")) == (25.0, None)
+    assert replace(plan, skip_below=(0.0,)).skips("small") is None
+
+
 def test_a_plan_that_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
     endless = replace(a_plan(), wall_s=float("inf"))
     with pytest.raises(ValueError, match="could not be read back: plan: wall_s"):
@@ -64,7 +79,7 @@ CASES = {
     "two documents": (plan_json(a_plan()) + "{}", "is not JSON (trailing characters"),
     "a newer version": (
         edited("version", FORMAT_VERSION + 1),
-        "was made by a newer version of cascadia (format 2, known: 1); upgrade cascadia, or plan anew",
+        "was made by a newer version of cascadia (format 3, known: 2); upgrade cascadia, or plan anew",
     ),
     "an unknown key": (edited("stages.0.nmae", 1), "stages[0].nmae: unknown key; did you mean 'name'?"),
     "a wrong type": (edited("seed", "7"), "seed: must be a whole number, is '7'; remove the quotes"),
@@ -72,6 +87,18 @@ CASES = {
     "too few thresholds": (
         edited("thresholds", []),
         "thresholds: there are 0 for 2 stages; every stage but the last has one",
+    ),
+    "too many stages that may be skipped": (
+        edited("skip_below", [20.0, 0.0]),
+        "skip_below: there are 2 for 2 stages; every stage but the last has one",
+    ),
+    "a promise beyond what there is": (
+        edited("skip_below", [101.0]),
+        "skip_below[0]: is 101; write 0 to skip none, at most 100",
+    ),
+    "a judge that foresees nothing": (
+        edited("skip_below", [20.0]),
+        "skip_below[0]: needs a judge of kind embedding, and the plan's is of kind llm; write 0",
     ),
     "a negative threshold": (
         edited("thresholds.0", -5),

@@ -1,10 +1,13 @@
-{{/* router.yaml: docs/reference/router.md has its keys. A replica here is a Service, of one group of a stage. */}}
+{{/* router.yaml: docs/reference/router.md has its keys. An entry of replicas is the headless Service of a group: each of its pods is a replica. */}}
 
 {{- define "cascadia.routerConfig" -}}
 {{- $router := .Values.router -}}
 {{- $stages := list -}}
 {{- range .Values.stages -}}
 {{- $stage := dict "name" .servedModelName "threshold" .threshold "max_model_len" (int .maxModelLen) -}}
+{{- if .skipBelow -}}
+{{- $_ := set $stage "skip_below" .skipBelow -}}
+{{- end -}}
 {{- $_ := set $stage "replicas" (include "cascadia.routerReplicas" (list $ .) | fromYamlArray) -}}
 {{- $stages = append $stages (mergeOverwrite $stage (deepCopy .routing)) -}}
 {{- end -}}
@@ -23,8 +26,9 @@
 {{- $unit := index . 1 -}}
 {{- range $unit.groups }}
 - url: http://{{ include "cascadia.named" (list $root (printf "%s-http" .name)) }}:8000
-  share: {{ .share }}
-  max_concurrency: {{ min (mul (int $unit.maxConcurrency) (int .replicas)) 100000 }}
+  resolve: dns
+  share: {{ printf "%.6g" (divf (float64 .share) (max 1 (int .replicas))) }}
+  max_concurrency: {{ min (int $unit.maxConcurrency) 100000 }}
 {{- end }}
 {{- end }}
 

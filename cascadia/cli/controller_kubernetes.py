@@ -1,0 +1,104 @@
+"""`cascadia controller --backend kubernetes`: the parts of a controller on a cluster, put together."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from cascadia.cli.output import Output
+from cascadia.domain.errors import BadInput
+
+try:
+    from cascadia.clients.kubernetes_api import KubernetesApi
+except ModuleNotFoundError as missing:
+    raise BadInput(
+        "--backend kubernetes", f"needs {missing.name}", "pip install 'cascadia[kubernetes]'"
+    ) from None
+from cascadia.controller import kubernetes_run
+from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
+from cascadia.controller.kubernetes_face import face, serving
+from cascadia.controller.kubernetes_plans import KubernetesPlans, read_values
+from cascadia.controller.kubernetes_state import KubernetesState, read_kubernetes_history
+from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.replan import replan
+from cascadia.render.kubernetes.chart_values import defaults, merged
+from cascadia.render.kubernetes.release import Release as Rendered
+
+if TYPE_CHECKING:
+    from cascadia.controller.history import Entry
+    from cascadia.controller.samples_file import SampleFiles
+
+LOOK_S = 10.0
+
+
+class Release(NamedTuple):
+    """A Helm release, and how long its pods may find no node with room."""
+
+    namespace: str | None
+    name: str
+    values: Path
+    room_s: float
+
+
+def lead(
+    settings: Settings,
+    plan: Path,
+    given: Release,
+    samples: "SampleFiles",
+    fresh_table: Callable[[float, Path], Path | None],
+    at: tuple[str, int],
+    output: Output,
+) -> None:
+    """Until SIGTERM."""
+    settings.folder.mkdir(parents=True, exist_ok=True)
+    plan = plan / "plan.json" if plan.is_dir() else plan
+
+    async def main() -> None:
+        async with KubernetesApi(given.namespace) as api:
+            await run(api)
+
+    async def run(api: KubernetesApi) -> None:
+        values = merged(defaults(), read_values(given.values))
+        rendered = Rendered(values, given.name, api.namespace, await api.find_apis())
+        backend = KubernetesBackend(api, rendered, Patience(room_s=given.room_s))
+        plans = KubernetesPlans(backend, given.values, rendered)
+        state = KubernetesState(api, rendered, settings.folder)
+        controller = Controller(
+            settings,
+            kubernetes_run.SavedPlans(plans, state),
+            samples.read,
+            replan,
+            fresh_table=fresh_table,
+            tell=lambda entry: output.note(f"{entry.kind}: {entry.what}"),
+            state=state,
+        )
+        lease = kubernetes_run.lease_of(api, rendered, f"{socket.gethostname()}-{os.urandom(4).hex()}")
+        output.note(f"standing by for the lease of {given.name} in {api.namespace}")
+        working = asyncio.create_task(
+            kubernetes_run.run(
+                controller,
+                plans,
+                state,
+                lease,
+                api,
+                plan,
+                look_s=min(LOOK_S, settings.detection.window_s),
+                leads=lambda: output.note("leading"),
+                tell=output.note,
+            )
+        )
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
+        async with serving(face(lease, state), *at):
+            with contextlib.suppress(asyncio.CancelledError):
+                await working
+
+    asyncio.run(main())
+
+
+async def history_of(namespace: str | None, name: str) -> "list[Entry]":
+    async with KubernetesApi(namespace) as api:
+        return await read_kubernetes_history(api, Rendered(defaults(), name, api.namespace))

@@ -1,0 +1,253 @@
+"""A release's replicas on a cluster, as moves see them. All that is known of them is in the cluster's own objects."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cascadia.clients.kubernetes_api import ApiFailed, Document, KubernetesApi, Name
+from cascadia.controller.backend import StepFailed
+from cascadia.controller.fleet import Kind, Observed, Routing
+from cascadia.controller.kubernetes_plan import (
+    ADMITTED,
+    DRAINING,
+    REPLICA,
+    KubernetesPlan,
+    Made,
+    PoolGpus,
+)
+from cascadia.controller.kubernetes_pods import gpus_there, lost, replica_of, serves, trouble_of
+from cascadia.controller.kubernetes_routers import Routers
+from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
+from cascadia.render.kubernetes.release import SERVES, Release
+from cascadia.render.kubernetes.router import NAME as ROUTER
+
+LOOK_S = 0.5
+RETRY_S = 60.0
+"""For how long an API server may refuse or be silent before a step has failed."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long what keeps a replica from starting may last, in seconds.
+
+    `trouble_s`: an image that cannot be pulled, a quota. `room_s`: no node has room, e.g. while an autoscaler adds one.
+    """
+
+    startup_s: float = 3900.0
+    trouble_s: float = 120.0
+    room_s: float = 600.0
+
+
+@dataclass(slots=True)
+class _Found:
+    """A replica's objects."""
+
+    workload: Document
+    pods: list[Document]
+
+    @property
+    def name(self) -> str:
+        return str(self.workload["metadata"]["name"])
+
+    @property
+    def kind(self) -> Name:
+        return "Deployment" if self.workload["kind"] == "Deployment" else "LeaderWorkerSet"
+
+    def said(self, annotation: str) -> bool:
+        return annotation in self.workload["metadata"]["annotations"]
+
+
+class KubernetesBackend:
+    """`plans` (by the label of their routing) are those that may be moved to or from."""
+
+    def __init__(
+        self, api: KubernetesApi, release: Release, patience: Patience | None = None, port: int | None = None
+    ) -> None:
+        self.api = api
+        self.routers = Routers(api, release) if port is None else Routers(api, release, port)
+        self.plans: dict[str, KubernetesPlan] = {}
+        self.pools: dict[str, PoolGpus] = {}
+        self._made: dict[Kind, Made] = {}
+        self._release = release
+        self._patience = patience or Patience()
+
+    def know(self, plan: KubernetesPlan) -> None:
+        self.plans[plan.routing.label] = plan
+        self.pools |= plan.pools
+        self._made |= plan.made
+
+    async def observe(self) -> Observed:
+        return await _patiently(self._observe)
+
+    async def take(self, step: Step) -> None:
+        try:
+            await _patiently(lambda: self._take(step))
+        except (ApiFailed, StepFailed) as error:
+            raise StepFailed(f"{step}: {error}") from error
+
+    async def prepare(self, plan: KubernetesPlan) -> None:
+        """Routers can start, before there is any replica."""
+        await self.routers.prepare(plan.router_yaml({}), await self._owner())
+
+    async def _observe(self) -> Observed:
+        found = await self._found()
+        replicas = tuple(replica_of(f.workload, f.pods) for f in found.values())
+        there = gpus_there(self.pools, await self.api.nodes())
+        return Observed(replicas, there, await self.routers.routing())
+
+    async def _take(self, step: Step) -> None:
+        match step:
+            case Start(name, kind):
+                await self._start(name, self._made[kind], kind)
+            case AwaitReady(name):
+                await self._await_ready(name)
+            case Undrain(name):
+                found = await self._of(name)
+                await self._label(found, "true")
+                await self._annotate(found, {DRAINING: None})
+                await self._retell()
+            case Drain(name):
+                found = await self._of(name)
+                await self._annotate(found, {DRAINING: "true"})
+                await self._retell()
+                await self._label(found, "draining")
+            case Stop(name):
+                await self._stop(name)
+                await self._sweep()
+            case Route(routing):
+                await self._tell(routing)
+                await self._sweep()
+
+    async def _start(self, name: str, made: Made, kind: Kind) -> None:
+        owner = await self._owner()
+        for document in [*made.shared(), made.replica(name, kind)]:
+            document["metadata"] = {**document["metadata"], "ownerReferences": [owner]}
+            await self.api.apply(document)
+
+    async def _await_ready(self, name: str) -> None:
+        began_s = time.monotonic()
+        while True:
+            found = await self._of(name)
+            if any(map(serves, found.pods)):
+                break
+            self._check(found, time.monotonic() - began_s)
+            await asyncio.sleep(LOOK_S)
+        if not found.said(ADMITTED):
+            await self._annotate(found, {ADMITTED: "true"})
+            await self._retell()
+
+    def _check(self, found: _Found, waited_s: float) -> None:
+        """Raises `StepFailed` where there is nothing left to wait for."""
+        trouble = trouble_of(found.workload, found.pods)
+        if trouble is not None:
+            limits = {"never": 0.0, "soon": self._patience.trouble_s, "with room": self._patience.room_s}
+            if waited_s >= limits[trouble.passes]:
+                raise StepFailed(trouble.what)
+        if waited_s >= self._patience.startup_s:
+            raise StepFailed(f"{found.name} was not ready within {self._patience.startup_s:.0f} s")
+
+    async def _stop(self, name: str) -> None:
+        """Its kubelet waits for what it has in hand: the pod's grace period is made for that."""
+        found = (await self._found()).get(name)
+        if found is None:
+            return  # somebody who died meanwhile had asked for it
+        grace_s = max((pod["spec"].get("terminationGracePeriodSeconds", 30) for pod in found.pods), default=0)
+        until_s = time.monotonic() + grace_s + RETRY_S
+        await self.api.delete(found.kind, found.name)
+        while (left := (await self._found()).get(name)) is not None:
+            nodes = await self.api.nodes()
+            for pod in left.pods:
+                if lost(pod, nodes):
+                    await self.api.delete("Pod", pod["metadata"]["name"], at_once=True)
+            if time.monotonic() > until_s:
+                raise StepFailed(f"{found.name} still ends after {grace_s + RETRY_S:.0f} s")
+            await asyncio.sleep(LOOK_S)
+
+    async def _retell(self) -> None:
+        """The shares of what serves now, where routers have been told to serve anything."""
+        routing = await self.routers.routing()
+        if routing is not None and routing.label in self.plans:
+            await self._tell(routing)
+
+    async def _tell(self, routing: Routing) -> None:
+        found = (await self._found()).values()
+        serving = Counter(
+            replica_of(f.workload, f.pods).kind for f in found if f.said(ADMITTED) and not f.said(DRAINING)
+        )
+        missing = [stage for stage in routing.stages if not any(kind.stage == stage for kind in serving)]
+        if missing:
+            raise StepFailed(f"routers cannot serve {', '.join(missing)}: no replica is ready")
+        text = self.plans[routing.label].router_yaml(serving)
+        await self.routers.tell(text, await self._owner(), routing)
+
+    async def _sweep(self) -> None:
+        """Services and budgets of groups and stages that have no replicas any more, and get none."""
+        routing = await self.routers.routing()
+        wanted = self.plans[routing.label].made.values() if routing and routing.label in self.plans else ()
+        names = {document["metadata"]["name"] for made in wanted for document in made.shared()}
+        for found in (await self._found()).values():
+            labels = found.workload["metadata"]["labels"]
+            names |= {self._release.named(f"{labels['cascadia/workload']}-http")}
+            names |= {self._release.named(labels["cascadia/service"])}
+        kinds: tuple[Name, ...] = ("Service", "PodDisruptionBudget")
+        for kind in kinds:
+            for document in await self.api.all(kind, self._release.selector() | {"cascadia/service": None}):
+                if document["metadata"]["name"] not in names:
+                    await self.api.delete(kind, document["metadata"]["name"])
+
+    async def _found(self) -> dict[str, _Found]:
+        """By the replica's name; those that are being deleted as well, while they hold their GPUs."""
+        labels = self._release.selector() | {REPLICA: None}
+        kinds: tuple[Name, ...] = ("Deployment", "LeaderWorkerSet")
+        pods: dict[str, list[Document]] = {}
+        for pod in await self.api.all("Pod", labels):
+            pods.setdefault(pod["metadata"]["labels"][REPLICA], []).append(pod)
+        found = {}
+        for kind in kinds:
+            for workload in await self.api.all(kind, labels):
+                about = workload["metadata"]
+                found[about["annotations"][REPLICA]] = _Found(
+                    {**workload, "kind": kind}, pods.get(about["name"], [])
+                )
+        return found
+
+    async def _of(self, name: str) -> _Found:
+        found = await self._found()
+        if name not in found:
+            raise StepFailed(f"there is no replica {name}: somebody has deleted it")
+        return found[name]
+
+    async def _annotate(self, found: _Found, annotations: dict[str, str | None]) -> None:
+        await self.api.merge(found.kind, found.name, {"metadata": {"annotations": annotations}})
+
+    async def _label(self, found: _Found, value: str) -> None:
+        """Of the pods that serve: another value than the Service asks for takes them out of it."""
+        for pod in found.pods:
+            if SERVES in pod["metadata"]["labels"]:
+                await self.api.merge(
+                    "Pod", pod["metadata"]["name"], {"metadata": {"labels": {SERVES: value}}}
+                )
+
+    async def _owner(self) -> Document:
+        """What goes with the release takes with it what we have made."""
+        return await self.api.owner("Service", self._release.named(ROUTER))
+
+
+async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """Again, while the API server is silent or overloaded: what a step has done may be done again."""
+    until_s = time.monotonic() + RETRY_S
+    wait_s = 0.2
+    while True:
+        try:
+            return await call()
+        except ApiFailed as error:
+            passes = error.status in (0, 409, 429) or error.status >= 500
+            if not passes or time.monotonic() > until_s:
+                raise
+        await asyncio.sleep(wait_s)
+        wait_s = min(2 * wait_s, 5.0)

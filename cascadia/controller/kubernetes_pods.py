@@ -1,0 +1,115 @@
+"""What the cluster's objects say of a replica: its state, and what keeps it from starting. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from cascadia.controller.fleet import Kind, Replica, State
+from cascadia.controller.kubernetes_plan import ADMITTED, DRAINING, KIND, REPLICA, PoolGpus
+from cascadia.render.kubernetes.release import SERVES
+
+Document = Mapping[str, Any]
+
+MOST_CRASHES = 5
+"""Then nothing but a change will help."""
+
+_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+_CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+
+
+class Trouble(NamedTuple):
+    """Why a replica does not start. `passes`: never by itself, perhaps soon, or when a node has room."""
+
+    what: str
+    passes: Literal["never", "soon", "with room"]
+
+
+def replica_of(workload: Document, pods: Iterable[Document]) -> Replica:
+    """`pods` are those of the workload."""
+    pods = list(pods)
+    said = workload["metadata"]["annotations"]
+    kind = Kind(**json.loads(said[KIND]))
+    trouble = trouble_of(workload, pods)
+    state: State = "starting"
+    if "deletionTimestamp" in workload["metadata"]:
+        state = "failed"  # on its way out: there is no way back
+    elif DRAINING in said:
+        state = "draining"
+    elif trouble is not None and trouble.passes == "never":
+        state = "failed"
+    elif ADMITTED in said and any(serves(pod) for pod in pods):
+        state = "ready"
+    return Replica(said[REPLICA], kind, state)
+
+
+def serves(pod: Document) -> bool:
+    """Whether this is the pod that serves, and the kubelet finds it ready."""
+    return SERVES in pod["metadata"]["labels"] and ready(pod)
+
+
+def ready(pod: Document) -> bool:
+    """One that is being deleted does not count."""
+    said = _condition(pod, "Ready").get("status") == "True"
+    return said and "deletionTimestamp" not in pod["metadata"]
+
+
+def trouble_of(workload: Document, pods: Iterable[Document]) -> Trouble | None:
+    """What is worst, if anything is wrong."""
+    found = [trouble for pod in pods if (trouble := _of_pod(pod)) is not None]
+    refused = _condition(workload, "ReplicaFailure")
+    if refused.get("status") == "True":
+        found.append(Trouble(f"no pod may be made: {refused.get('message', '')}", "soon"))
+    return min(found, key=lambda t: ("never", "soon", "with room").index(t.passes), default=None)
+
+
+def gpus_there(pools: Mapping[str, PoolGpus], nodes: Iterable[Document]) -> dict[str, int]:
+    """By pool: on nodes that are ready and not cordoned. Pools of one product share its nodes, in their order."""
+    left: dict[tuple[str, str], int] = {}
+    for node in nodes:
+        if node.get("spec", {}).get("unschedulable") or _condition(node, "Ready").get("status") != "True":
+            continue
+        about = node["metadata"].get("labels", {})
+        for label, resource in {(pool.label, pool.resource) for pool in pools.values()}:
+            key = about.get(label, ""), resource
+            left[key] = left.get(key, 0) + int(node["status"].get("allocatable", {}).get(resource, 0))
+    there = {}
+    for name, pool in pools.items():
+        taken = 0
+        for product in sorted(pool.products):
+            key = product, pool.resource
+            share = min(pool.most - taken, left.get(key, 0))
+            left[key] = left.get(key, 0) - share
+            taken += share
+        there[name] = taken
+    return there
+
+
+def lost(pod: Document, nodes: Iterable[Document]) -> bool:
+    """Whether no kubelet will say that the pod has ended: its node is gone, or does not answer."""
+    name = pod["spec"].get("nodeName")
+    node = next((node for node in nodes if node["metadata"]["name"] == name), None)
+    return name is not None and (node is None or _condition(node, "Ready").get("status") != "True")
+
+
+def _of_pod(pod: Document) -> Trouble | None:
+    name = pod["metadata"]["name"]
+    if "deletionTimestamp" in pod["metadata"]:
+        return None
+    for container in pod.get("status", {}).get("containerStatuses", ()):
+        waiting = container.get("state", {}).get("waiting", {})
+        reason, message = waiting.get("reason", ""), waiting.get("message", "")
+        ended = container.get("lastState", {}).get("terminated", {})
+        if container.get("restartCount", 0) >= MOST_CRASHES and not container.get("ready"):
+            why = f"{ended.get('reason', 'Error')}, exit code {ended.get('exitCode', '?')}"
+            return Trouble(f"{name} has ended {container['restartCount']} times ({why})", "never")
+        if reason in (*_IMAGE, *_CONTAINER):
+            return Trouble(f"{name}: {reason}: {message or container['image']}", "soon")
+    scheduled = _condition(pod, "PodScheduled")
+    if scheduled.get("reason") == "Unschedulable":
+        return Trouble(f"{name} finds no node: {scheduled.get('message', '')}", "with room")
+    return None
+
+
+def _condition(found: Document, kind: str) -> Mapping[str, str]:
+    conditions = found.get("status", {}).get("conditions") or ()
+    return next((c for c in conditions if c["type"] == kind), {})

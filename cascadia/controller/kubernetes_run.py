@@ -1,0 +1,123 @@
+"""A controller on a cluster: waits for its turn, takes up what it finds, and then watches, holds and moves."""
+
+import asyncio
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+
+from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
+from cascadia.controller.backend import Backend, StepFailed
+from cascadia.controller.fleet import Desired, Observed
+from cascadia.controller.kubernetes_lease import Lease, LeaseLost
+from cascadia.controller.kubernetes_plans import KubernetesPlans
+from cascadia.controller.kubernetes_state import KubernetesState
+from cascadia.controller.loop import Controller
+from cascadia.controller.state import UnderWay
+from cascadia.controller.steps import Step
+from cascadia.domain.errors import BadInput
+from cascadia.render.kubernetes.controller import NAME
+from cascadia.render.kubernetes.release import Release
+
+
+class SavedPlans:
+    """`plans`, whose backend takes no step before the state is on the cluster."""
+
+    def __init__(self, plans: KubernetesPlans, state: KubernetesState) -> None:
+        self.backend: Backend = _Saved(plans.backend, state)
+        self.plans = plans
+
+    def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
+        return self.plans.desired(plan, need_rps)
+
+
+class _Saved:
+    def __init__(self, backend: Backend, state: KubernetesState) -> None:
+        self._backend = backend
+        self._state = state
+
+    async def observe(self) -> Observed:
+        return await self._backend.observe()
+
+    async def take(self, step: Step) -> None:
+        try:
+            await self._state.save()
+        except ApiFailed as error:
+            raise StepFailed(f"{step}: {error}") from error
+        await self._backend.take(step)
+
+
+def lease_of(api: KubernetesApi, release: Release, holder: str) -> Lease:
+    """One for each release. It outlives the controllers and goes with the release's namespace or by hand."""
+    about = release.metadata(NAME, NAME)
+    return Lease(api, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about}, holder)
+
+
+async def run(
+    controller: Controller,
+    plans: KubernetesPlans,
+    state: KubernetesState,
+    lease: Lease,
+    api: KubernetesApi,
+    plan: Path,
+    *,
+    look_s: float,
+    leads: Callable[[], None] = lambda: None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Until it is cancelled. `plan`: the file with the plan that the release is given, which may change. Raises
+    `LeaseLost`, also in the middle of a step: another controller goes on."""
+    await lease.acquire()
+    api.fence = lease.fence
+    leads()
+    try:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(lease.keep())
+            await _lead(controller, plans, state, plan, look_s, tell)
+    except* LeaseLost as lost:
+        raise lost.exceptions[0] from None
+    finally:
+        await lease.release()
+
+
+async def _lead(
+    controller: Controller,
+    plans: KubernetesPlans,
+    state: KubernetesState,
+    plan: Path,
+    look_s: float,
+    tell: Callable[[str], None],
+) -> None:
+    await state.load()
+    if not state.begun:
+        state.put_in_force(plan)
+        state.given = _digest(plan)
+    await state.save()
+    await plans.backend.prepare(plans.read(state.in_force()))
+    await controller.adopt()
+    failed = ""
+    while True:
+        try:
+            await _look(controller, plans, state, plan)
+            await state.save()
+            failed = ""
+        except (ApiFailed, StepFailed, BadInput) as error:
+            if str(error) != failed:
+                failed = str(error)
+                tell(f"not now: {failed}")
+        await asyncio.sleep(look_s)
+
+
+async def _look(controller: Controller, plans: KubernetesPlans, state: KubernetesState, plan: Path) -> None:
+    given = _digest(plan)
+    if given != state.given:
+        new, old = plans.read(plan), plans.read(state.in_force())
+        state.given = given
+        controller.note("given", "another plan was given", {"digest": given})
+        needs = dict(new.rates_rps), dict(old.rates_rps)
+        await controller.carry_out(UnderWay(plan, state.in_force(), *needs))
+    if await controller.hold():
+        await controller.tick()
+
+
+def _digest(plan: Path) -> str:
+    return blake2b(plan.read_bytes(), digest_size=8).hexdigest()

@@ -1,0 +1,84 @@
+"""What must outlive a controller: its history, the plan in force and the move under way."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from cascadia.controller.history import Entry, History
+from cascadia.planner.text_file import write_whole
+
+IN_FORCE, UNDER_WAY = "in-force.json", "move.json"
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A move: to a plan, from the last good one, with what today's traffic needs of each stage then and now."""
+
+    to: Path
+    back: Path
+    need_rps: dict[str, float]
+    need_now_rps: dict[str, float]
+
+
+class State(Protocol):
+    """What is written is safe when the method returns. Plans are files that can be read as long as this lives."""
+
+    def add(self, entry: Entry) -> None: ...
+
+    def entries(self) -> list[Entry]: ...
+
+    def in_force(self) -> Path: ...
+
+    def put_in_force(self, plan: Path) -> None: ...
+
+    def under_way(self) -> UnderWay | None: ...
+
+    def put_under_way(self, move: UnderWay | None) -> None: ...
+
+
+class FileState:
+    """In a folder that stays."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._history = History(folder)
+
+    def add(self, entry: Entry) -> None:
+        self._history.add(entry)
+
+    def entries(self) -> list[Entry]:
+        return self._history.entries()
+
+    def in_force(self) -> Path:
+        document = json.loads((self._folder / IN_FORCE).read_text())
+        return Path(document["plan"])
+
+    def put_in_force(self, plan: Path) -> None:
+        write_in_force(self._folder, plan)
+
+    def under_way(self) -> UnderWay | None:
+        path = self._folder / UNDER_WAY
+        if not path.exists():
+            return None
+        document = json.loads(path.read_text())
+        return UnderWay(
+            Path(document["to"]), Path(document["from"]), document["need_rps"], document["need_now_rps"]
+        )
+
+    def put_under_way(self, move: UnderWay | None) -> None:
+        path = self._folder / UNDER_WAY
+        if move is None:
+            path.unlink(missing_ok=True)
+            return
+        document = {
+            "to": str(move.to),
+            "from": str(move.back),
+            "need_rps": move.need_rps,
+            "need_now_rps": move.need_now_rps,
+        }
+        write_whole(path, json.dumps(document))
+
+
+def write_in_force(folder: Path, plan: Path) -> None:
+    write_whole(folder / IN_FORCE, json.dumps({"plan": str(plan.resolve())}))

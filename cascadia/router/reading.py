@@ -1,0 +1,213 @@
+"""From a client's bytes to requests, each held to its limits while it comes.
+
+A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for FastAPI.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import httptools
+
+from cascadia.router.asgi import Errand
+from cascadia.router.doors import Doors, Request
+from cascadia.router.exchange import Exchange
+from cascadia.router.failures import ApiError
+from cascadia.router.requests import APIS
+
+if TYPE_CHECKING:
+    from cascadia.router.protocol import Front
+
+HOT_PATHS = {path.encode("ascii"): path for path in APIS}
+PATIENT_BYTES = 64 * 1024
+"""A body up to this size is read before anybody asks for the key, so that a refusal leaves the connection whole."""
+_UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
+
+
+class Reading(asyncio.Protocol):
+    """What has come of one connection. `coming` is the request that is not here whole yet, `_ready` are those that
+    wait for their turn, `_refusal` is what the client is told after them. `Front` answers.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_body",
+        "_deaf",
+        "_fed",
+        "_head_bytes",
+        "_headers",
+        "_in_head",
+        "_left_bytes",
+        "_limits",
+        "_parser",
+        "_ready",
+        "_refusal",
+        "_size",
+        "_url",
+        "_waste",
+        "coming",
+        "doors",
+        "loop",
+        "running",
+        "since_s",
+    )
+
+    def __init__(self, doors: Doors) -> None:
+        self.doors = doors
+        self._limits = doors.limits
+        self.loop = doors.loop
+        self._parser = httptools.HttpRequestParser(self)
+        self._ready: list[Request] = []
+        self.running: Request | None = None
+        self.coming: Request | None = None
+        self._in_head = True
+        self._refusal: ApiError | None = None
+        self._deaf = False
+        self._left_bytes = 0
+        self._begun = True
+        self._fed = 0
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+        self._head_bytes = self._size = self._waste = 0
+        self.since_s = 0.0
+
+    def pump(self) -> None:
+        """Something is ready, or to be refused."""
+        raise NotImplementedError
+
+    def refuse(self, error: ApiError) -> None:
+        """Nothing more is read."""
+        raise NotImplementedError
+
+    def invite(self) -> None:
+        """A head is here, its body is not."""
+        raise NotImplementedError
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf or self._refusal is not None:
+            return
+        if self._left_bytes:
+            self._add_upgraded(data)
+            return
+        self._fed = len(data)
+        size = self._size
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._not_upgraded(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError:
+            raise
+        except httptools.HttpParserError:
+            self.refuse(_UNREADABLE)
+            return
+        if self._ready or self._refusal is not None:
+            self.pump()
+        elif self._in_head:
+            self._head_bytes += len(data)
+            self._begun = True
+            if self._head_bytes > self._limits.max_head_bytes:
+                self.refuse(ApiError(431, "head_too_large", "The request's head is too large."))
+        elif self.coming is not None:
+            self._partly(len(data), self._size - size)
+
+    # httptools. Nothing is begun here: what a callback raises is told as a fault of the client's.
+
+    def on_url(self, url: bytes) -> None:
+        if not self._url:
+            self._begun = True
+            if self.running is None:
+                self.since_s = self.loop.time()
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What follows a chunked body is no head.
+        if self._in_head:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        parser = self._parser
+        version = parser.get_http_version()
+        lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
+        method = parser.get_method()
+        path = HOT_PATHS.get(self._url.partition(b"?")[0]) if method == b"POST" else None
+        front: Front = self  # type: ignore[assignment]
+        if path is not None:
+            exchange = Exchange(front, path, self._headers, lasting=lasting, chunked=version == "1.1")
+            self.coming = exchange
+        else:
+            self.coming = Errand(front, method, self._url, self._headers, version=version, lasting=lasting)
+        headers, self._headers = self._headers, []
+        url, self._url = self._url, b""
+        self._size = self._waste = 0
+        self.since_s = self.loop.time()
+        if self._head_bytes + self._fed > self._limits.max_head_bytes:
+            size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+            if size > self._limits.max_head_bytes:
+                self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
+        if version not in ("1.0", "1.1"):
+            self._refusal = ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
+        elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
+            self._refusal = self._too_large()
+        elif path is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
+            self._refusal = self.doors.service.turns_away(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        self._size += len(body)
+        if self._size > self._limits.max_body_bytes:
+            self._refusal = self._too_large()
+        else:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head = True
+        self._begun = False
+        self._head_bytes = 0
+        request = self.coming
+        if request is None or self._refusal is not None:
+            return
+        if request.length and self._parser.should_upgrade():
+            self._left_bytes = request.length
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        assert self.coming is not None
+        self.coming.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._ready.append(self.coming)
+        self._body = []
+        self.coming = None
+
+    def _partly(self, came: int, of_body: int) -> None:
+        """After a part of a request whose head is here."""
+        self._waste = 0 if of_body else self._waste + came
+        if self._refusal is None and self._waste > self._limits.max_head_bytes:
+            # Trailers, or extensions of chunks, without end.
+            self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
+        if self._refusal is not None:
+            self.pump()
+        elif self.running is None:
+            self.invite()
+
+    def _too_large(self) -> ApiError:
+        return ApiError(
+            413, "body_too_large", f"The body is larger than {self._limits.max_body_bytes:,} bytes."
+        )
+
+    # Java's client asks to go on in HTTP/2 with its first request, be it a POST; the parser stops after such a head.
+
+    def _not_upgraded(self, rest: bytes) -> None:
+        """The body after such a head is taken by its length; what else follows is not read."""
+        if self._left_bytes:
+            self._add_upgraded(rest)
+        else:
+            self._deaf = True
+
+    def _add_upgraded(self, data: bytes) -> None:
+        part = data[: self._left_bytes]
+        self._left_bytes -= len(part)
+        self.on_body(part)
+        if not self._left_bytes:
+            self._deaf = True
+            self._complete()
+            self.pump()

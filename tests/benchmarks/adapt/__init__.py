@@ -1,0 +1,1 @@
+"""Days of traffic, fleets that exist in the simulator only, and ways to run them."""

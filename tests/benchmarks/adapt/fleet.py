@@ -1,0 +1,236 @@
+"""A fleet that exists in the simulator only, on its own clock: what the controller observes, and what its steps do.
+
+A start takes as long as its model's weights need, a stop until the replica's last request is answered; all the while
+requests arrive and are served. The clock stands still while the controller thinks, except where it waits.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from cascadia.controller.backend import StepFailed
+from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
+from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
+from cascadia.controller.windows import Samples
+from cascadia.domain.plan import JudgePlan, Plan, StagePlan
+from cascadia.planner.plan_file import read_plan
+from cascadia.planner.problem_file_models import find_architecture
+from cascadia_sim.build import replica_timing
+from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.rolling_cascade import Asked, RollingCascade, VerdictTokens
+from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from tests.benchmarks.adapt.days import Day
+
+JUDGE = "judge"
+LOG_S = 30.0
+"""The router ends a file of its workload log so often."""
+KEPT_S = 7200.0
+DRAIN_STRIDE_S = 1.0
+Startup = Callable[[float], float]
+
+
+def startup_by_size(weight_bytes: float) -> float:
+    """Seconds from start to ready: an engine's own start, and weights read at 2 GB/s."""
+    return 40.0 + weight_bytes / 2e9
+
+
+@dataclass(slots=True)
+class Running:
+    """`lane` is None until it is ready."""
+
+    replica: Replica
+    ready_s: float
+    started_s: float
+    lane: int | None = None
+
+
+class SimulatedFleet:
+    """Backend and fleet of a controller. It begins with plan `first` in force; `startup_s` is of a model's weights."""
+
+    def __init__(self, day: Day, first: Path, gpus: int = 256, startup_s: Startup = startup_by_size) -> None:
+        self.day = day
+        self.backend = self
+        self.now_s = 0.0
+        self.gpu_s = 0.0
+        self.in_use: list[tuple[float, int]] = []
+        """Since when how many GPUs were held."""
+        self._gpus = gpus
+        self._startup_s = startup_s
+        self._running: dict[str, Running] = {}
+        self._routing: Routing | None = None
+        self._plans: dict[tuple[str, str], tuple[Plan, StagePlan | JudgePlan, int, int]] = {}
+        self._weights: dict[Kind, float] = {}
+        self._gated = np.zeros((len(day.table.stages), len(day.trace)), bool)
+        judge = read_plan(first).judge
+        self.cascade = RollingCascade(asked_of(day), VerdictTokens(judge.prompt_tokens, judge.output_tokens))
+        self.swap(first)
+
+    # What a controller sees.
+
+    async def observe(self) -> Observed:
+        return Observed(
+            tuple(self._observed(r) for r in self._running.values()), {self.pool: self._gpus}, self._routing
+        )
+
+    def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
+        found = read_plan(plan)
+        counts: dict[Kind, int] = {}
+        capacity: dict[Kind, float] = {}
+        units: list[tuple[str, StagePlan | JudgePlan]] = [(s.name, s) for s in found.stages]
+        for name, unit in [*units, (JUDGE, found.judge)]:
+            predicted = next((p for p in found.predicted.stages if p.name == name), found.predicted.judge)
+            for group in unit.replicas:
+                kind = Kind(name, group.pool, group.tp * group.pp, f"TP{group.tp} PP{group.pp}")
+                counts[kind] = group.count
+                rate_rps = predicted.rate_rps if predicted is not None else 1.0
+                capacity[kind] = max(rate_rps * group.share / group.count, 1e-6)
+                self._plans[name, kind.spec] = found, unit, group.tp, group.pp
+                self._weights[kind] = capacity[kind]
+        return Desired(counts, routing_of(found), need_rps, capacity)
+
+    @property
+    def pool(self) -> str:
+        return next(iter(self._weights)).pool
+
+    def log(self) -> Samples:
+        """The workload log of the last two hours: whoever was answered before its last file ended."""
+        day, known_s = self.day, self.now_s // LOG_S * LOG_S
+        part = day.part(self.now_s - KEPT_S, self.now_s)
+        finish_ps = self.cascade.finish_ps(part.start, part.stop)
+        told = np.flatnonzero((finish_ps >= 0) & (finish_ps <= known_s * PS_PER_S)) + part.start
+        by = self.cascade.answered_by[told]
+        scores = {}
+        for s, stage in enumerate(day.table.stages):
+            seen = self._gated[s, told] & (by >= s)
+            if seen.any():
+                scores[stage] = np.where(seen, day.table.score[s, day.row[told]], np.nan)
+        trace = day.trace
+        return Samples(trace.arrival_s[told], trace.input_tokens[told], trace.output_tokens[told], scores)
+
+    # What its steps do.
+
+    async def take(self, step: Step) -> None:
+        match step:
+            case Start(name, kind):
+                if self.used + kind.gpus > self._gpus:
+                    raise StepFailed(f"{step}: {self.used} of {self._gpus} GPUs are taken")
+                ready_s = self.now_s + self._startup_s(self._weight_bytes(kind))
+                self._running[name] = Running(Replica(name, kind, "starting"), ready_s, self.now_s)
+                self._count()
+            case AwaitReady(name):
+                self.run_until(self._running[name].ready_s)
+                self._open(name)
+            case Drain(name):
+                running = self._running[name]
+                assert running.lane is not None
+                self.cascade.close(running.lane)
+                running.replica = replace(running.replica, state="draining")
+            case Stop(name):
+                self._stop(name)
+            case Route(routing):
+                self.route(routing)
+            case Undrain():
+                raise StepFailed(f"{step}: what drains in this fleet has gone")
+
+    def run_until(self, until_s: float) -> None:
+        """Nothing happens where that has passed."""
+        if until_s > self.now_s:
+            self.now_s = until_s
+            self.cascade.advance(round(until_s * PS_PER_S))
+
+    def swap(self, plan: Path) -> None:
+        """To `plan` at once and for nothing, as only an oracle can; also how a day begins."""
+        desired = self.desired(plan, {})
+        before = list(self._running)
+        number = sum(1 for _ in self.in_use)
+        for kind, count in desired.counts.items():
+            for i in range(count):
+                name = f"{kind.stage}-{kind.spec}-{number}-{i}"
+                self._running[name] = Running(Replica(name, kind, "starting"), self.now_s, self.now_s)
+                self._open(name)
+        self.route(desired.routing)
+        for name in before:
+            running = self._running.pop(name)
+            assert running.lane is not None
+            self.cascade.close(running.lane)
+            self.gpu_s += (self.now_s - running.started_s) * running.replica.kind.gpus
+        self._count()
+
+    def route(self, routing: Routing) -> None:
+        names = self.day.table.stages
+        stages = tuple(names.index(stage) for stage in routing.stages if stage != JUDGE)
+        first = self.day.part(0.0, self.now_s).stop
+        self._gated[:, first:] = False
+        self._gated[list(stages[:-1]), first:] = True
+        accept = np.ones((len(names), len(self.day.trace)), bool)
+        for stage, threshold in zip(stages[:-1], routing.thresholds, strict=True):
+            accept[stage] = self.day.table.score[stage, self.day.row] >= threshold
+        self.cascade.route(stages, accept)
+        self._routing = routing
+
+    def settle(self) -> None:
+        """The bill for what still runs."""
+        for running in self._running.values():
+            self.gpu_s += (self.now_s - running.started_s) * running.replica.kind.gpus
+            running.started_s = self.now_s
+
+    @property
+    def used(self) -> int:
+        return sum(r.replica.kind.gpus for r in self._running.values())
+
+    def _open(self, name: str) -> None:
+        running = self._running[name]
+        kind = running.replica.kind
+        running.lane = self.cascade.open(self._group(kind), self._timing(kind), self._weights[kind])
+        running.replica = replace(running.replica, state="ready")
+
+    def _stop(self, name: str) -> None:
+        running = self._running[name]
+        while running.lane is not None and not self.cascade.idle(running.lane):
+            self.run_until(self.now_s + DRAIN_STRIDE_S)
+        self.gpu_s += (self.now_s - running.started_s) * running.replica.kind.gpus
+        del self._running[name]
+        self._count()
+
+    def _count(self) -> None:
+        self.in_use.append((self.now_s, self.used))
+
+    def _observed(self, running: Running) -> Replica:
+        busy = running.lane is not None and not self.cascade.idle(running.lane)
+        return replace(running.replica, running=int(busy))
+
+    def _group(self, kind: Kind) -> int:
+        return self.cascade.judge_group if kind.stage == JUDGE else self.day.table.stages.index(kind.stage)
+
+    def _timing(self, kind: Kind) -> ReplicaTiming:
+        plan, unit, tp, pp = self._plans[kind.stage, kind.spec]
+        assert unit.model is not None
+        pool = plan.cluster.pool(kind.pool)
+        architecture = find_architecture(unit.model, Path(), kind.stage)
+        return replica_timing(
+            architecture, gpu(pool.gpu), tp=tp, pp=pp, config=unit.config, gpus_per_node=pool.gpus_per_node
+        )
+
+    def _weight_bytes(self, kind: Kind) -> float:
+        _, unit, *_ = self._plans[kind.stage, kind.spec]
+        assert unit.model is not None
+        return find_architecture(unit.model, Path(), kind.stage).weight_bytes(unit.quantization)
+
+
+def asked_of(day: Day) -> Asked:
+    """Lengths as each stage sees them: the trace's, answers scaled by what the table says of the stage."""
+    ratio = day.table.output_tokens.mean(axis=1)
+    ratio = ratio / ratio.mean()
+    trace = day.trace
+    written = np.maximum(np.rint(ratio[:, None] * trace.output_tokens), 1).astype(np.int64)
+    read = np.repeat(trace.input_tokens[None, :], len(ratio), axis=0)
+    return Asked(np.rint(trace.arrival_s * PS_PER_S).astype(np.int64), read, written)
+
+
+def routing_of(plan: Plan) -> Routing:
+    deployed = [stage.name for stage in plan.stages if stage.deployed]
+    threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
+    judged = (JUDGE,) if plan.judge.gpus else ()
+    return Routing((*deployed, *judged), tuple(threshold[stage] for stage in deployed[:-1]))

@@ -1,0 +1,76 @@
+"""The planner as the days use it: in a process of its own, each question asked once."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+from cascadia.controller.replan import PLAN, RESULT, PlanningFailed, Replanned, Request, read_result, replan
+from cascadia.planner.plan import plan
+from cascadia.planner.plan_file import write_plan
+from cascadia.planner.problem_file import read_problem
+from cascadia.planner.quality_file import write_quality
+from cascadia.planner.spec import Spec
+from cascadia.planner.spec_overrides import Overrides
+from cascadia_traces.trace import Trace
+from cascadia_traces.writing import write_trace
+from tests.benchmarks.adapt.days import Day
+from tests.benchmarks.adapt.fleet import SimulatedFleet
+
+PLANNED_S = 900.0
+"""Of a regime's traffic; the rate is that of all of it."""
+
+
+class KeptPlanner:
+    """A `Replanner` that takes `planning_s` on the fleet's clock, whatever it takes here.
+
+    What was found is kept in `folder`, by what was asked, so that a run which was cut off goes on.
+    """
+
+    def __init__(self, folder: Path, fleet: SimulatedFleet, planning_s: float) -> None:
+        self.folder = folder
+        self.fleet = fleet
+        self.planning_s = planning_s
+
+    async def __call__(self, request: Request, limit_s: float) -> Replanned:
+        kept = self.folder / _key(request)
+        if not (kept / RESULT).exists():
+            shutil.rmtree(kept, ignore_errors=True)
+            try:
+                found = await replan(request, limit_s)
+                shutil.copytree(found.plan.parent, kept)
+            except PlanningFailed as error:
+                kept.mkdir(parents=True)
+                (kept / RESULT).write_text(json.dumps({"error": str(error)}))
+        self.fleet.run_until(self.fleet.now_s + self.planning_s)
+        return read_result(kept)
+
+
+def _key(request: Request) -> str:
+    digest = hashlib.sha256()
+    for path in (request.trace, request.table, request.today, request.spec):
+        digest.update(path.read_bytes() if path is not None else b"-")
+    digest.update(json.dumps([request.rate_rps, dict(request.gpus), request.seed]).encode())
+    return digest.hexdigest()[:20]
+
+
+def plan_for(day: Day, folder: Path, from_s: float, until_s: float, rate_rps: float | None = None) -> Path:
+    """What the planner makes of the day's traffic between two times, knowing all of it."""
+    out = folder / f"{from_s:.0f}-{until_s:.0f}" / PLAN
+    if out.exists():
+        return out
+    part = day.part(from_s, until_s)
+    rate_rps = rate_rps or (part.stop - part.start) / (until_s - from_s)
+    stretch = slice(part.start, min(part.stop, part.start + round(PLANNED_S * rate_rps)))
+    arrival_s = day.trace.arrival_s[stretch]
+    trace = Trace(arrival_s - arrival_s[0], day.trace.input_tokens[stretch], day.trace.output_tokens[stretch])
+    spec = day.write(out.parent)
+    write_trace(trace, out.parent / "trace.parquet")
+    write_quality(day.table_of(part), out.parent / "quality.parquet")
+
+    def change(spec: Spec) -> Spec:
+        workload = spec.workload.model_copy(update={"trace": "trace.parquet"})
+        return Overrides(rate_rps=rate_rps)(spec.model_copy(update={"workload": workload}))
+
+    write_plan(plan(read_problem(spec, change)).plan, out)
+    return out

@@ -1,0 +1,94 @@
+"""A release of the chart with its controller on, and what a controller in this process needs to move it."""
+
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from cascadia.clients.kubernetes_api import KubernetesApi
+from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
+from cascadia.controller.kubernetes_plan import KubernetesPlan, kubernetes_plan
+from cascadia.domain.cluster import Cluster as Gpus
+from cascadia.domain.cluster import Pool
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.render.kubernetes.chart_values import defaults, merged
+from cascadia.render.kubernetes.release import Release
+from cascadia.render.yaml_text import yaml_text
+from tests.e2e.k8s_cluster import Cluster
+from tests.unit.deploy.chart import CHART
+from tests.unit.deploy.helm_binary import binary
+from tests.unit.deploy.matrix import values_of
+from tests.unit.render.plans import plan, stage
+
+SPACE = "llm"
+CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+HELM_S = 180
+
+
+def h100_nodes(count: int) -> dict[str, int]:
+    """Of eight GPUs each."""
+    return {f"NVIDIA-H100-80GB-HBM3/h100-{i}": 8 for i in range(count)}
+
+
+def h100_plan(nodes: int, small: int, large: int, large_tp: int = 2) -> Plan:
+    """So many replicas of one GPU and of `large_tp`, on so many nodes."""
+    pools = Gpus((Pool("h100", "h100-sxm", nodes, 8, 2.5),))
+    stages = [
+        stage("small", ReplicaGroup("h100", 1, 1, small, 1.0)),
+        stage("large", ReplicaGroup("h100", large_tp, 1, large, 1.0)),
+    ]
+    return plan(stages, pools, CERTAINTY)
+
+
+def helm(on: Cluster, *arguments: str, values: dict[str, Any] | None = None, major: int = 4) -> str:
+    given = ["-f", "-"] if values is not None else []
+    done = subprocess.run(
+        [str(binary(major)), *arguments, "-n", SPACE, *given],
+        input=yaml_text([values]) if values is not None else None,
+        env={**os.environ, "KUBECONFIG": str(on.kubeconfig)},
+        capture_output=True,
+        text=True,
+        timeout=HELM_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def values_with_controller(of: Plan, over: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Its pods stand in the cluster but run nothing: the controllers of these tests are processes here."""
+    own: dict[str, Any] = {
+        "controller": {"enabled": True, "replicas": 1},
+        "router": {"autoscaling": {"enabled": False}, "replicas": 2},
+        "engines": {"preStopSeconds": 0, "marginSeconds": 0},
+    }
+    return merged(values_of(of), merged(own, over or {}))
+
+
+def install(on: Cluster, of: Plan, over: dict[str, Any] | None = None) -> dict[str, Any]:
+    values = values_with_controller(of, over)
+    helm(on, "install", "cascadia", str(CHART), "--create-namespace", values=values)
+    return values
+
+
+@asynccontextmanager
+async def moving(
+    on: Cluster, values: dict[str, Any], *plans: Plan, patience: Patience | None = None
+) -> AsyncIterator[tuple[KubernetesBackend, list[KubernetesPlan]]]:
+    """A backend of the release, and the plans as it knows them."""
+    async with KubernetesApi(SPACE, str(on.kubeconfig)) as api:
+        apis = await api.find_apis()
+        release = Release(merged(defaults(), values), "cascadia", SPACE, apis)
+        backend = KubernetesBackend(api, release, patience)
+        known = [kubernetes_plan(found, values, "cascadia", SPACE, apis) for found in plans]
+        for one in known:
+            backend.know(one)
+        yield backend, known
+
+
+def write_values(folder: Path, values: dict[str, Any]) -> Path:
+    path = folder / "values.yaml"
+    path.write_text(yaml_text([merged(defaults(), values)]))
+    return path

@@ -1,0 +1,83 @@
+"""Routers on simulated nodes: the real program, or something that says as much as a controller asks."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from cascadia.clients.local_health import get
+from tests.e2e.k8s_services import Services
+
+PORT = 8000
+
+
+class RealRouter:
+    """`cascadia serve` in a process, with the names of Services as the addresses that stand for them here."""
+
+    def __init__(self, address: str, folder: Path, services: Services) -> None:
+        self.address = address
+        self._folder = folder
+        self._services = services
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def write(self, text: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        beside = self._folder / ".router.yaml"
+        beside.write_text(self._services.addressed(text))
+        beside.replace(self._folder / "router.yaml")
+
+    async def start(self) -> None:
+        serve = "from cascadia.cli.main import main; main()"
+        command = [sys.executable, "-c", serve, "serve", str(self._folder / "router.yaml")]
+        log = (self._folder / "log").open("wb")
+        self._process = subprocess.Popen(
+            [*command, "--host", self.address, "--port", str(PORT), "--no-log"], stdout=log, stderr=log
+        )
+        log.close()
+
+    async def ready(self) -> bool:
+        return (await get(self.address, PORT, "/ready"))[0] == 200
+
+    async def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            await asyncio.to_thread(self._process.wait)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+
+class FakeRouter:
+    """Says which revision of its file it has, as soon as it has it."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._revision = ""
+        self._server: asyncio.Server | None = None
+
+    def write(self, text: str) -> None:
+        self._revision = (yaml.safe_load(text) or {}).get("revision", "")
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, self.address, PORT)
+
+    async def ready(self) -> bool:
+        return self._server is not None
+
+    async def stop(self) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        text = json.dumps({"ready": True, "revision": self._revision}).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(text) + text)
+        await writer.drain()
+        writer.close()
