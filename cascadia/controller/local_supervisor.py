@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from cascadia.controller.steps import Step
 from cascadia.domain.errors import BadInput
 
 LOCK = "up.lock"
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
 async def supervise(
@@ -35,7 +37,7 @@ async def supervise(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
-        fleet = LocalFleet(folder, gpu_ids(plan), restarts)
+        fleet = LocalFleet(folder, gpu_ids(plan, os.environ), restarts)
         async with listening(fleet, ended.set):
             try:
                 if await _brought_up(plan, folder, note, ended):
@@ -63,18 +65,32 @@ async def _brought_up(
     return True
 
 
-def gpu_ids(plan: LocalPlan) -> Mapping[str, tuple[int, ...]]:
-    """By pool: GPUs are numbered through the machine's pools in their order; cores from 0 on."""
+def gpu_ids(plan: LocalPlan, environment: Mapping[str, str]) -> Mapping[str, tuple[int, ...]]:
+    """By pool: GPUs are numbered through the machine's pools in their order; cores from 0 on.
+
+    Where `environment` shows only some of the machine's GPUs, these are all there are. Raises `BadInput` where they are
+    too few.
+    """
     on_cores = {kind.pool for kind, launch in plan.launches.items() if launch.cores}
-    ids: dict[str, tuple[int, ...]] = {}
-    first = 0
-    for pool, count in plan.gpus.items():
-        if pool in on_cores:
-            ids[pool] = tuple(range(count))
-        else:
-            ids[pool] = tuple(range(first, first + count))
-            first += count
-    return ids
+    variables = {name for launch in plan.launches.values() for name in launch.env if name in VISIBLE}
+    shown = next(((name, environment[name]) for name in sorted(variables) if name in environment), None)
+    there = sum(count for pool, count in plan.gpus.items() if pool not in on_cores)
+    gpus = iter(range(there) if shown is None else _shown(*shown, there))
+    return {
+        pool: tuple(range(count)) if pool in on_cores else tuple(next(gpus) for _ in range(count))
+        for pool, count in plan.gpus.items()
+    }
+
+
+def _shown(name: str, value: str, wanted: int) -> list[int]:
+    ids = [part.strip() for part in value.split(",") if part.strip()]
+    if not all(part.isdecimal() for part in ids):
+        raise BadInput(name, f"is {value!r}", "name the GPUs by their numbers, e.g. 4,5,6,7")
+    if len(ids) < wanted:
+        raise BadInput(
+            name, f"shows {len(ids)} GPUs, and the plan's pools have {wanted}", "show more, or plan for these"
+        )
+    return [int(part) for part in ids]
 
 
 @contextmanager
