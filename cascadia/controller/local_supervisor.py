@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from cascadia.controller.local_backend import LocalBackend
 from cascadia.controller.local_control import listening
 from cascadia.controller.local_fleet import LocalFleet
 from cascadia.controller.local_plan import LocalPlan
-from cascadia.controller.steps import Step
+from cascadia.controller.steps import AwaitReady, Route, Start, Step
 from cascadia.domain.errors import BadInput
 
 LOCK = "up.lock"
@@ -52,9 +53,7 @@ async def _brought_up(
     plan: LocalPlan, folder: Path, note: Callable[[Step], None], ended: asyncio.Event
 ) -> bool:
     """False where the end was asked for meanwhile. Raises `StepFailed`."""
-    backend = LocalBackend(folder, plan.launches, {plan.routing.label: plan.router})
-    everything = sum(plan.counts.values())
-    moving = asyncio.create_task(move(backend, plan.desired(), note=note, at_once=everything))
+    moving = asyncio.create_task(_bring_up(plan, folder, note))
     ending = asyncio.create_task(ended.wait())
     await asyncio.wait({moving, ending}, return_when=asyncio.FIRST_COMPLETED)
     ending.cancel()
@@ -63,6 +62,28 @@ async def _brought_up(
         return False
     moving.result()
     return True
+
+
+async def _bring_up(plan: LocalPlan, folder: Path, note: Callable[[Step], None]) -> None:
+    """All begin to load together; the router serves when each stage has a replica, and then sends to the others too."""
+    backend = LocalBackend(folder, plan.launches, {plan.routing.label: plan.router})
+    starts = list(_starts(plan))
+    first = {start.kind.stage: start.name for start in reversed(starts)}
+    serving = (AwaitReady(first[stage]) for stage in plan.routing.stages)
+    steps: list[Step] = [*starts, *serving, Route(plan.routing)]
+    for step in steps:
+        note(step)
+        await backend.take(step)
+    await move(backend, plan.desired(), note=note)
+
+
+def _starts(plan: LocalPlan) -> Iterator[Start]:
+    """The largest first, so that a replica's GPUs are neighbours."""
+    numbers: Counter[str] = Counter()
+    for kind in sorted(plan.counts, key=lambda kind: (-kind.gpus, kind)):
+        for _ in range(plan.counts[kind]):
+            yield Start(f"{kind.stage}-{numbers[kind.stage]}", kind)
+            numbers[kind.stage] += 1
 
 
 def gpu_ids(plan: LocalPlan, environment: Mapping[str, str]) -> Mapping[str, tuple[int, ...]]:
