@@ -31,14 +31,23 @@ async def supervise(
     note: Callable[[Step], None] = lambda _: None,
     restarts: Restarts | None = None,
 ) -> None:
-    """Until SIGTERM, SIGINT or `down`. Raises `StepFailed` where the plan does not come up; then nothing is left."""
+    """Until SIGTERM, SIGINT or `down`; a second signal ends what is still draining. Raises `StepFailed` where the plan
+    does not come up; then nothing is left.
+    """
     become_subreaper()
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
     with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
         fleet = LocalFleet(folder, gpu_ids(plan, os.environ), restarts)
+        hurrying: list[asyncio.Task[None]] = []
+
+        def end() -> None:
+            if ended.is_set():
+                hurrying.append(loop.create_task(fleet.close(0.0)))
+            ended.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, end)
         async with listening(fleet, ended.set):
             try:
                 if await _brought_up(plan, folder, note, ended):
@@ -47,6 +56,7 @@ async def supervise(
                     await ended.wait()
             finally:
                 await fleet.close()
+                await asyncio.gather(*hurrying)
 
 
 async def _brought_up(
