@@ -9,7 +9,7 @@ from cascadia.controller.local_plan import LocalPlan, local_plan
 from cascadia.controller.local_supervisor import gpu_ids
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import Plan, ReplicaGroup
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from tests.unit.controller.machine import NO_GPU_JUDGE, two_stages
 from tests.unit.render.plans import plan, stage
 
@@ -40,6 +40,23 @@ def test_a_command_of_ones_own_may_choose_its_gpus() -> None:
     own = Engine(command=["engine"], env={"CUDA_VISIBLE_DEVICES": "7"})
     found = local_plan(on(Pool("a", "l4", 1, 2, 2.0)), Local(stages={"a": own}))
     assert next(iter(found.launches.values())).env == {"CUDA_VISIBLE_DEVICES": "7"}
+
+
+def test_all_shapes_of_a_judge_are_one_stage_under_its_models_own_name() -> None:
+    groups = (ReplicaGroup("here", 1, 1, 1, 0.5), ReplicaGroup("here", 2, 1, 1, 0.5))
+    judge = JudgePlan("llm", "self-hosted", "org/judge", "vllm", None, 4096, groups)
+    made = plan(two_stages(1, 1).stages, Cluster((Pool("here", "l4", 1, 8, 0.5),)), judge)
+    found = local_plan(made)
+    stages = {kind.stage for kind in found.counts} - {"small", "large"}
+    assert found.routing.stages == ("small", "large", *stages)
+    assert len(stages) == 1
+    assert found.router["judge"] == {"kind": "llm", "model": "org/judge"}
+    served = [
+        argument for launch in found.launches.values() for argument in launch.argv if "served" in argument
+    ]
+    assert served.count("--served-model-name=org/judge") == 2
+    other = local_plan(replace(made, judge=replace(judge, model="org/other")))
+    assert other.routing.stages[-1] not in stages
 
 
 def test_pools_share_a_machines_numbers() -> None:
