@@ -19,7 +19,15 @@ from cascadia.controller.kubernetes_plan import (
     PoolGpus,
     Serving,
 )
-from cascadia.controller.kubernetes_pods import gpus_there, kind_of, lost, replica_of, serves, trouble_of
+from cascadia.controller.kubernetes_pods import (
+    beside,
+    gpus_there,
+    kind_of,
+    lost,
+    replica_of,
+    serves,
+    trouble_of,
+)
 from cascadia.controller.kubernetes_routers import Routers
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.render.kubernetes.release import SERVES, Release
@@ -104,7 +112,7 @@ class KubernetesBackend:
     async def _observe(self) -> Observed:
         found = await self._found()
         nodes = await self.api.nodes()
-        replicas = tuple(replica_of(f.workload, f.pods, nodes) for f in found.values())
+        replicas = beside((replica_of(f.workload, f.pods, nodes), f.pods) for f in found.values())
         there = gpus_there(self.pools, nodes)
         return Observed(replicas, there, await self.routers.routing())
 

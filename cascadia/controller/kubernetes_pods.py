@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from cascadia.controller.fleet import Kind, Replica, State
@@ -64,6 +65,20 @@ def trouble_of(workload: Document, pods: Iterable[Document]) -> Trouble | None:
     if refused.get("status") == "True":
         found.append(Trouble(f"no pod may be made: {refused.get('message', '')}", "soon"))
     return min(found, key=lambda t: ("never", "soon", "with room").index(t.passes), default=None)
+
+
+def beside(replicas: Iterable[tuple[Replica, Iterable[Document]]]) -> tuple[Replica, ...]:
+    """With the GPUs that are taken on each one's node; a node's place in order tells it from others as full."""
+    placed = [(replica, _node(pods)) for replica, pods in replicas]
+    taken: dict[str, int] = {}
+    for replica, node in placed:
+        taken[node] = taken.get(node, 0) + replica.kind.gpus
+    order = {node: place for place, node in enumerate(sorted(taken))}
+    return tuple(replace(r, company=taken[node] * len(order) + order[node]) for r, node in placed)
+
+
+def _node(pods: Iterable[Document]) -> str:
+    return next((str(pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"]), "")
 
 
 def gpus_there(pools: Mapping[str, PoolGpus], nodes: Iterable[Document]) -> dict[str, int]:
