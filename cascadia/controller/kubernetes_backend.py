@@ -24,6 +24,7 @@ from cascadia.controller.kubernetes_pods import (
     gpus_there,
     kind_of,
     lost,
+    ready_for_s,
     replica_of,
     serves,
     trouble_of,
@@ -157,6 +158,9 @@ class KubernetesBackend:
         if not found.said(ADMITTED):
             await self._annotate(found, {ADMITTED: "true"})
             await self._retell()
+            # Routers find an address as late as they forget one: it counts when they all have.
+            known_s = float(self._release.values["engines"]["preStopSeconds"])
+            await asyncio.sleep(max(0.0, known_s - ready_for_s(found.pods, time.time())))
 
     def _check(self, found: _Found, waited_s: float) -> None:
         """Raises `StepFailed` where there is nothing left to wait for."""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from cascadia.controller.fleet import Kind, Replica, State
@@ -56,6 +57,15 @@ def ready(pod: Document) -> bool:
     """One that is being deleted does not count."""
     said = _condition(pod, "Ready").get("status") == "True"
     return said and "deletionTimestamp" not in pod["metadata"]
+
+
+def ready_for_s(pods: Iterable[Document], now_s: float) -> float:
+    """How long the pod that serves has done so, by its kubelet's clock; 0 where that is ahead of ours."""
+    for pod in pods:
+        since = _condition(pod, "Ready").get("lastTransitionTime")
+        if serves(pod) and since is not None:
+            return max(0.0, now_s - datetime.fromisoformat(since.replace("Z", "+00:00")).timestamp())
+    return 0.0
 
 
 def trouble_of(workload: Document, pods: Iterable[Document]) -> Trouble | None:

@@ -41,7 +41,7 @@ class Cluster(NamedTuple):
 def programs() -> Path:
     folder = os.environ.get("CASCADIA_K8S_BIN")
     if folder is None:
-        pytest.skip(f"set CASCADIA_K8S_BIN to a folder with {', '.join(PROGRAMS)}")
+        pytest.skip(f"set CASCADIA_K8S_BIN to a folder with {', '.join(PROGRAMS)}, or run `make test-k8s`")
     missing = [name for name in PROGRAMS if not (Path(folder) / name).exists()]
     if missing:
         pytest.skip(f"{folder} lacks {', '.join(missing)}")

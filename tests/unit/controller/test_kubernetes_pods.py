@@ -8,7 +8,7 @@ import pytest
 
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.kubernetes_plan import ADMITTED, DRAINING, KIND, REPLICA, PoolGpus
-from cascadia.controller.kubernetes_pods import beside, gpus_there, lost, replica_of, trouble_of
+from cascadia.controller.kubernetes_pods import beside, gpus_there, lost, ready_for_s, replica_of, trouble_of
 from cascadia.controller.reconcile import reconcile
 from cascadia.controller.steps import Drain
 
@@ -99,6 +99,15 @@ def test_gpus_are_those_of_nodes_that_are_ready_and_not_cordoned_and_no_more_tha
     assert gpus_there({"spot": few, "kept": few}, nodes) == {"spot": 12, "kept": 4}
     other = PoolGpus(LABEL, frozenset({"NVIDIA-L4"}), "nvidia.com/gpu", 8)
     assert gpus_there({"l4": other}, nodes) == {"l4": 0}
+
+
+def test_how_long_a_pod_has_been_ready_is_told_by_its_kubelets_clock() -> None:
+    found = pod()
+    found["status"]["conditions"][0]["lastTransitionTime"] = "2026-11-21T20:00:00Z"
+    at_s = 1_795_291_200.0
+    assert ready_for_s([found], at_s + 12.5) == 12.5
+    assert ready_for_s([found], at_s - 5.0) == 0.0
+    assert ready_for_s([pod(ready=False)], at_s) == 0.0
 
 
 def test_a_pod_is_lost_with_its_node() -> None:
