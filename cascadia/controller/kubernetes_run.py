@@ -8,7 +8,7 @@ from pathlib import Path
 from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
 from cascadia.controller.backend import Backend, StepFailed
 from cascadia.controller.fleet import Desired, Observed
-from cascadia.controller.kubernetes_lease import Lease, LeaseLost
+from cascadia.controller.kubernetes_lease import DURATION_S, Lease, LeaseLost
 from cascadia.controller.kubernetes_plans import KubernetesPlans
 from cascadia.controller.kubernetes_state import KubernetesState
 from cascadia.controller.loop import Controller
@@ -46,10 +46,11 @@ class _Saved:
         await self._backend.take(step)
 
 
-def lease_of(api: KubernetesApi, release: Release, holder: str) -> Lease:
+def lease_of(api: KubernetesApi, release: Release, holder: str, duration_s: float = DURATION_S) -> Lease:
     """One for each release. It outlives the controllers and goes with the release's namespace or by hand."""
     about = release.metadata(NAME, NAME)
-    return Lease(api, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about}, holder)
+    document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about}
+    return Lease(api, document, holder, duration_s)
 
 
 async def run(

@@ -10,7 +10,9 @@ import pytest
 from cascadia.controller.backend import Moved, move, move_or_return
 from cascadia.controller.fleet import Observed, reached
 from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
+from cascadia.controller.kubernetes_lease import LeaseLost
 from cascadia.controller.kubernetes_plan import kubernetes_plan
+from cascadia.controller.kubernetes_run import lease_of
 from cascadia.controller.steps import Step
 from cascadia.render.kubernetes.chart_values import merged
 from tests.e2e.k8s_cluster import Cluster, cluster, until
@@ -194,5 +196,29 @@ def test_a_node_that_vanishes_is_seen_and_its_replicas_are_made_elsewhere(
             assert reached(await backend.observe(), new.desired({}))
             nodes = {pod["spec"].get("nodeName") for pod in made.get(PODS)["items"]}
             assert "h100-3" not in nodes
+
+    asyncio.run(main())
+
+
+def test_who_has_lost_the_lease_changes_nothing_any_more(made: Cluster, values: dict[str, Any]) -> None:
+    """As if it had been suspended: it does not renew, another takes over, and then it goes on."""
+
+    async def main() -> None:
+        async with (
+            moving(made, values, BEFORE) as (first, (plan,)),
+            moving(made, values, BEFORE) as (second, _),
+        ):
+            release = plan.release
+            one = lease_of(first.api, release, "one", duration_s=3.0)
+            other = lease_of(second.api, release, "other", duration_s=3.0)
+            first.api.fence, second.api.fence = one.fence, other.fence
+            await one.acquire()
+            await first.prepare(plan)
+            await other.acquire()
+            with pytest.raises(LeaseLost):
+                await move(first, plan.desired({}))
+            assert not [p for p in made.get(PODS)["items"] if "cascadia/service" in p["metadata"]["labels"]]
+            await other.release()
+            await lease_of(first.api, release, "one again").acquire()
 
     asyncio.run(main())
