@@ -81,11 +81,9 @@ class _Found:
 class KubernetesBackend:
     """`plans` (by the label of their routing) are those that may be moved to or from."""
 
-    def __init__(
-        self, api: KubernetesApi, release: Release, patience: Patience | None = None, port: int | None = None
-    ) -> None:
+    def __init__(self, api: KubernetesApi, release: Release, patience: Patience | None = None) -> None:
         self.api = api
-        self.routers = Routers(api, release) if port is None else Routers(api, release, port)
+        self.routers = Routers(api, release)
         self.plans: dict[str, KubernetesPlan] = {}
         self.pools: dict[str, PoolGpus] = {}
         self._made: dict[Kind, Made] = {}
