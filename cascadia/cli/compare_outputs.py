@@ -4,9 +4,9 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascadia.cli.trace_plots import write_page
 from cascadia.domain.problem import Problem
 from cascadia.planner.compare import Comparison, Outcome
+from cascadia.planner.text_file import write_whole
 from cascadia.report.charts import Series, line_chart
 from cascadia.report.numbers import figures, rate, seconds, usd
 from cascadia.report.page import Section, page
@@ -74,7 +74,7 @@ def write_plots(path: Path, problem: Problem, found: Comparison) -> None:
         h_lines=((95.0, "95 %"),),
     )
     rows = tuple(row(o) for o in found.outcomes)
-    write_page(
+    write_whole(
         path,
         page(
             f"Systems at {rate(problem.workload.rate_rps)}",

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -86,8 +86,6 @@ def serve(
         return shared(found, workers)
 
     settings = load()
-    if workers > 1 and settings.admin is not None:
-        raise BadInput("--workers", "several have no common admin API", "change the files, and send SIGHUP")
     if settings.keys is not None:
         read_keys(settings.keys.file)
     several = workers > 1
@@ -96,6 +94,12 @@ def serve(
     listening += [_listen("--port", settings.host, at, reuse_port=True) for _ in range(workers - 1)]
     url = f"http://{settings.host}:{at}"
     document = {"url": url, "stages": [stage.name for stage in settings.stages]}
+    admin = settings.admin
+    admin_at = None
+    if admin is not None and admin.port is not None:
+        # One for all processes: whichever takes a call has the others do it too.
+        admin_at = _listen("--admin-port", admin.host, admin.port)
+        document["admin_url"] = f"http://{admin.host}:{admin_at.getsockname()[1]}/admin"
 
     def told() -> None:
         # Where nobody can be told, e.g. for a full disk, it serves all the same.
@@ -106,15 +110,15 @@ def serve(
             sys.stdout.flush()
 
     if not several:
-        _serve(settings, load, listening[0], document, told, no_log=no_log)
+        _serve(settings, load, listening[0], admin_at, told, no_log=no_log)
         return
     with tempfile.TemporaryDirectory(prefix="cascadia-") as folder:
 
         def one(number: int) -> None:
             place = Place(Path(folder), number, workers)
-            _serve(settings, load, listening[number], {}, lambda: None, no_log=no_log, place=place)
+            _serve(settings, load, listening[number], admin_at, lambda: None, no_log=no_log, place=place)
 
-        code = Workers(listening, one).run(told)
+        code = Workers(listening, one, admin_at).run(told)
     if code:
         raise SystemExit(code)
 
@@ -131,34 +135,30 @@ def _serve(
     settings: "RouterSettings",
     load: "Callable[[], RouterSettings]",
     listening: "socket",
-    document: "dict[str, Any]",
+    admin_at: "socket | None",
     told: "Callable[[], None]",
     *,
     no_log: bool,
     place: Place | None = None,
 ) -> None:
     """In this process, until SIGTERM."""
-    from prometheus_client import generate_latest
-
     from cascadia.router.admin_server import AdminServer
     from cascadia.router.app import Router
     from cascadia.router.keys_file import read_keys
     from cascadia.router.log_writer import LogWriter
     from cascadia.router.reload import Reloader
     from cascadia.router.server import run
-    from cascadia.router.worker_metrics import Siblings
+    from cascadia.router.siblings import Siblings
 
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
     log = LogWriter(_standard_error)
-    router = Router(settings, None if no_log else log, keyring=keyring, write_event=log)
+    siblings = Siblings(*place) if place is not None else None
+    write_line = None if no_log else log
+    router = Router(settings, write_line, keyring=keyring, write_event=log, siblings=siblings)
     log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load)
-    if place is not None:
-        router.siblings = Siblings(*place, own=lambda: generate_latest(router.metrics.registry))
-    if settings.admin is not None and settings.admin.port is not None:
-        at = _listen("--admin-port", settings.admin.host, settings.admin.port)
-        router.admin = AdminServer(router, at)
-        document["admin_url"] = f"http://{settings.admin.host}:{at.getsockname()[1]}/admin"
+    if admin_at is not None:
+        router.admin = AdminServer(router, admin_at)
     run(router, listening, told)
     log.close()
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cascadia.cli.trace_plots import write_page
 from cascadia.domain.plan import Plan, Quantiles
 from cascadia.planner.evidence import attainment, latencies_s, queues, stage_latencies_s
 from cascadia.planner.replay import Replay
+from cascadia.planner.text_file import write_whole
 from cascadia.report import pictures
 from cascadia.report.charts import Series, line_chart
 from cascadia.report.data import LatencySamples, QueueLength
@@ -77,7 +77,7 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None
         Section("Queues", body=pictures.queues(plan, lengths)),
         Section("Utilisation", columns=("stage", "busiest replica"), rows=busy),
     )
-    write_page(path, page(f"{trace_name} on a plan of {plan.gpus} GPUs", sections))
+    write_whole(path, page(f"{trace_name} on a plan of {plan.gpus} GPUs", sections))
 
 
 def _row(latency: Quantiles, ttft: Quantiles) -> tuple[str, ...]:

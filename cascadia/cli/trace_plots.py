@@ -1,10 +1,9 @@
 """The plots of a trace, as one HTML page."""
 
-import os
 from pathlib import Path
 
 from cascadia.cli.trace_table import facts, length_columns, length_rows
-from cascadia.domain.errors import BadInput
+from cascadia.planner.text_file import write_whole
 from cascadia.report.charts import Bins, Series, histogram, line_chart, scatter
 from cascadia.report.numbers import figures
 from cascadia.report.page import Section, page
@@ -13,19 +12,7 @@ from cascadia_traces.stats import TraceSummary
 
 
 def write_plots(path: Path, name: str, summary: TraceSummary) -> None:
-    write_page(path, plots_page(name, summary))
-
-
-def write_page(path: Path, text: str) -> None:
-    """Writes a page; it is there in full or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise BadInput(str(path), f"cannot be written ({error.strerror})", "name another place") from error
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(path, plots_page(name, summary))
 
 
 def plots_page(name: str, summary: TraceSummary) -> str:

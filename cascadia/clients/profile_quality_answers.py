@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from cascadia.clients.profile_quality_journal import Done
 from cascadia.domain.errors import BadInput
+from cascadia.whole_file import whole_file
 
 
 class KeptAnswers:
@@ -31,9 +32,8 @@ def keep_answers(path: Path, done: Collection[tuple[str, str]]) -> Iterator[Kept
     try:
         lines = path.read_bytes().split(b"\n")[:-1] if done and path.exists() else []
         kept = {pair: line for line in lines if (pair := _pair(line)) in done}
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(b"".join(line + b"\n" for line in kept.values()))
-        part.replace(path)
+        with whole_file(path) as part:
+            part.write_bytes(b"".join(line + b"\n" for line in kept.values()))
         stream = path.open("ab")
     except OSError as error:
         raise BadInput(

@@ -13,6 +13,7 @@ Kind = Literal[
     "unreadable",
     "status",
     "busy",
+    "elsewhere",
 ]
 
 
@@ -21,6 +22,7 @@ class UpstreamError(Exception):
 
     `stale`: a connection kept from before was closed before any byte of the answer came. That says nothing about the
     engine, and the request may be sent again on a fresh one. `after_s`: when a busy engine wants to be asked again.
+    Kind `elsewhere`: this engine does well and does not have what was asked for; another may.
     """
 
     def __init__(

@@ -24,11 +24,11 @@ class Trouble(NamedTuple):
     passes: Literal["never", "soon", "with room"]
 
 
-def replica_of(workload: Document, pods: Iterable[Document]) -> Replica:
-    """`pods` are those of the workload."""
-    pods = list(pods)
+def replica_of(workload: Document, pods: Iterable[Document], nodes: Iterable[Document]) -> Replica:
+    """`pods` are those of the workload. One whose node has gone seems ready until somebody deletes it."""
+    nodes = list(nodes)
+    pods = [pod for pod in pods if not lost(pod, nodes)]
     said = workload["metadata"]["annotations"]
-    kind = Kind(**json.loads(said[KIND]))
     trouble = trouble_of(workload, pods)
     state: State = "starting"
     if "deletionTimestamp" in workload["metadata"]:
@@ -39,7 +39,11 @@ def replica_of(workload: Document, pods: Iterable[Document]) -> Replica:
         state = "failed"
     elif ADMITTED in said and any(serves(pod) for pod in pods):
         state = "ready"
-    return Replica(said[REPLICA], kind, state)
+    return Replica(said[REPLICA], kind_of(workload), state)
+
+
+def kind_of(workload: Document) -> Kind:
+    return Kind(**json.loads(workload["metadata"]["annotations"][KIND]))
 
 
 def serves(pod: Document) -> bool:

@@ -95,6 +95,7 @@ class LocalFleet:
                     "gpus": list(m.gpus),
                     "starts": m.process.started,
                     "why": m.process.why,
+                    "again_in_s": m.process.again_in_s,
                     "pid": m.process.pid,
                 }
                 for m in self.members.values()

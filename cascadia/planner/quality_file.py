@@ -1,7 +1,6 @@
 """Quality tables on disk: one row per (prompt, stage), as Parquet, CSV or JSON lines (DESIGN section 3)."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.quality_format import kind_of, read_arrow
+from cascadia.whole_file import whole_file
 
 REQUIRED = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")
 OPTIONAL = ("quality", "foreseen")
@@ -83,12 +83,10 @@ def write_quality(table: QualityTable, path: str | Path) -> None:
     }
     if table.foreseen is not None:
         columns["foreseen"] = table.foreseen.ravel().tolist()
-    part = path.with_name(path.name + ".part")
     try:
-        _write(kind, columns, part)
-        os.replace(part, path)
+        with whole_file(path) as part:
+            _write(kind, columns, part)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise BadInput(
             str(path), f"cannot be written ({error.strerror})", "name a writable folder"
         ) from error

@@ -1,10 +1,9 @@
 """Text files that users name: read whole or refused, written whole or not at all."""
 
-import os
-import tempfile
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
+from cascadia.whole_file import whole_file
 
 
 def read_text(path: str | Path, max_bytes: int) -> str:
@@ -29,19 +28,11 @@ def read_text(path: str | Path, max_bytes: int) -> str:
         raise BadInput(where, f"is not UTF-8 text (byte {error.start})", "is this the right file?") from None
 
 
-def write_whole(path: str | Path, text: str) -> None:
-    """The file is complete under a temporary name before it takes its own."""
-    target = Path(path)
+def write_whole(path: str | Path, text: str, mode: int = 0o644) -> None:
+    """Raises `BadInput` where `path` cannot be written."""
     try:
-        handle, partial = tempfile.mkstemp(prefix=".cascadia-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(partial).chmod(0o644)
-            Path(partial).replace(target)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        with whole_file(Path(path), mode) as part:
+            part.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise BadInput(
             str(path), f"cannot be written ({_reason(error)})", "name a file in a writable folder"

@@ -13,10 +13,11 @@ from starlette.exceptions import HTTPException
 
 from cascadia import __version__
 from cascadia.domain.errors import BadInput
-from cascadia.router.admin import Refused, drain, put_plan, put_thresholds, state, undrain
+from cascadia.router.admin import Refused
 from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.failures import ApiError
 from cascadia.router.guard import authorization_of, refuse
+from cascadia.router.operator import Operator
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
@@ -27,8 +28,8 @@ MAX_BODY_BYTES = 32 * 2**20
 def admin_face(router: "Router") -> Application:
     """The application, behind its key and its audit."""
     app = FastAPI(title="Cascadia admin", version=__version__, docs_url=None, redoc_url=None)
-    _add_state(app, router)
-    _add_replicas(app, router)
+    _add_state(app, router.operator)
+    _add_replicas(app, router.operator)
     app.add_exception_handler(BadInput, _bad_input)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _unknown)
@@ -56,38 +57,35 @@ def admin_face(router: "Router") -> Application:
     return audited
 
 
-def _add_state(app: FastAPI, router: "Router") -> None:
+def _add_state(app: FastAPI, operator: Operator) -> None:
     @app.get("/admin/state", summary="Plan, thresholds, stages and replicas.")
     async def get_state() -> dict[str, Any]:
-        return state(router)
+        return await operator.state()
 
     @app.put("/admin/thresholds", summary="Of some or all stages; others stay as they are.")
     async def set_thresholds(request: Request) -> dict[str, Any]:
-        put_thresholds(router, await _body(request))
-        return state(router)
+        await operator.thresholds(await _body(request))
+        return await operator.state()
 
     @app.put("/admin/plan", summary="A plan.json; addresses stay those of the files.")
     async def set_plan(request: Request) -> dict[str, Any]:
-        await put_plan(router, await _body(request))
-        return state(router)
+        await operator.plan(await _body(request))
+        return await operator.state()
 
     @app.post("/admin/reload", summary="Read the files again, and undo what was put.")
     async def reload() -> JSONResponse:
-        if router.reloader is None:
-            raise Refused(409, "no_files", "This router was not started from files.")
-        told = await router.reloader.reload("admin")
-        document = told._asdict() | {"plan": router.digest}
-        return JSONResponse(document, 422 if told.outcome == "refused" else 200)
+        document = await operator.reload()
+        return JSONResponse(document, 422 if document["outcome"] == "refused" else 200)
 
 
-def _add_replicas(app: FastAPI, router: "Router") -> None:
+def _add_replicas(app: FastAPI, operator: Operator) -> None:
     @app.post("/admin/replicas/{name:path}/drain", summary="Nothing new for it; waits for what it has.")
     async def begin_drain(name: str, wait_s: float = 0.0, force: bool = False) -> dict[str, Any]:
-        return await drain(router, name, wait_s=wait_s, force=force)
+        return await operator.drain(name, wait_s=wait_s, force=force)
 
     @app.post("/admin/replicas/{name:path}/undrain", summary="Back to work.")
     async def end_drain(name: str) -> dict[str, Any]:
-        return undrain(router, name)
+        return await operator.undrain(name)
 
 
 async def _body(request: Request) -> bytes:

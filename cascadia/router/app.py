@@ -8,10 +8,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from prometheus_client import generate_latest
+
 from cascadia.router.access import Access
 from cascadia.router.access_setup import access_of, keep_up
 from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.cascade import Cascade
+from cascadia.router.conversation_news import ConversationNews
 from cascadia.router.conversations import Conversations
 from cascadia.router.departing import Departing
 from cascadia.router.gates import Gate
@@ -22,15 +25,16 @@ from cascadia.router.keys import Keyring
 from cascadia.router.lineup import Lineup, digest_of
 from cascadia.router.metrics import Metrics
 from cascadia.router.metrics_state import RouterState
+from cascadia.router.operator import Operator
 from cascadia.router.reload_metrics import PlanMetrics
 from cascadia.router.replica import Replica
 from cascadia.router.resolver import Resolver
 from cascadia.router.service import Service
 from cascadia.router.settings import RouterSettings
+from cascadia.router.siblings import Siblings
 from cascadia.router.stage import Stage
 from cascadia.router.swap import succeed
 from cascadia.router.watchers import Watchers
-from cascadia.router.worker_metrics import Siblings
 
 if TYPE_CHECKING:
     from cascadia.router.admin_server import AdminServer
@@ -41,7 +45,7 @@ class Router:
     """`start` and `stop` within a running event loop. `gate` replaces the one that the settings ask for.
 
     `keyring`: the keys of `settings.keys`; without it none is asked for. `write_event` gets the lines that are of no
-    request: reloads, and calls of the admin API.
+    request: reloads, and calls of the admin API. `siblings`: the other processes that serve beside this one.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Router:
         gate: Gate | None = None,
         keyring: Keyring | None = None,
         write_event: Callable[[bytes], object] | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.plan_metrics = PlanMetrics(self)
@@ -58,16 +63,19 @@ class Router:
         self.events = Journal(write_event or write_line, self.metrics.log_failures.inc)
         self.access: Access | None = access_of(settings.keys, keyring, self.metrics)
         self._gate = gate
+        self.siblings = siblings or Siblings()
+        self.siblings.answers["metrics"] = self._figures
+        self.operator = Operator(self)
         self.watchers = Watchers(settings, self.metrics, self)
         self.lineup = Lineup(settings, self.metrics, self.journal, self.access, gate, watchers=self.watchers)
+        self.news = ConversationNews(self)
+        self.news.follow()
         self.metrics.registry.register(RouterState(self))
         self.departing = Departing()
         self.resolver = Resolver(self)
         self.draining = False
         self.reloader: Reloader | None = None
         self.admin: AdminServer | None = None
-        self.siblings: Siblings | None = None
-        """The other processes that serve beside this one, where there are any."""
         self._face: Application | None = None
         self._admin_face: Application | None = None
         self._watchers: dict[Replica, asyncio.Task[None]] = {}
@@ -128,6 +136,7 @@ class Router:
         new = Lineup(settings, self.metrics, self.journal, self.access, self._gate, old, self.watchers, known)
         drained = succeed(new, old)
         self.lineup = new
+        self.news.follow()
         for replica in drained:
             self._unwatch(replica)
             self.departing.add(replica)
@@ -187,11 +196,14 @@ class Router:
             await self.admin.start()
         if self.reloader is not None:
             self.reloader.start()
+        await self.siblings.start()
+        await self.operator.catch_up()
 
     async def stop(self) -> None:
         if self.reloader is not None:
             await self.reloader.stop()
         await self.resolver.stop()
+        await self.siblings.stop()
         if self.admin is not None:
             await self.admin.stop()
         watchers = list(self._watchers.values())
@@ -210,6 +222,9 @@ class Router:
         self.journal.flush()
         self.events.flush()
         await self.watchers.stop()
+
+    async def _figures(self, _: bytes = b"") -> bytes:
+        return generate_latest(self.metrics.registry)
 
     async def face(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What is not of the OpenAI API's POSTs, for who may see it."""

@@ -26,7 +26,7 @@ from cascadia.router.responses import read_response, read_response_events
 from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
 from cascadia.router.spent import counted, spend
-from cascadia.router.stage import Live, Reply, Stage
+from cascadia.router.stage import MISSING, Live, Reply, Stage
 from cascadia.router.steps import Step, begun
 from cascadia.router.tracing_ids import FORWARDED, Trace
 
@@ -255,7 +255,7 @@ class Cascade:
         decision.stage = stage
         if live.reply is not None:
             live.close(True)
-            decision.refused = live.reply
+            decision.refused = _of_the_client(stage, live.reply)
             step.ended("refused")
             return decision
         step.first_at_s = monotonic()
@@ -275,7 +275,7 @@ class Cascade:
         step.answered_at_s = monotonic()
         stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
         if reply.found is None:
-            decision.refused = reply
+            decision.refused = _of_the_client(stage, reply)
             return None
         written = reply.found
         decision.total = decision.total.plus(written.usage)
@@ -353,6 +353,13 @@ def by_verifiers(stage: Stage, written: Written) -> float | None:
     if passed and stage.settings.verified != "accept":
         return None
     return ACCEPTS_NONE_ABOVE if passed else 0.0
+
+
+def _of_the_client(stage: Stage, refused: Reply[Any]) -> Reply[Any]:
+    """Raises `StageFailed` where the stage's engines lack the API that is asked for: another stage's may have it."""
+    if refused.status in MISSING:
+        raise StageFailed(stage.name, "elsewhere")
+    return refused
 
 
 def _too_long(refused: Reply[Any]) -> bool:

@@ -5,10 +5,12 @@ conversation that needed the large stage once is not served by it for ever. Stic
 its verdict where earlier turns were too hard for it, keeps one voice, and finds the conversation in the cache of the
 replica that has it; its price is that load moves up.
 
-What is kept is a hash and a stage's name, of the conversations used last: a lost one starts afresh, and no more.
+What is kept is a hash and a stage's name, of the conversations used last: a lost one starts afresh, and no more. So the
+processes of a router tell each other without waiting to be heard: see `conversation_news.py`.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from hashlib import blake2b
 
 import msgspec
@@ -23,6 +25,8 @@ class Conversations:
 
     def __init__(self, settings: ConversationSettings) -> None:
         self.settings = settings
+        self.tell: Callable[[bytes, str], None] | None = None
+        """Who passes it on to the other processes of this router."""
         self._stages: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -40,6 +44,12 @@ class Conversations:
         return stage
 
     def answered(self, key: bytes, stage: str, now_s: float) -> None:
+        self.learn(key, stage, now_s)
+        if self.tell is not None:
+            self.tell(key, stage)
+
+    def learn(self, key: bytes, stage: str, now_s: float) -> None:
+        """That it was answered, here or by another process."""
         self._stages[key] = stage, now_s + self.settings.kept_s
         self._stages.move_to_end(key)
         if len(self._stages) > self.settings.kept:

@@ -13,6 +13,7 @@ from cascadia.router.openapi import completion_paths
 from cascadia.router.replica import Replica
 from cascadia.router.requests import APIS
 from cascadia.router.ui import add_ui
+from cascadia.router.worker_metrics import merged
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
@@ -80,9 +81,10 @@ def _add_state(app: FastAPI, router: "Router") -> None:
 
     @app.get("/metrics", summary="For Prometheus.", response_class=Response)
     async def metrics() -> Response:
-        if router.siblings is not None:
-            return Response(await router.siblings.merged(), media_type=CONTENT_TYPE_LATEST)
-        return Response(generate_latest(router.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        figures = generate_latest(router.metrics.registry)
+        if router.siblings.count > 1:
+            figures = merged({router.siblings.number: figures} | await router.siblings.ask("metrics"))
+        return Response(figures, media_type=CONTENT_TYPE_LATEST)
 
 
 def _add_models(app: FastAPI, router: "Router") -> None:

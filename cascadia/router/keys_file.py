@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from cascadia.domain.errors import BadInput
 from cascadia.planner.spec_errors import bad_input
-from cascadia.planner.text_file import read_text
+from cascadia.planner.text_file import read_text, write_whole
 from cascadia.router.keys import Key, KeyLimits, Keyring, Scope
 
 VERSION = 1
@@ -139,19 +138,7 @@ def _plain(entry: _Entry) -> dict[str, Any]:
 
 
 def _write(path: Path, entries: Iterable[dict[str, Any]]) -> None:
-    """Complete under another name before it takes its own, so that no router reads half of it."""
-    text = json.dumps({"version": VERSION, "keys": list(entries)}, indent=1) + "\n"
-    try:
-        handle, partial = tempfile.mkstemp(prefix=".cascadia-", dir=path.parent)  # mode 600
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            Path(partial).replace(path)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise BadInput(str(path), f"cannot be written ({error.strerror})", "name a writable folder") from None
+    write_whole(path, json.dumps({"version": VERSION, "keys": list(entries)}, indent=1) + "\n", mode=0o600)
 
 
 @contextmanager

@@ -107,6 +107,7 @@ class Reloader:
         changed = settings != replace(self.loaded, **at_start)
         if changed or (again and settings != now):
             router.swap(settings)
+            router.operator.forget()
         swapped = router.settings is settings
         self.loaded = settings
         if keyring is not None and router.access is not None and keyring != router.access.keyring:

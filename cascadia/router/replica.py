@@ -30,6 +30,8 @@ class Call(NamedTuple):
     priority: int = 0
     """Lower is served first, where requests wait."""
     step: Step | None = None
+    kept: bool = False
+    """Whether it refers to what one engine keeps, and others do not know."""
 
 
 class Replica:
@@ -52,6 +54,7 @@ class Replica:
         "rest_s",
         "rests_until_s",
         "running",
+        "served",
         "state",
         "weight",
     )
@@ -67,6 +70,8 @@ class Replica:
         self.breaker = Breaker(limits.breaker_failures, limits.breaker_first_s, limits.breaker_longest_s)
         self.state: State = "ready" if settings.health_path is None else "starting"
         self.running = 0
+        self.served: set[bytes] = set()
+        """Paths at which it has done well."""
         self.outstanding_tokens = 0
         self.rest_s = 0.0
         self.rests_until_s = 0.0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cascadia.router.samples_rows import KINDS, Row, batch_of, schema_of, sorted_by
 from cascadia.router.settings import SampleSettings
+from cascadia.whole_file import PART, whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,24 +90,21 @@ class Writer:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         self._files += 1
         path = self.settings.folder / f"{self.kind}-{stamp}-{self._process}-{self._files}.parquet"
-        part = path.with_name(f".{path.name}.part")
         try:
             self._make_room()
-            with part.open("xb") as file:
+            with whole_file(path) as part, part.open("wb") as file:
                 parquet.write_table(table, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
-            part.replace(path)
         except (OSError, pa.ArrowException):
             self._lost("disk", rows)
-            part.unlink(missing_ok=True)
             return
         self._written(self.kind, rows)
         self._make_room()
 
     def _make_room(self) -> None:
         """Of all kinds together. Other processes may do the same at the same time."""
-        for part in self.settings.folder.glob(".*.parquet.part"):
+        for part in self.settings.folder.glob(f".*.parquet.*{PART}"):
             if time.time() - _changed_s(part) > STALE_S:
                 part.unlink(missing_ok=True)
         files = [file for kind in KINDS for file in self.settings.folder.glob(f"{kind}-*.parquet")]

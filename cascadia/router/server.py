@@ -113,13 +113,9 @@ async def serve(router: Router, listening: socket.socket) -> None:
         loop.add_signal_handler(number, server.stop)
     loop.add_signal_handler(signal.SIGHUP, router.hang_up)
     await router.start()
-    if router.siblings is not None:
-        await router.siblings.start()
     try:
         await server.serve([listening])
     finally:
-        if router.siblings is not None:
-            await router.siblings.stop()
         await router.stop()
 
 

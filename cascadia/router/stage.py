@@ -34,7 +34,12 @@ Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]
 _MISCONFIGURED = frozenset({401, 403, 404, 405})
 """Not the client's doing: key, model and path of what an engine gets are the router's."""
 _BUSY = frozenset({408, 409, 425, 429})
-_GONE = frozenset({"connect", "reset", "unhealthy", "busy"})
+MISSING = frozenset({404, 405})
+"""Not here, be it what was asked for or the path."""
+_FREE = frozenset({"connect", "busy", "elsewhere"})
+"""What adds no load to have asked: it is no try."""
+_GONE = _FREE | {"reset", "unhealthy"}
+"""What needs no budget to be sent again."""
 LEARNS = 0.1
 """Weight of the latest answer in a stage's typical time."""
 
@@ -178,9 +183,11 @@ class Stage:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
         no answer. `begun` is the first try, where there is one. Raises `StageFailed`, `Overloaded` among them."""
         first = begun
+        asked: list[Replica] = []
 
         async def attempt(replica: Replica, done: Done) -> Reply[T]:
             started_s = monotonic()
+            asked.append(replica)
             nonlocal first
             # Its connection is somebody else's after that.
             taken, first = first, None
@@ -195,6 +202,9 @@ class Stage:
             if status == 200:
                 found = read(connection.content_type, body)
                 self._took(monotonic() - started_s)
+            elif self._lacks(replica, connection.status, call):
+                self._look_elsewhere(asked)
+                done(None)
             else:
                 _refuse(connection)
             done(True)
@@ -205,15 +215,21 @@ class Stage:
 
     async def opened(self, call: Call) -> Live:
         """An answer whose first part has come. Raises `StageFailed`."""
+        asked: list[Replica] = []
 
         async def attempt(replica: Replica, done: Done) -> Live:
+            asked.append(replica)
             connection = await self._begin(replica, call)
             live = Live(replica, connection, done)
             try:
                 if connection.status != 200:
                     connection.hold(self.limits.idle_s, parts=False)
                     body = await connection.whole()
-                    _refuse(connection)
+                    if self._lacks(replica, connection.status, call):
+                        self._look_elsewhere(asked)
+                        done(None)
+                    else:
+                        _refuse(connection)
                     live.reply = Reply(connection.status, connection.content_type, body)
                 else:
                     if not connection.content_type.startswith(EVENTS):
@@ -228,6 +244,17 @@ class Stage:
             return live
 
         return await self._persist(call, attempt, self.hedge.first if self.hedge else None, _close)
+
+    def _lacks(self, replica: Replica, status: int, call: Call) -> bool:
+        """Whether it does well and does not have what is asked for: what another engine keeps, or an API that it never
+        had. The same status at a path where it has done well says that something is wrong with it."""
+        return status in MISSING and (call.kept or bool(replica.served and call.path not in replica.served))
+
+    def _look_elsewhere(self, asked: list[Replica]) -> None:
+        """Raises where there is a replica that has not been `asked`; else the client may be told."""
+        now_s = monotonic()
+        if any(replica not in asked and replica.usable(now_s) for replica in self.replicas):
+            raise UpstreamError("elsewhere")
 
     async def _begin(self, replica: Replica, call: Call, begun: Begun | None = None) -> Connection:
         if begun is not None and begun.connection is not None:
@@ -274,7 +301,7 @@ class Stage:
                 failure = error
                 tried.append(replica)
                 # A replica that is gone has done none of the work: to send it again adds no load.
-                tries += error.kind not in ("connect", "busy")
+                tries += error.kind not in _FREE
                 if tries >= self.limits.max_tries or not (error.kind in _GONE or self.budget.take()):
                     raise self._failed(failure) from None
 
@@ -311,7 +338,9 @@ class Stage:
                 loop.call_at(replica.rests_until_s + TICK_S, self.turns.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
             late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
-            done(None if error.kind == "busy" or (late and not self._slow(started_s)) else False)
+            done(
+                None if error.kind in ("busy", "elsewhere") or (late and not self._slow(started_s)) else False
+            )
             self.metrics.upstream_error(error.kind)
             if late:
                 raise StageFailed(self.name, "deadline") from None
@@ -368,6 +397,7 @@ class Stage:
             replica.running -= 1
             replica.outstanding_tokens -= call.tokens
             if ok:
+                replica.served.add(call.path)
                 replica.rest_s = 0.0
                 replica.breaker.succeeded()
             elif ok is None:

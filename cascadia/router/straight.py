@@ -9,6 +9,7 @@ from cascadia.router.records import Record
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
+from cascadia.router.responses import refers_elsewhere
 from cascadia.router.stage import Begun, Stage
 from cascadia.router.steps import Step
 
@@ -26,7 +27,8 @@ def call_of(
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     path = exchange.path.encode("ascii")
-    return Call(path, body, forwarded, tokens_of(body, fields), prefix, deadline_s, priority, step)
+    kept = APIS[exchange.path] == "responses" and refers_elsewhere(fields) is not None
+    return Call(path, body, forwarded, tokens_of(body, fields), prefix, deadline_s, priority, step, kept)
 
 
 async def straight(

@@ -36,7 +36,7 @@ def add_ui(app: FastAPI, page: Page) -> None:
             known = ", ".join(WINDOWS)
             wrong = ApiError(400, "invalid_value", f"The window is one of {known}.", param="window")
             return JSONResponse(wrong.document, 400)
-        return JSONResponse(page.state(window), headers=HEADERS | {"cache-control": "no-store"})
+        return JSONResponse(await page.state(window), headers=HEADERS | {"cache-control": "no-store"})
 
 
 def _add_file(app: FastAPI, path: str, name: str, kind: str) -> None:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import add
 
 from cascadia.router.metrics import Metrics
 from cascadia.router.tally import Counts, Spread, Spreads
@@ -71,11 +72,40 @@ class Window:
         after = self.last.spreads.get(key)
         if after is None:
             return found
-        before = self.first.spreads.get(key) or array("d", bytes(8 * len(after)))
-        moved = [now - then for now, then in zip(after, before, strict=True)]
+        moved = [now - then for now, then in zip(after, self._before(key, after), strict=True)]
         found.counts = [round(count) for count in moved[:-1]]
         found.total = moved[-1]
         return found
+
+    def whole(self, spreads: Spreads) -> Spread:
+        """All children of a histogram together."""
+        keys = [key[1:] for key in self.last.spreads if key[0] == spreads.name]
+        return summed([self.spread(spreads, *labels) for labels in keys], spreads.upper)
+
+    @property
+    def moved(self) -> Tick:
+        """The window as one tick, of what began at 0."""
+        counts = {key: value - self.first.counts.get(key, 0.0) for key, value in self.last.counts.items()}
+        spreads = {
+            key: array("d", (now - then for now, then in zip(after, self._before(key, after), strict=True)))
+            for key, after in self.last.spreads.items()
+        }
+        return Tick(self.seconds, counts, spreads)
+
+    def _before(self, key: tuple[str, ...], after: "array[float]") -> "array[float]":
+        return self.first.spreads.get(key) or array("d", bytes(8 * len(after)))
+
+
+def added(ticks: Sequence[Tick]) -> Window:
+    """What several processes saw in the same time."""
+    whole = Tick(max(tick.at_s for tick in ticks))
+    for tick in ticks:
+        for key, value in tick.counts.items():
+            whole.counts[key] = whole.counts.get(key, 0.0) + value
+        for key, values in tick.spreads.items():
+            known = whole.spreads.get(key)
+            whole.spreads[key] = values if known is None else array("d", map(add, known, values))
+    return Window(Tick(0.0), whole)
 
 
 class History:

@@ -6,16 +6,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from cascadia import __version__
-from cascadia.router.metrics import REQUEST_SECONDS, TTFT_SECONDS
 from cascadia.router.records import Record
-from cascadia.router.tally import Spread, Spreads
-from cascadia.router.ui_history import History, Window, quantile, summed
+from cascadia.router.tally import Spread
+from cascadia.router.ui_history import History, Window, added, quantile
+from cascadia.router.ui_shares import RECENT, Share, read_share, series_of, together, written
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
     from cascadia.router.stage import Stage
 
-RECENT = 40
 WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
 State = dict[str, Any]
 
@@ -28,34 +27,60 @@ class Page:
         self.started_s = time.time()
         self.history = History(router.metrics, lambda: asyncio.get_running_loop().time())
         self._recent: deque[tuple[float, dict[str, Any]]] = deque(maxlen=RECENT)
+        router.siblings.answers["page"] = self._told
 
     def done(self, record: Record) -> None:
         self._recent.append((time.time(), record.entry))
 
-    def state(self, window: str) -> State:
-        """`window` is one of `WINDOWS`."""
+    async def state(self, window: str) -> State:
+        """Of all processes together. `window` is one of `WINDOWS`."""
         router = self.router
-        seen = self.history.window(WINDOWS[window])
+        others = await router.siblings.ask("page", window.encode("ascii"))
+        shares = [self.share(window), *map(read_share, others.values())]
+        seen = added([share.moved for share in shares])
+        now = together([share.now for share in shares])
         return {
             "version": __version__,
             "cascade": router.settings.cascade,
+            "processes": len(shares),
+            "ready": now["ready"],
+            "draining": now["draining"],
+            "uptime_s": now["uptime_s"],
+            "window": window,
+            "window_s": seen.seconds,
+            "requests": self._requests(seen, now["running"]),
+            "stages": [
+                self._stage(seen, stage, now["waiting"].get(stage.name, 0)) for stage in router.stages
+            ],
+            "judge": self._judge(seen),
+            "replicas": now["replicas"],
+            "savings": savings(seen, router.stages),
+            "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
+            "recent": now["recent"],
+        }
+
+    def share(self, window: str) -> Share:
+        """Of this process."""
+        router = self.router
+        seconds = router.metrics.request_seconds
+        parts = [(part.seconds, part.whole(seconds).counts) for part in self.history.between()]
+        now = {
             "ready": router.ready,
             "draining": router.draining,
             "uptime_s": time.time() - self.started_s,
-            "window": window,
-            "window_s": seen.seconds,
-            "requests": self._requests(seen),
-            "stages": [self._stage(seen, stage) for stage in router.stages],
-            "judge": self._judge(seen),
+            "running": router.metrics.running,
+            "waiting": {stage.name: len(stage.turns) for stage in router.stages},
             "replicas": [_replica(stage, each) for stage in router.all_stages for each in stage.replicas],
-            "savings": savings(seen, router.stages),
-            "series": [self._point(part) for part in self.history.between()],
             "recent": [_decision(at_s, entry) for at_s, entry in reversed(self._recent)],
         }
+        return Share(self.history.window(WINDOWS[window]).moved, parts, now)
 
-    def _requests(self, seen: Window) -> State:
+    async def _told(self, window: bytes) -> bytes:
+        return written(self.share(window.decode("ascii")))
+
+    def _requests(self, seen: Window, running: int) -> State:
         metrics = self.router.metrics
-        seconds = _all_models(seen, metrics.request_seconds, REQUEST_SECONDS)
+        seconds = seen.whole(metrics.request_seconds)
         statuses: dict[str, float] = {}
         for model in seen.by("requests"):
             for status, count in seen.by("requests", model).items():
@@ -63,14 +88,14 @@ class Page:
         return {
             "count": seconds.count,
             "per_s": seconds.count / seen.seconds if seen.seconds > 0 else 0.0,
-            "in_flight": metrics.running,
+            "in_flight": running,
             "statuses": dict(sorted(statuses.items())),
             "seconds": _quantiles(seconds),
-            "ttft_s": _quantiles(_all_models(seen, metrics.request_ttft, TTFT_SECONDS)),
+            "ttft_s": _quantiles(seen.whole(metrics.request_ttft)),
             "stopped": seen.by("stopped"),
         }
 
-    def _stage(self, seen: Window, stage: "Stage") -> State:
+    def _stage(self, seen: Window, stage: "Stage", waiting: int) -> State:
         metrics = self.router.metrics
         score = seen.spread(metrics.score, stage.name)
         return {
@@ -86,7 +111,7 @@ class Page:
             "ttft_s": _quantiles(seen.spread(metrics.ttft, stage.name)),
             "tpot_s": _quantiles(seen.spread(metrics.tpot, stage.name)),
             "queue_s": _quantiles(seen.spread(metrics.queue_seconds, stage.name)),
-            "waiting": len(stage.turns),
+            "waiting": waiting,
             "input_tokens": seen.count("stage_tokens", stage.name, "input"),
             "output_tokens": seen.count("stage_tokens", stage.name, "output"),
             "errors": seen.by("upstream_errors", stage.name),
@@ -109,13 +134,6 @@ class Page:
             "failures": failures,
         }
 
-    def _point(self, part: Window) -> State:
-        seconds = _all_models(part, self.router.metrics.request_seconds, REQUEST_SECONDS)
-        return {
-            "per_s": seconds.count / part.seconds if part.seconds > 0 else 0.0,
-            "p95_s": quantile(seconds, 0.95),
-        }
-
 
 def savings(seen: Window, stages: "list[Stage]") -> State | None:
     """What the cascade spent, against the last stage alone: `1 - sum_s(cost_s x tokens_s) / (cost_last x answers)`.
@@ -131,10 +149,6 @@ def savings(seen: Window, stages: "list[Stage]") -> State | None:
     spent = sum((stage.settings.cost or 0.0) * seen.count("cascade_tokens", stage.name) for stage in stages)
     alone = (costs[-1] or 0.0) * answers
     return {"spent": spent, "alone": alone, "share": 1.0 - spent / alone}
-
-
-def _all_models(seen: Window, spreads: Spreads, upper: tuple[float, ...]) -> Spread:
-    return summed([seen.spread(spreads, *labels) for labels in spreads.children], upper)
 
 
 def _quantiles(spread: Spread) -> State:

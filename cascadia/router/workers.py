@@ -46,10 +46,17 @@ def shared(settings: RouterSettings, workers: int) -> RouterSettings:
 
 
 class Workers:
-    """`serve` is called in each worker with its number, and returns when that is to end."""
+    """`serve` is called in each worker with its number, and returns when that is to end. `common`: a socket at which
+    all of them listen."""
 
-    def __init__(self, listening: Sequence[socket.socket], serve: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        listening: Sequence[socket.socket],
+        serve: Callable[[int], None],
+        common: socket.socket | None = None,
+    ) -> None:
         self._listening = list(listening)
+        self._common = [] if common is None else [common]
         self._serve = serve
         self._started_s: dict[int, float] = {}
         self._numbers: dict[int, int] = {}
@@ -134,7 +141,7 @@ class Workers:
     def _stop(self, number: int) -> None:
         """The workers' sockets stay open for as long as they want; the parent's would keep the port open for ever."""
         self._stopping = True
-        for listening in self._listening:
+        for listening in (*self._listening, *self._common):
             listening.close()
         self._tell(number)
 

@@ -11,7 +11,7 @@ from schemathesis import GenerationMode
 
 from tests.e2e.chaos_engine import expected
 from tests.e2e.chaos_fleet import Fleet, fleet
-from tests.e2e.engine_packages import HERE, clients_python, vllm_python
+from tests.e2e.engine_packages import HERE, clients_python, guidellm_program, vllm_python
 from tests.unit.router.test_fuzz import address, fuzzed
 
 __all__ = ["address"]
@@ -66,6 +66,31 @@ def test_vllms_own_load_generator(
         print(
             f"TTFT {found['median_ttft_ms']:.0f} ms at the median, {found['p99_ttft_ms']:.0f} at p99", end=""
         )
+
+
+def test_guidellms_load_generator(up: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Streams through the cascade, at a constant rate."""
+    questions, out = tmp_path / "questions.jsonl", tmp_path / "found.json"
+    questions.write_text("".join(json.dumps({"prompt": f"easy question {i}"}) + "\n" for i in range(200)))
+    command = [guidellm_program(), "run", "--disable-console", "--profile", "kind=constant,rate=20"]
+    command += ["--backend", f"kind=openai_http,target={up.routers[0].url},model=cascadia"]
+    command += ["--data", f"kind=json_file,path={questions}", "--output", f"kind=json,path={out}"]
+    command += ["--constraint", "kind=max_requests,count=100"]
+    settings = os.environ | {"HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=LIMIT_S, env=settings
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (found,) = json.loads(out.read_text())["benchmarks"]
+    assert found["metrics"]["request_totals"] == {
+        "successful": 100,
+        "errored": 0,
+        "incomplete": 0,
+        "total": 100,
+    }
+    ttft = found["metrics"]["time_to_first_token_ms"]["successful"]
+    with capsys.disabled():
+        print(f"\nGuideLLM: 100 of 100, TTFT {ttft['median']:.0f} ms at the median", end="")
 
 
 def tokenizer(python: Path) -> Path:

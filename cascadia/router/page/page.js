@@ -243,7 +243,8 @@ function show(state) {
   else if (state.ready) health("ready", "ok");
   else health("not ready", "bad");
   byId("version").textContent = state.version;
-  byId("uptime").textContent = `up ${ago(state.uptime_s)}`;
+  const processes = state.processes > 1 ? `, ${state.processes} processes` : "";
+  byId("uptime").textContent = `up ${ago(state.uptime_s)}${processes}`;
   document.title = `${state.ready ? "" : "not ready · "}${state.cascade}`;
   tiles(state);
   funnel(state);

@@ -1,6 +1,7 @@
 """A plan becomes processes and a router on this machine, and another plan without losing a request."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from cascadia.controller.local_backend import LocalBackend
 from cascadia.controller.local_control import ask, listening
 from cascadia.controller.local_fleet import FleetError, LocalFleet
 from cascadia.controller.local_plan import LocalPlan, local_plan
+from cascadia.controller.local_supervisor import supervise
 from cascadia.controller.steps import Drain, Start, Step
 from cascadia.domain.errors import BadInput
 from tests.unit.controller.machine import NO_GPU_JUDGE, engine, local, two_stages
@@ -282,3 +284,39 @@ def test_what_the_fleet_cannot_understand_it_says(tmp_path: Path) -> None:
             return await ask(tmp_path, "observe")
 
     assert asyncio.run(main())["replicas"] == []
+
+
+def test_all_begin_to_load_at_once_and_the_router_serves_with_one_of_each_stage(tmp_path: Path) -> None:
+    machine = local(tmp_path)
+    waits = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.01)\n"
+    waits += "os.execv(sys.argv[2], sys.argv[2:])"
+    small = machine.stages["small"]
+    held = [sys.executable, "-c", waits, f"{tmp_path}/{{name}}-may-go", *small.command]
+    stages = {**machine.stages, "small": small.model_copy(update={"command": held})}
+    plan = local_plan(two_stages(2, 1), machine.model_copy(update={"stages": stages}))
+    steps: list[str] = []
+
+    async def states() -> dict[str, str]:
+        return {r["name"]: r["state"] for r in (await ask(tmp_path, "observe"))["replicas"]}
+
+    async def main() -> None:
+        up = asyncio.create_task(supervise(plan, tmp_path, note=lambda step: steps.append(str(step))))
+        await until(lambda: "await small-0" in steps)
+        assert [step for step in steps if step.startswith("start ")] == [
+            "start large-0 (1 of here)",
+            "start small-0 (1 of here)",
+            "start small-1 (1 of here)",
+        ]
+        (tmp_path / "small-0-may-go").touch()
+        await until(lambda: "await small-1" in steps)
+        assert await states() == {"large-0": "ready", "small-0": "ready", "small-1": "starting"}
+        async with httpx.AsyncClient(base_url=url_of(plan), timeout=30, trust_env=False) as client:
+            assert (await client.post("/v1/chat/completions", json={"model": "small", **ASK})).is_success
+        (tmp_path / "small-1-may-go").touch()
+        async with asyncio.timeout(30):
+            while set((await states()).values()) != {"ready"}:
+                await asyncio.sleep(0.01)
+        await ask(tmp_path, "down")
+        await up
+
+    asyncio.run(main())

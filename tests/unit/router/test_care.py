@@ -699,3 +699,70 @@ def test_a_log_that_cannot_be_written_loses_lines_and_nothing_else() -> None:
         assert "cascadia_log_failures_total 1.0" in metrics
 
     run(main)
+
+
+def lacking(paths: tuple[str, ...] = (), known: str = "") -> Answer:
+    """404 at `paths`, and for an earlier response other than `known`; else as usual."""
+
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        path = engine.heads[-1].split()[1]
+        if path in paths or body.get("previous_response_id", known) != known:
+            send(writer, 404, b'{"error": {"message": "not found", "code": 404}}')
+        else:
+            send(writer, 200, completion(engine.text))
+
+    return answer
+
+
+def test_an_api_that_engines_never_had_is_the_clients_mistake_and_takes_nobody_out() -> None:
+    async def main() -> None:
+        one, two = (FakeEngine(name, answer=lacking(("/v1/embeddings",))) for name in "ab")
+        async with started(one, two), running(stages([one, two])) as up:
+            for _ in range(8):
+                assert (await up.chat("small")).status_code == 200
+            replicas = up.router.stages[0].replicas
+            assert all(replica.served for replica in replicas)
+            for _ in range(20):
+                answer = await up.client.post("/v1/embeddings", json={"model": "small", "input": "x"})
+                assert (answer.status_code, answer.json()["error"]["message"]) == (404, "not found")
+            assert all(replica.breaker.closed for replica in replicas)
+            assert len(one.requests) + len(two.requests) == 8 + 2 * 20
+            # At a path where it has done well before, something else has its port.
+            one.answer = two.answer = lacking(("/v1/chat/completions",))
+            for _ in range(10):
+                assert (await up.chat("small")).status_code in (502, 503)
+            assert not any(replica.breaker.closed for replica in replicas)
+
+    run(main)
+
+
+def test_what_one_engine_keeps_is_looked_for_at_each_replica() -> None:
+    async def main() -> None:
+        engines = [FakeEngine(known, answer=lacking(known=known)) for known in "abcde"]
+        async with started(*engines), running(stages(engines)) as up:
+            for known in "abcde" * 4:
+                body = {"model": "small", "input": "x", "previous_response_id": known}
+                answer = await up.client.post("/v1/responses", json=body)
+                assert answer.json()["choices"][0]["message"]["content"] == known
+            for _ in range(10):
+                answer = await up.client.post(
+                    "/v1/responses", json={"model": "small", "input": "x", "previous_response_id": "lost"}
+                )
+                assert answer.status_code == 404
+            assert all(replica.breaker.closed for replica in up.router.stages[0].replicas)
+
+    run(main)
+
+
+def test_a_stage_whose_engines_lack_the_api_is_passed_over_by_the_cascade() -> None:
+    async def main() -> None:
+        small, large = FakeEngine("s", answer=lacking(("/v1/completions",))), FakeEngine("l")
+        gate = ScriptedGate({"s": 90.0})
+        async with started(small, large), running(stages(small, large, thresholds=(50,)), gate) as up:
+            assert (await up.chat()).headers["x-cascadia-stage"] == "small"
+            large.answer = lacking()
+            answer = await up.client.post("/v1/completions", json={"model": "cascadia", "prompt": "x"})
+            assert answer.headers["x-cascadia-stage"] == "large"
+            assert up.router.stages[0].replicas[0].breaker.closed
+
+    run(main)
