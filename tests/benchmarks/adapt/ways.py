@@ -20,7 +20,7 @@ from tests.benchmarks.adapt.days import HOUR_S, Day
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size
 from tests.benchmarks.adapt.plans import KeptPlanner
 
-WINDOW_S = 20.0
+WINDOW_S = 30.0
 TAIL_S = 600.0
 """After the day's last request, for what is still on its way."""
 SHADOW = 20
