@@ -264,8 +264,8 @@ class LocalFleet:
         return document
 
     def _replicas(self, stage: str) -> list[dict[str, Any]]:
-        """Where none is left those that were: the router refuses a file in which a stage has none, and must hear what else
-        has changed. It finds them dead, and nobody else gets their ports.
+        """Where none is left those that were: the router refuses a file in which a stage has none, and must hear what
+        else has changed. It finds them dead, and nobody else gets their ports.
         """
         before = self._named.get(stage, Named([]))
         found = [_entry(m) for m in self._serving(stage)]
