@@ -39,5 +39,7 @@ def logs(name: str, run_dir: Path | None, lines: int, follow: bool, output: Outp
         while follow:
             if line := file.readline():
                 write(line)
+            elif path.stat().st_size < file.tell():
+                file.seek(0)  # it has begun anew
             else:
                 time.sleep(LOOK_S)

@@ -30,15 +30,24 @@ def status(run_dir: Path | None, output: Output) -> None:
     output.document(told)
 
 
+def _state(replica: dict[str, Any]) -> str:
+    again_in_s = replica["again_in_s"]
+    return str(replica["state"] if again_in_s is None else f"down, again in {again_in_s:.0f} s")
+
+
 def _table(told: dict[str, Any]) -> object:
     from rich.table import Table
 
     table = Table("replica", "state", "running", "GPUs", "address", "starts", "last failure")
     for replica in told["replicas"]:
-        gpus = f"{replica['kind']['pool']}: {', '.join(map(str, replica['gpus']))}"
+        gpus = (
+            f"{replica['kind']['pool']}: {', '.join(map(str, replica['gpus']))}"
+            if replica["gpus"]
+            else "none"
+        )
         table.add_row(
             replica["name"],
-            replica["state"],
+            _state(replica),
             str(replica["running"]),
             gpus,
             replica["url"],

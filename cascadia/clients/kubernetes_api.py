@@ -4,6 +4,7 @@ Each change is asked of `fence` first: who may no longer act, acts no more.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from typing import Any, Literal, Self
 
 import httpx2
@@ -64,10 +65,9 @@ class KubernetesApi:
         self.fence: Callable[[], Awaitable[None]] = allowed
         # The library's own types say of a document's members less than we know.
         self._types: dict[str, Any] = {
-            kind: create_namespaced_resource(group, version, kind, plural)
-            for kind, (group, version, plural) in _GROUPS.items()
+            kind: _type(group, version, kind, plural) for kind, (group, version, plural) in _GROUPS.items()
         }
-        self._node: type[GenericGlobalResource] = create_global_resource("", "v1", "Node", "nodes")
+        self._node = _nodes()
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,6 +177,17 @@ class KubernetesApi:
             failed = _failed(error)
             if failed.status != 404:
                 raise failed from None
+
+
+@cache
+def _type(group: str, version: str, kind: str, plural: str) -> Any:
+    """The library takes a kind once."""
+    return create_namespaced_resource(group, version, kind, plural)
+
+
+@cache
+def _nodes() -> type[GenericGlobalResource]:
+    return create_global_resource("", "v1", "Node", "nodes")
 
 
 def _failed(error: ApiError | httpx2.HTTPError) -> ApiFailed:

@@ -1,6 +1,7 @@
-"""Keeps a program and all that it starts from outliving whoever started it: `local_guard.py LOG GRACE_S -- ARGV...`.
+"""Keeps a program and all that it starts from outliving whoever started it.
 
-Run as a file by a bare interpreter, so that it is small and quick. Standard input is a pipe from the parent:
+`local_guard.py LOG MOST_BYTES GRACE_S -- ARGV...`: run as a file by a bare interpreter, so that it is small and quick.
+Standard input is a pipe from the parent:
 
 - a line `stop S`: SIGTERM to the program, and after S seconds SIGKILL to all that is left of its tree;
 - its end: the parent is gone, however it went. SIGTERM, and SIGKILL after GRACE_S.
@@ -9,6 +10,9 @@ The guard is the tree's subreaper: descendants whose own parent dies become its 
 double forking. Should the guard itself be killed, the kernel kills the program (PR_SET_PDEATHSIG), and what else
 there is falls to the guard's parent, which is a subreaper too and knows its own by a mark in their environment
 (`MARK`). The guard ends as the program did (128 + n where signal n ended it), when nothing is left.
+
+What the program writes goes to LOG. At MOST_BYTES that becomes LOG.1, in the place of the former, and LOG begins anew:
+it is copied and cut, since the program holds it open, so a line written in between may be lost.
 """
 
 import contextlib
@@ -22,6 +26,7 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_S = 0.05
+LOG_LOOK_S = 1.0
 NOT_STARTED = 127
 """Exit code where the program is not there or cannot be run, as shells have it."""
 MARK = "CASCADIA_TREE"
@@ -110,8 +115,19 @@ def _start(log: str, argv: list[str]) -> int:
             sys.exit(NOT_STARTED)
 
 
-def _await(program: int, grace_s: float) -> int:
+def _turn(log: str, most_bytes: int) -> None:
+    with contextlib.suppress(OSError), open(log, "rb+") as current:
+        if os.fstat(current.fileno()).st_size < most_bytes:
+            return
+        with open(f"{log}.1", "wb") as former:
+            while part := current.read(1 << 20):
+                former.write(part)
+        current.truncate(0)
+
+
+def _await(program: int, grace_s: float, log: str, most_bytes: int) -> int:
     """The program's exit status, as `waitpid` gives it."""
+    look_at_log_s = 0.0
     kill_at_s: float | None = None
     told = b""
     listening = True
@@ -137,17 +153,20 @@ def _await(program: int, grace_s: float) -> int:
                     return status
                 if pid == 0:
                     break
+        if time.monotonic() >= look_at_log_s:
+            look_at_log_s = time.monotonic() + LOG_LOOK_S
+            _turn(log, most_bytes)
         if kill_at_s is not None and time.monotonic() >= kill_at_s:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(program, signal.SIGKILL)
 
 
 def main(arguments: list[str]) -> int:
-    log, grace_s, _, *argv = arguments
+    log, most_bytes, grace_s, _, *argv = arguments
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()
-    status = _await(_start(log, argv), float(grace_s))
+    status = _await(_start(log, argv), float(grace_s), log, int(most_bytes))
     kill_tree(os.getpid())
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code

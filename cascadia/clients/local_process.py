@@ -16,13 +16,16 @@ from cascadia.clients.local_health import healthy
 
 State = Literal["starting", "ready", "failed", "stopping", "stopped"]
 
+LOG_BYTES = 64 * 2**20
+"""Of a log, and of the former one beside it."""
 GRACE_S = 5.0
 """For a program whose supervisor has gone."""
 
 
-def guarded(argv: Sequence[str], log: Path) -> list[str]:
+def guarded(argv: Sequence[str], log: Path, log_bytes: int = LOG_BYTES) -> list[str]:
     """The command of a guard (`local_guard.py`) that runs `argv`."""
-    return [sys.executable, "-I", "-S", local_guard.__file__, str(log), str(GRACE_S), "--", *argv]
+    guard = [sys.executable, "-I", "-S", local_guard.__file__]
+    return [*guard, str(log), str(log_bytes), str(GRACE_S), "--", *argv]
 
 
 def bound_to(cores: Collection[int]) -> Callable[[], None] | None:
@@ -74,6 +77,7 @@ class LocalProcess:
         changed: Callable[[], None] = lambda: None,
         restarts: Restarts | None = None,
         look_s: float = 0.2,
+        log_bytes: int = LOG_BYTES,
     ) -> None:
         self.program = program
         self.log = log
@@ -83,6 +87,8 @@ class LocalProcess:
         self._changed = changed
         self._restarts = restarts or Restarts()
         self._look_s = look_s
+        self._log_bytes = log_bytes
+        self._again_s: float | None = None
         self._guard: asyncio.subprocess.Process | None = None
         self._mark = uuid4().hex
         self._stop = asyncio.Event()
@@ -93,6 +99,13 @@ class LocalProcess:
     def pid(self) -> int | None:
         """Of the guard, while it runs."""
         return self._guard.pid if self._guard is not None and self._guard.returncode is None else None
+
+    @property
+    def again_in_s(self) -> float | None:
+        """Until it is started again, after a failure; None while it runs or is no longer to."""
+        if self._again_s is None:
+            return None
+        return max(0.0, self._again_s - asyncio.get_running_loop().time())
 
     @property
     def url(self) -> str:
@@ -129,8 +142,11 @@ class LocalProcess:
                 self._become("failed")
                 return
             self._become("starting")
+            wait_s = self._restarts.wait_s(failures)
+            self._again_s = loop.time() + wait_s
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), self._restarts.wait_s(failures))
+                await asyncio.wait_for(self._stop.wait(), wait_s)
+            self._again_s = None
 
     async def _live(self, began_s: float) -> float | None:
         """One life; returns for how long it was ready, None where it never was."""
@@ -173,7 +189,7 @@ class LocalProcess:
     async def _spawn(self) -> asyncio.subprocess.Process:
         program = self.program
         return await asyncio.create_subprocess_exec(
-            *guarded(program.argv, self.log),
+            *guarded(program.argv, self.log, self._log_bytes),
             env={**os.environ, **program.env, local_guard.MARK: self._mark},
             stdin=asyncio.subprocess.PIPE,
             preexec_fn=bound_to(program.cores),

@@ -93,11 +93,14 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
+    """`again_s`: when what forbids the move has passed by itself; 0 where nothing did."""
+
     action: Literal["move", "keep"]
     why: str
     gain: float = 0.0
     benefit_s: float = 0.0
     cost_s: float = 0.0
+    again_s: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.action}: {self.why}"
@@ -137,7 +140,8 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
             f"{_percent(gain)} is less than the {_percent(least)} asked after {len(recent)} moves in a day"
         )
     if recent and not rescue and now - recent[-1] < caution.cooldown_s:
-        return keep(f"the last move was {(now - recent[-1]) / 60:.0f} min ago")
+        why = f"{told}, but the last move was {(now - recent[-1]) / 60:.0f} min ago"
+        return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + caution.cooldown_s)
     if benefit_s < caution.margin * cost_s:
         return keep(
             f"{_percent(gain)} for {(lasts_s - effort.duration_s) / 60:.0f} min does not pay for {_effort(effort)}"

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,13 +11,24 @@ from cascadia.controller.backend import StepFailed
 from cascadia.controller.fleet import Kind, Observed, Routing
 from cascadia.controller.kubernetes_plan import (
     ADMITTED,
+    CAPACITY,
     DRAINING,
     REPLICA,
     KubernetesPlan,
     Made,
     PoolGpus,
+    Serving,
 )
-from cascadia.controller.kubernetes_pods import gpus_there, lost, replica_of, serves, trouble_of
+from cascadia.controller.kubernetes_pods import (
+    beside,
+    gpus_there,
+    kind_of,
+    lost,
+    ready_for_s,
+    replica_of,
+    serves,
+    trouble_of,
+)
 from cascadia.controller.kubernetes_routers import Routers
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.render.kubernetes.release import SERVES, Release
@@ -61,15 +71,19 @@ class _Found:
     def said(self, annotation: str) -> bool:
         return annotation in self.workload["metadata"]["annotations"]
 
+    @property
+    def admitted(self) -> bool:
+        """Whether routers send to it. One that died stays: it is coming back."""
+        leaves = "deletionTimestamp" in self.workload["metadata"]
+        return self.said(ADMITTED) and not self.said(DRAINING) and not leaves
+
 
 class KubernetesBackend:
     """`plans` (by the label of their routing) are those that may be moved to or from."""
 
-    def __init__(
-        self, api: KubernetesApi, release: Release, patience: Patience | None = None, port: int | None = None
-    ) -> None:
+    def __init__(self, api: KubernetesApi, release: Release, patience: Patience | None = None) -> None:
         self.api = api
-        self.routers = Routers(api, release) if port is None else Routers(api, release, port)
+        self.routers = Routers(api, release)
         self.plans: dict[str, KubernetesPlan] = {}
         self.pools: dict[str, PoolGpus] = {}
         self._made: dict[Kind, Made] = {}
@@ -92,12 +106,13 @@ class KubernetesBackend:
 
     async def prepare(self, plan: KubernetesPlan) -> None:
         """Routers can start, before there is any replica."""
-        await self.routers.prepare(plan.router_yaml({}), await self._owner())
+        await self.routers.prepare(plan.router_yaml([]), await self._owner())
 
     async def _observe(self) -> Observed:
         found = await self._found()
-        replicas = tuple(replica_of(f.workload, f.pods) for f in found.values())
-        there = gpus_there(self.pools, await self.api.nodes())
+        nodes = await self.api.nodes()
+        replicas = beside((replica_of(f.workload, f.pods, nodes), f.pods) for f in found.values())
+        there = gpus_there(self.pools, nodes)
         return Observed(replicas, there, await self.routers.routing())
 
     async def _take(self, step: Step) -> None:
@@ -133,6 +148,7 @@ class KubernetesBackend:
         began_s = time.monotonic()
         while True:
             found = await self._of(name)
+            await self._give_up_lost(found)
             if any(map(serves, found.pods)):
                 break
             self._check(found, time.monotonic() - began_s)
@@ -140,6 +156,9 @@ class KubernetesBackend:
         if not found.said(ADMITTED):
             await self._annotate(found, {ADMITTED: "true"})
             await self._retell()
+            # Routers find an address as late as they forget one: it counts when they all have.
+            known_s = float(self._release.values["engines"]["preStopSeconds"])
+            await asyncio.sleep(max(0.0, known_s - ready_for_s(found.pods, time.time())))
 
     def _check(self, found: _Found, waited_s: float) -> None:
         """Raises `StepFailed` where there is nothing left to wait for."""
@@ -160,13 +179,17 @@ class KubernetesBackend:
         until_s = time.monotonic() + grace_s + RETRY_S
         await self.api.delete(found.kind, found.name)
         while (left := (await self._found()).get(name)) is not None:
-            nodes = await self.api.nodes()
-            for pod in left.pods:
-                if lost(pod, nodes):
-                    await self.api.delete("Pod", pod["metadata"]["name"], at_once=True)
+            await self._give_up_lost(left)
             if time.monotonic() > until_s:
                 raise StepFailed(f"{found.name} still ends after {grace_s + RETRY_S:.0f} s")
             await asyncio.sleep(LOOK_S)
+
+    async def _give_up_lost(self, found: _Found) -> None:
+        """No kubelet will end a pod whose node has gone; its workload makes another when it is deleted."""
+        nodes = await self.api.nodes()
+        for pod in [pod for pod in found.pods if lost(pod, nodes)]:
+            found.pods.remove(pod)
+            await self.api.delete("Pod", pod["metadata"]["name"], at_once=True)
 
     async def _retell(self) -> None:
         """The shares of what serves now, where routers have been told to serve anything."""
@@ -175,15 +198,22 @@ class KubernetesBackend:
             await self._tell(routing)
 
     async def _tell(self, routing: Routing) -> None:
-        found = (await self._found()).values()
-        serving = Counter(
-            replica_of(f.workload, f.pods).kind for f in found if f.said(ADMITTED) and not f.said(DRAINING)
-        )
-        missing = [stage for stage in routing.stages if not any(kind.stage == stage for kind in serving)]
+        serving = [
+            self._serving(found, routing) for found in (await self._found()).values() if found.admitted
+        ]
+        missing = [stage for stage in routing.stages if not any(s.stage == stage for s in serving)]
         if missing:
             raise StepFailed(f"routers cannot serve {', '.join(missing)}: no replica is ready")
         text = self.plans[routing.label].router_yaml(serving)
         await self.routers.tell(text, await self._owner(), routing)
+
+    def _serving(self, found: _Found, routing: Routing) -> Serving:
+        """Its weight is that of the plan in force where that has the kind, else of the plan that it was started for."""
+        kind = kind_of(found.workload)
+        about = found.workload["metadata"]
+        made = self.plans[routing.label].made.get(kind)
+        capacity_rps = float(about["annotations"][CAPACITY]) if made is None else made.capacity_rps
+        return Serving(kind.stage, about["labels"]["cascadia/workload"], capacity_rps)
 
     async def _sweep(self) -> None:
         """Services and budgets of groups and stages that have no replicas any more, and get none."""

@@ -7,13 +7,13 @@ controller that died had begun can be told from the cluster alone.
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing
+from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing, judge_stage
 from cascadia.controller.local_plan import capacity_rps, units
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan_file import read_plan
@@ -29,13 +29,11 @@ from cascadia.render.kubernetes.units import units as rendered_units
 from cascadia.render.kubernetes.workloads import unit_objects, workload
 from cascadia.render.yaml_text import yaml_text
 
-REPLICA, KIND, ADMITTED, DRAINING = (
-    "cascadia/replica",
-    "cascadia/kind",
-    "cascadia/admitted",
-    "cascadia/draining",
-)
-"""On a replica's workload: its name (a label too, of its pods as well), what it is, and whether routers send to it."""
+REPLICA, KIND, CAPACITY = "cascadia/replica", "cascadia/kind", "cascadia/capacity-rps"
+"""On a replica's workload: its name (a label too, of its pods as well), what it is, what its plan gave it to do."""
+
+ADMITTED, DRAINING = "cascadia/admitted", "cascadia/draining"
+"""On the workload too: whether routers send to it."""
 
 _OF_A_PLAN = ("kind", "placement", "name", "groups")
 """What a plan says of the judge; the rest of `judge` is the user's."""
@@ -53,11 +51,12 @@ class PoolGpus:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How replicas of a kind are rendered."""
+    """How replicas of a kind are rendered. `capacity_rps`: what the plan gives one to do."""
 
     release: Release
     unit: Unit
     group: Group
+    capacity_rps: float
 
     def replica(self, name: str, kind: Kind) -> dict[str, Any]:
         """The workload of the replica `name`, which ends in a number that no other of its stage has."""
@@ -67,7 +66,11 @@ class Made:
         about["name"] = self.release.named(stem)
         label = {REPLICA: about["name"]}
         about["labels"] = about["labels"] | label
-        about["annotations"] |= {REPLICA: name, KIND: json.dumps(asdict(kind), sort_keys=True)}
+        about["annotations"] |= {
+            REPLICA: name,
+            KIND: json.dumps(asdict(kind), sort_keys=True),
+            CAPACITY: f"{self.capacity_rps:.6g}",
+        }
         about["annotations"].pop("cascadia/share")
         if "template" in spec:
             spec["strategy"] = {"type": "Recreate"}
@@ -85,6 +88,14 @@ class Made:
         return list(unit_objects(self.release, self.unit))
 
 
+class Serving(NamedTuple):
+    """A replica that routers send to, by its stage and the group whose Service reaches it."""
+
+    stage: str
+    group: str
+    capacity_rps: float
+
+
 @dataclass(frozen=True, slots=True)
 class KubernetesPlan:
     """`made`: by kind. `pools`: of the whole cluster of the plan, used or not. `rates_rps`: what the plan expects."""
@@ -92,27 +103,26 @@ class KubernetesPlan:
     release: Release
     made: Mapping[Kind, Made]
     counts: Mapping[Kind, int]
-    capacity_rps: Mapping[Kind, float]
     routing: Routing
     pools: Mapping[str, PoolGpus]
     rates_rps: Mapping[str, float]
 
     def desired(self, need_rps: Mapping[str, float]) -> Desired:
-        return Desired(self.counts, self.routing, need_rps, self.capacity_rps)
+        capacity = {kind: made.capacity_rps for kind, made in self.made.items()}
+        return Desired(self.counts, self.routing, need_rps, capacity)
 
-    def router_yaml(self, serving: Mapping[Kind, int]) -> str:
-        """What routers are told while so many replicas of each kind serve. A stage that has none is told as planned:
-        its replicas are coming back. `revision` is told by routers in turn when the text is in force."""
+    def router_yaml(self, serving: Iterable[Serving]) -> str:
+        """What routers are told while these serve. A stage that has none is told as planned: its replicas are coming
+        back. `revision` is told by routers in turn when the text is in force."""
+        serving = list(serving)
         values = self.release.values
-        judge = _judge_serving(self, serving, values["judge"])
-        stages = [_serving(self, serving, stage, stage["servedModelName"]) for stage in values["stages"]]
-        live = Release(
-            {**values, "stages": stages, "judge": judge},
-            self.release.name,
-            self.release.namespace,
-            self.release.apis,
-        )
-        document = router_config(live)
+        judge = values["judge"]
+        told = {
+            **values,
+            "stages": [_serving(stage, _stage_of(stage), serving) for stage in values["stages"]],
+            "judge": _serving(judge, _judge_stage(judge), serving) if judge["groups"] else judge,
+        }
+        document = router_config(replace(self.release, values=told))
         return yaml_text([{**document, "revision": _digest(document)}])
 
 
@@ -125,27 +135,25 @@ def kubernetes_plan(
     release = Release(merged(_without_plan(base), helm_values(plan, groups)), name, namespace, apis)
     made: dict[Kind, Made] = {}
     counts: Counter[Kind] = Counter()
-    capacity: dict[Kind, float] = {}
     planned = {
         (stage, group.pool, group.tp, group.pp): group
         for stage, unit in units(plan)
         for group in unit.replicas
     }
     for unit in rendered_units(release.values):
-        stage = _stage_of(unit)
+        named, stage = (JUDGE, _judge_stage(unit)) if unit["role"] == JUDGE else (_stage_of(unit),) * 2
         for group in unit["groups"]:
             kind = _kind(release, unit, group, stage)
-            shape = stage, group["pool"], group["tensorParallel"], group["pipelineParallel"]
-            made[kind] = Made(release, unit, group)
+            shape = named, group["pool"], group["tensorParallel"], group["pipelineParallel"]
+            made[kind] = Made(release, unit, group, capacity_rps(plan, named, planned[shape]))
             counts[kind] += group["replicas"]
-            capacity[kind] = capacity_rps(plan, stage, planned[shape])
-    served = [*(s["servedModelName"] for s in release.values["stages"]), JUDGE]
-    gates = tuple(float(s["threshold"]) for s in release.values["stages"][:-1])
-    routing = Routing(
-        tuple(s for s in served if any(k.stage == s for k in made)), gates, _digest(router_config(release))
-    )
-    rates = {s: sum(capacity[k] * n for k, n in counts.items() if k.stage == s) for s in routing.stages}
-    return KubernetesPlan(release, made, counts, capacity, routing, _pools(plan, base), rates)
+    gates = tuple(float(stage["threshold"]) for stage in release.values["stages"][:-1])
+    routing = Routing(tuple(dict.fromkeys(kind.stage for kind in made)), gates, _label(release))
+    rates: dict[str, float] = {}
+    for kind, count in counts.items():
+        stage = JUDGE if made[kind].unit["role"] == JUDGE else kind.stage
+        rates[stage] = rates.get(stage, 0.0) + made[kind].capacity_rps * count
+    return KubernetesPlan(release, made, counts, routing, _pools(plan, base), rates)
 
 
 def read_kubernetes_plan(
@@ -164,7 +172,12 @@ def _without_plan(base: Values) -> Values:
 
 
 def _stage_of(unit: Unit) -> str:
-    return JUDGE if unit["role"] == "judge" else str(unit["servedModelName"])
+    return str(unit["servedModelName"])
+
+
+def _judge_stage(unit: Unit) -> str:
+    """Another model is another judge, another shape is not."""
+    return judge_stage(_digest([unit["model"], unit["engine"], unit["engineVersion"]]))
 
 
 def _kind(release: Release, unit: Unit, group: Group, stage: str) -> Kind:
@@ -190,27 +203,30 @@ def _pools(plan: Plan, base: Values) -> dict[str, PoolGpus]:
     return found
 
 
-def _serving(plan: KubernetesPlan, serving: Mapping[Kind, int], unit: Unit, stage: str) -> Unit:
+def _serving(unit: Unit, stage: str, serving: Iterable[Serving]) -> Unit:
     """The unit with the groups that serve, their number and their share."""
-    weight = {
-        made.group["name"]: (serving.get(kind, 0), plan.capacity_rps[kind])
-        for kind, made in plan.made.items()
-        if kind.stage == stage
-    }
-    total = sum(count * capacity for count, capacity in weight.values())
-    if not total:
+    capacities: dict[str, list[float]] = {}
+    for replica in serving:
+        if replica.stage == stage:
+            capacities.setdefault(replica.group, []).append(replica.capacity_rps)
+    if not capacities:
         return unit
+    # The share is of each address: it stays as it is when others come and go.
     groups = [
-        {**group, "replicas": count, "share": round(count * capacity / total, 9)}
-        for group in unit["groups"]
-        for count, capacity in [weight[group["name"]]]
-        if count
+        {"name": name, "replicas": len(found), "share": sum(found)}
+        for name, found in sorted(capacities.items())
     ]
     return {**unit, "groups": groups}
 
 
-def _judge_serving(plan: KubernetesPlan, serving: Mapping[Kind, int], judge: Unit) -> Unit:
-    return _serving(plan, serving, judge, JUDGE) if judge["groups"] else judge
+def _label(release: Release) -> str:
+    """Of what routers are told, but for which replicas there are."""
+    values = release.values
+    plain = [{**stage, "groups": []} for stage in values["stages"]]
+    judge = {**values["judge"], "groups": values["judge"]["groups"][:1]}
+    for group in judge["groups"]:
+        judge["groups"] = [{**group, "replicas": 1, "share": 1.0}]
+    return _digest(router_config(replace(release, values={**values, "stages": plain, "judge": judge})))
 
 
 def _digest(document: Any) -> str:

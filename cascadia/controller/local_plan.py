@@ -11,15 +11,16 @@ from typing import Any
 import orjson
 
 from cascadia.clients import llama_server
-from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing, judge_stage
+from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing
 from cascadia.controller.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local_file import Engine, Local
+from cascadia.controller.local_judge import embedding_judge, model_of_judge, stage_of_judge
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
 from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
-from cascadia.render.engine_groups import SHORTEST_DRAIN_S, EngineGroup, engine_groups
+from cascadia.render.engine_groups import EngineGroup, engine_groups
 from cascadia.render.engines import STARTUP_S
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
@@ -28,9 +29,6 @@ from cascadia_sim.engine_config import LLAMA_CPP
 from cascadia_sim.gpus_catalogue import gpu
 
 _ANY_PORT = 0
-JUDGE_STARTUP_S = 900.0
-"""It may have to fetch its encoder first."""
-COMMAND = (sys.executable, "-c", "from cascadia.cli.main import main; main()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
                 counts[launch.kind] += group.count
     router = _router(plan, local)
     if router.get("judge") == {"kind": "embedding"}:
-        launch = _embedding_judge(plan, local.stages.get(JUDGE))
+        launch = embedding_judge(plan, local.stages.get(JUDGE))
         launches[launch.kind], counts[launch.kind] = launch, 1
     stages = tuple(stage["name"] for stage in router["stages"])
     judges = sorted({kind.stage for kind in counts} - {stage.name for stage in plan.stages})
@@ -111,6 +109,8 @@ def _launch(
     else:
         found = rendered[name, group.pool, group.tp, group.pp]
         launch = found.launch(weights=weights(found.loads), host=LOOPBACK, port=_ANY_PORT)
+        if name == JUDGE:
+            launch = replace(launch, served_name=model_of_judge(plan, engine))
         argv = (*_program(launch, cores), *_at_its_port(arguments(launch)))
         env = found.gpu.visible(GPUS)
         if unit.engine == "vllm":
@@ -118,7 +118,7 @@ def _launch(
         times = "/health", float(STARTUP_S), float(found.drain_s)
     spec = spec_of(argv, env)
     return Launch(
-        Kind(judge_stage(spec) if name == JUDGE else name, group.pool, group.tp * group.pp, spec),
+        Kind(stage_of_judge(plan, engine) if name == JUDGE else name, group.pool, group.tp * group.pp, spec),
         argv,
         env,
         cores,
@@ -126,27 +126,6 @@ def _launch(
         capacity_rps=capacity_rps(plan, name, group),
         max_concurrency=engine.max_concurrency if engine is not None else 2 * unit.config.max_num_seqs,
     )
-
-
-def _embedding_judge(plan: Plan, engine: Engine | None) -> Launch:
-    """`cascadia judge serve` on the file that the spec names, beside the router; it takes no GPU."""
-    if engine is not None:
-        argv, env = tuple(engine.command), dict(engine.env)
-        times = engine.health_path, engine.startup_s, engine.drain_s
-    elif plan.judge.model is not None:
-        argv, env = (*COMMAND, "judge", "serve", plan.judge.model, "--port", PORT, "--quiet"), {}
-        times = "/health", JUDGE_STARTUP_S, float(SHORTEST_DRAIN_S)
-    else:
-        raise BadInput(
-            "plan: judge",
-            "is of kind embedding, and nothing says what it has learned",
-            "write judge: {model: FILE} of `cascadia judge train` into the spec, or router: {judge: {...}} into "
-            "--engines local.yaml",
-        )
-    asked_rps = sum(stage.rate_rps for stage in plan.predicted.stages[:-1])
-    spec = spec_of(argv, env)
-    kind = Kind(judge_stage(spec), JUDGE, 0, spec)
-    return Launch(kind, argv, env, False, *times, capacity_rps=max(asked_rps, 1e-6))
 
 
 def _program(launch: EngineLaunch, cores: bool) -> tuple[str, ...]:
@@ -204,7 +183,7 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     router: dict[str, Any] = {"stages": stages, "watch_s": 0, "samples": log, **local.router}
     if len(deployed) > 1 and "judge" not in router:
         if plan.judge.gpus:
-            router["judge"] = {"kind": "llm", "model": JUDGE}
+            router["judge"] = {"kind": "llm", "model": model_of_judge(plan, local.stages.get(JUDGE))}
         elif plan.judge.kind in ("certainty", "embedding"):
             router["judge"] = {"kind": plan.judge.kind}
         else:

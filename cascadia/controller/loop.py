@@ -12,16 +12,19 @@ from typing import Any, Protocol
 
 from cascadia.controller.backend import Backend, Moved, StepFailed, move, move_or_return
 from cascadia.controller.decide import Caution, Decision, Effort, Situation, decide
+from cascadia.controller.demand import rate_to_plan_rps, trace_to_plan
 from cascadia.controller.detect import Alarm, Detection, Detector
 from cascadia.controller.effort import effort_of, measured_startups
 from cascadia.controller.fleet import Desired, Observed
 from cascadia.controller.history import Entry, Kind, changed_at_s, moved_at_s
+from cascadia.controller.promise import LOOKED_AT_S, broken
 from cascadia.controller.reconcile import Blocked, Rollout, rollout
 from cascadia.controller.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.state import FileState, State, UnderWay
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop
-from cascadia.controller.windows import Samples, windows
-from cascadia_traces.trace import Trace
+from cascadia.controller.windows import RATE, Samples, Window, windows
+from cascadia.domain.objective import Objective
+from cascadia.planner.plan_file import read_plan
 from cascadia_traces.writing import write_trace
 
 AGAIN_S = 60.0
@@ -30,8 +33,9 @@ AGAIN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`folder`: of the fleet. `lag_s`: how late a request may enter the workload log. `least_requests`: since a change,
-    before it is planned for; `most_requests` of the latest are. `startup_s`: of a model that never started here.
+    """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
+    it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are. `startup_s`:
+    of a model that never started here.
     """
 
     folder: Path
@@ -39,8 +43,9 @@ class Settings:
     detection: Detection = field(default_factory=Detection)
     caution: Caution = field(default_factory=Caution)
     lag_s: float = 60.0
+    arrivals_lag_s: float = 35.0
     least_requests: int = 200
-    most_requests: int = 5000
+    most_requests: int = 20_000
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
     at_once: int = 1
@@ -85,8 +90,12 @@ class Controller:
         self._fresh_table = fresh_table
         self._tell = tell
         self._detector = Detector(settings.detection, settings.seed)
-        self._fed_until_s: float | None = None
+        self._fed_until_s: dict[bool, float] = {}
         self._not_before_s = self._hold_after_s = 0.0
+        self._settled_s = self._again_s = 0.0
+        self._scored = False
+        self._unscored: Alarm | None = None
+        self._objectives: dict[Path, Objective | None] = {}
         self.pending: Alarm | None = None
         """A change that too few requests have been seen of since."""
 
@@ -127,15 +136,35 @@ class Controller:
         alarm = self._watch(samples)
         if alarm is not None:
             self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
-            self.pending = alarm
+            self.pending, self._again_s, self._unscored = alarm, 0.0, None
+        self._look_for_fresh_scores()
         if self.pending is None:
-            return await self._after_a_loss(samples)
-        until_s = self._complete_s()
-        since = samples.between(self.pending.since_s, until_s)
-        if len(since) < self.settings.least_requests:
+            return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)
+        since = self._known(samples, self.pending.since_s)
+        if len(since) < self.settings.least_requests or self._clock() < self._again_s:
             return None
         alarm, self.pending = self.pending, None
-        return await self.reconsider(since, alarm.since_s)
+        decision = await self.reconsider(since, alarm.since_s)
+        self._again_s = decision.again_s
+        if self._again_s:
+            self.pending = alarm
+        elif not self._scored:
+            self._unscored = alarm
+        return decision
+
+    def _look_for_fresh_scores(self) -> None:
+        """A change that was planned for with the scores of before is planned for again when there are newer ones."""
+        alarm = self._unscored
+        if alarm is None or self.pending is not None:
+            return
+        if self._clock() - alarm.at_s > self.settings.caution.horizon_s:
+            self._unscored = None
+            return
+        out = self.settings.folder / "plans" / "scores"
+        out.mkdir(parents=True, exist_ok=True)
+        if self._fresh_table(alarm.since_s, out) is not None:
+            self._unscored, self.pending = None, alarm
+            self.note("alarm", "there are scores since the change", {"watched": "scores"})
 
     async def _after_a_loss(self, samples: Samples) -> Decision | None:
         """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
@@ -152,23 +181,50 @@ class Controller:
         self.note("alarm", what, {"watched": "gpus"})
         return await self.reconsider(recent, float(recent.arrival_s[0]))
 
+    async def _after_a_broken_promise(self, samples: Samples) -> Decision | None:
+        """A plan that does not hold though traffic seems the same was made on too little of it, or on a wrong model."""
+        objective = self._objective()
+        if objective is None or objective.latency_max_s is None:
+            return None
+        until_s = self._clock() - self.settings.lag_s - objective.latency_max_s
+        from_s = until_s - LOOKED_AT_S
+        recent = samples.between(from_s, until_s)
+        if from_s < self._settled_s or len(recent) < self.settings.least_requests:
+            return None
+        # What began a moment ago is a change of traffic, which is about to be noticed as that.
+        begun = samples.between(from_s, from_s + LOOKED_AT_S / 2)
+        if not (why := broken(recent, objective)) or not broken(begun, objective):
+            return None
+        self.note("alarm", f"the plan does not hold: {why}", {"watched": "promise"})
+        return await self.reconsider(self._known(samples, from_s), from_s)
+
     async def reconsider(self, samples: Samples, since_s: float) -> Decision:
         """Plans for `samples` and moves there where that pays. Its decision is in the history."""
-        out = self.settings.folder / "plans" / f"{self._clock():.0f}"
+        asked_s = self._clock()
+        out = self.settings.folder / "plans" / f"{asked_s:.0f}"
         there = await self.fleet.backend.observe()
         try:
             request = self._request(samples, since_s, there.gpus, out)
             replanned = await self._replan(request, self.settings.plan_limit_s)
         except PlanningFailed as error:
-            return self._decided(Decision("keep", f"no new plan: {error}"), None)
+            self._settled_s = self._clock()
+            return self._decided(Decision("keep", f"no new plan: {error}"), None, asked_s)
         observed = await self.fleet.backend.observe()
         desired = self.fleet.desired(replanned.plan, dict(replanned.candidate.need_rps))
         decision = self._decision(observed, desired, replanned)
-        self._decided(decision, replanned.plan)
+        self._decided(decision, replanned.plan, asked_s)
         if decision.action == "move" and not self.settings.dry_run:
             needs = dict(replanned.candidate.need_rps), dict(replanned.today.need_rps)
             await self.carry_out(UnderWay(replanned.plan, self.in_force(), *needs))
+        self._settled_s = self._clock()
         return decision
+
+    def _objective(self) -> Objective | None:
+        """Of the plan in force; None where its file has gone."""
+        plan = self.in_force()
+        if plan not in self._objectives:
+            self._objectives = {plan: read_plan(plan).objective if plan.exists() else None}
+        return self._objectives[plan]
 
     def in_force(self) -> Path:
         """The last plan that was moved to whole."""
@@ -177,35 +233,43 @@ class Controller:
     def _watch(self, samples: Samples) -> Alarm | None:
         """Feeds the windows that are complete by now; the last alarm among them."""
         window_s = self.settings.detection.window_s
-        if self._fed_until_s is None:
-            if not len(samples):
-                return None
-            self._fed_until_s = float(samples.arrival_s[0] // window_s * window_s)
+        if not len(samples):
+            return None
+        first_s = float(samples.arrival_s[0] // window_s * window_s)
         found = None
-        for window in windows(samples, self._fed_until_s, self._complete_s(), window_s):
-            found = self._detector.feed(window) or found
-            self._fed_until_s = window.start_s + window_s
+        # That requests came is known sooner than what became of them.
+        for of_arrivals in (True, False):
+            from_s = self._fed_until_s.setdefault(of_arrivals, first_s)
+            for window in windows(samples, from_s, self._complete_s(samples, of_arrivals), window_s):
+                values = {what: v for what, v in window.values.items() if (what == RATE) is of_arrivals}
+                found = self._detector.feed(Window(window.start_s, values)) or found
+                self._fed_until_s[of_arrivals] = window.start_s + window_s
         return found
 
-    def _complete_s(self) -> float:
+    def _complete_s(self, samples: Samples, of_arrivals: bool) -> float:
         """Before this, all requests are in the log."""
-        return self._clock() - self.settings.lag_s
+        early = of_arrivals and samples.came_s is not None
+        return self._clock() - (self.settings.arrivals_lag_s if early else self.settings.lag_s)
+
+    def _known(self, samples: Samples, since_s: float) -> Samples:
+        """Since then, as far as all is known; who came, as far as that is."""
+        came_s = samples.between(since_s, self._complete_s(samples, True)).came_s
+        return replace(samples.between(since_s, self._complete_s(samples, False)), came_s=came_s)
 
     def _request(self, samples: Samples, since_s: float, gpus: Mapping[str, int], out: Path) -> Request:
         out.mkdir(parents=True, exist_ok=True)
-        first = max(0, len(samples) - self.settings.most_requests)
-        arrival_s = samples.arrival_s[first:]
-        trace = Trace(arrival_s - arrival_s[0], samples.input_tokens[first:], samples.output_tokens[first:])
-        write_trace(trace, out / "trace.parquet")
-        span_s = max(float(arrival_s[-1] - arrival_s[0]), 1e-3)
+        rate_rps = rate_to_plan_rps(samples)
+        write_trace(trace_to_plan(samples, self.settings.most_requests, rate_rps), out / "trace.parquet")
+        table = self._fresh_table(since_s, out)
+        self._scored = table is not None
         return Request(
             spec=self.settings.spec,
             trace=out / "trace.parquet",
-            rate_rps=len(trace) / span_s / samples.ratio,
+            rate_rps=rate_rps,
             today=self.in_force(),
             gpus=gpus,
             out=out,
-            table=self._fresh_table(since_s, out),
+            table=table,
             seed=self.settings.seed,
         )
 
@@ -258,7 +322,7 @@ class Controller:
             self.note("moved", f"{to.parent.name} is in force", {"plan": str(to)})
         self.state.put_under_way(None)
 
-    def _decided(self, decision: Decision, plan: Path | None) -> Decision:
+    def _decided(self, decision: Decision, plan: Path | None, asked_s: float) -> Decision:
         dry = " (dry run)" if self.settings.dry_run and decision.action == "move" else ""
         facts: dict[str, Any] = {
             "action": decision.action,
@@ -266,6 +330,7 @@ class Controller:
             "benefit_s": decision.benefit_s,
             "cost_s": decision.cost_s,
             "plan": None if plan is None else str(plan),
+            "planning_s": round(self._clock() - asked_s, 3),
         }
         self.note("decision", f"{decision}{dry}", facts)
         return decision

@@ -20,7 +20,8 @@ FEWEST_SCORES = 2
 class Samples:
     """n requests by arrival. `arrival_s` is Unix time; `scores` (n, by stage) is NaN where a stage was not scored.
 
-    `ratio` (0-1]: the share of all requests that was sampled.
+    `came_s`: when requests came, answered or not, in order; None where the log does not tell. `e2e_s` [n]: infinite
+    where there was no answer. `ratio` (0-1]: the share of all requests that was sampled.
     """
 
     arrival_s: Floats
@@ -28,17 +29,32 @@ class Samples:
     output_tokens: Ints
     scores: Mapping[str, Floats] = field(default_factory=dict)
     ratio: float = 1.0
+    came_s: Floats | None = None
+    e2e_s: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
+
+    @property
+    def arrivals_s(self) -> Floats:
+        """Of all that are known to have come."""
+        return self.arrival_s if self.came_s is None else self.came_s
 
     def between(self, from_s: float, until_s: float) -> "Samples":
         """Those that arrived in [from_s, until_s)."""
         first, stop = np.searchsorted(self.arrival_s, (from_s, until_s))
         part = slice(int(first), int(stop))
-        scores = {stage: values[part] for stage, values in self.scores.items()}
+        came_s = self.came_s
+        if came_s is not None:
+            came_s = came_s[slice(*np.searchsorted(came_s, (from_s, until_s)).tolist())]
         return Samples(
-            self.arrival_s[part], self.input_tokens[part], self.output_tokens[part], scores, self.ratio
+            self.arrival_s[part],
+            self.input_tokens[part],
+            self.output_tokens[part],
+            {stage: values[part] for stage, values in self.scores.items()},
+            self.ratio,
+            came_s,
+            None if self.e2e_s is None else self.e2e_s[part],
         )
 
 
@@ -53,12 +69,15 @@ class Window:
 def windows(samples: Samples, from_s: float, until_s: float, window_s: float) -> Iterator[Window]:
     """All whole windows from `from_s` on that end by `until_s`, those without requests as well."""
     count = int((until_s - from_s) / window_s + 1e-9)
-    edges = np.searchsorted(samples.arrival_s, from_s + window_s * np.arange(count + 1))
+    samples = samples.between(from_s, until_s)
+    starts_s = from_s + window_s * np.arange(count + 1)
+    edges = np.searchsorted(samples.arrival_s, starts_s)
+    came = np.diff(np.searchsorted(samples.arrivals_s, starts_s))
     log_in = np.log(np.maximum(samples.input_tokens, 1))
     log_out = np.log(np.maximum(samples.output_tokens, 1))
     for i in range(count):
         part = slice(int(edges[i]), int(edges[i + 1]))
-        values = {RATE: float(part.stop - part.start) / window_s / samples.ratio}
+        values = {RATE: float(came[i]) / window_s / samples.ratio}
         if part.stop > part.start:
             values[INPUT] = float(log_in[part].mean())
             values[OUTPUT] = float(log_out[part].mean())

@@ -1,6 +1,7 @@
 """The workload log: a row for each sampled request, for whoever plans anew. No text, unless it is asked for.
 
-A request becomes a row when it is over. Rows are handed on in batches to a thread that writes them
+A request becomes a row when it is over, and that it came is a row at once: a stage that is overloaded is seen to get
+much, not to finish little. Rows are handed on in batches to a thread that writes them
 (`samples_writer.py`); the event loop never waits for it. Ids are hashes under a key that stays in the folder, so that
 rows of one conversation can be told to belong together and nothing else.
 """
@@ -18,7 +19,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.router.questions import question
 from cascadia.router.records import Record
 from cascadia.router.requests import BYTES_PER_TOKEN, Fields, prefix_of
-from cascadia.router.samples_rows import QUALITY, REQUESTS, Row
+from cascadia.router.samples_rows import ARRIVALS, KINDS, QUALITY, REQUESTS, Row
 from cascadia.router.samples_writer import Writer
 from cascadia.router.settings import SampleSettings
 from cascadia.router.steps import Step
@@ -44,10 +45,15 @@ class Samples:
         self._key = _key(settings.folder)
         self._rng = random.Random()
         self._lost = lost
-        self._writers = {kind: Writer(kind, settings, written, lost) for kind in (REQUESTS, QUALITY)}
+        self._writers = {kind: Writer(kind, settings, written, lost) for kind in KINDS}
         self._rows: dict[str, list[Row]] = {kind: [] for kind in self._writers}
         self._timer: asyncio.TimerHandle | None = None
         self._mean_output_tokens = 1.0
+
+    def came(self) -> None:
+        """A request whose head and body were good."""
+        if self._rng.random() < self.settings.ratio:
+            self._add(ARRIVALS, {"arrival_s": time.time()})
 
     def done(self, record: Record) -> None:
         """An observer of requests."""

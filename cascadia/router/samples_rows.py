@@ -9,11 +9,15 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 REQUESTS = "requests"
 QUALITY = "quality"
+ARRIVALS = "arrivals"
+KINDS = (REQUESTS, QUALITY, ARRIVALS)
 
 
 def schema_of(kind: str, *, text: bool) -> "pa.Schema":
     import pyarrow as pa
 
+    if kind == ARRIVALS:
+        return pa.schema([("arrival_s", pa.float64())])
     return pa.schema(_quality(pa, text) if kind == QUALITY else _requests(pa, text))
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cascadia.router.samples_rows import QUALITY, REQUESTS, Row, batch_of, schema_of, sorted_by
+from cascadia.router.samples_rows import KINDS, Row, batch_of, schema_of, sorted_by
 from cascadia.router.settings import SampleSettings
 from cascadia.whole_file import PART, whole_file
 
@@ -103,12 +103,11 @@ class Writer:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Of both kinds together. Other processes may do the same at the same time."""
+        """Of all kinds together. Other processes may do the same at the same time."""
         for part in self.settings.folder.glob(f".*.parquet.*{PART}"):
             if time.time() - _changed_s(part) > STALE_S:
                 part.unlink(missing_ok=True)
-        kinds = (REQUESTS, QUALITY)
-        files = [file for kind in kinds for file in self.settings.folder.glob(f"{kind}-*.parquet")]
+        files = [file for kind in KINDS for file in self.settings.folder.glob(f"{kind}-*.parquet")]
         files.sort(key=_changed_s)
         size = sum(_size(file) for file in files)
         for file in files:

@@ -55,6 +55,7 @@ class Service:
         self.journal = journal
         self.access = access
         self.tracing = watchers.tracing if watchers is not None else None
+        self.samples = watchers.samples if watchers is not None else None
         self.observers = watchers.observers if watchers is not None else []
         self.running = 0
         self.on_idle: Callable[[], object] | None = None
@@ -92,6 +93,8 @@ class Service:
 
     def run(self, exchange: Exchange, record: Record, work: Work) -> None:
         """Serves with `work` as a task."""
+        if self.samples is not None:
+            self.samples.came()
         exchange.on_leaving = None
         asyncio.get_running_loop().create_task(self._served(exchange, record, work))
 

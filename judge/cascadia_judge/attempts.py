@@ -4,63 +4,22 @@ An answer is graded as it stands *and* without what looks addressed to a judge; 
 (`readings`). So what is taken for an attempt, rightly or not, can lower a grade and never raise it: the
 lists below need not be free of false alarms, and what they miss is what remains to be measured. Nothing
 here follows anything.
+
+A router looks at every answer that it holds, so most of the code is about not looking twice: `docs/models/judge.md`
+says what it takes.
 """
 
-import codecs
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections import defaultdict
 
-from cascadia_judge.attempts_rules import is_addressed
-from cascadia_judge.plain import plain, skeleton
+from cascadia_judge.attempts_codes import coded, encoded, in_another_script, spelled_apart
+from cascadia_judge.attempts_forged import forged_at
+from cascadia_judge.attempts_rules import RULES
+from cascadia_judge.attempts_stems import ascii_of, has_long_word, stems_in
+from cascadia_judge.plain import plain, skeleton, stays_in_place
 
-_FORGED = re.compile(
-    # Delimiters and roles of chat templates and of prompts: what comes after one is no part of the answer.
-    r"<\|[^|>\n]{0,40}\|>|<{1,2}/?\s*(?:sys|system|user|assistant|human|developer|instructions?|admin|"
-    r"judge|grader|"
-    r"end[_ ]of[_ ](?:turn|text|answer)|start_of_turn|eos|bos)\b[^>\n]{0,60}>{1,2}|</s>|"
-    r"\[/?(?:inst|sys|system|user|assistant|human|developer|admin)\]|"
-    r"\[\s*/?\s*(?:end|start|begin|beginning)\b[^\]\n]{0,60}\]|"
-    r"\[\s*/?\s*(?:question|answer|response|reference|grade|score|verdict)\b[^\]\n]{0,60}\]|"
-    r"(?:^|\n)[ \t>*#_-]*(?:system|assistant|user|human|developer|admin(?:istrator)?|judge|grader|"
-    r"evaluator|moderator|"
-    r"instructions?|new instructions?|system (?:message|prompt|note|override))[ \t*_]*[:>]|"
-    r"(?:^|\n)[ \t]*[-=#*_~]{2,}[ \t]*(?:end|begin|start|new|system|instructions?|prompt|question|"
-    r"answer|grader?|grading|"
-    r"verdict|judge)\b[^\n]{0,60}|"
-    r"(?:^|\n)[ \t]*#{1,4}[ \t]*(?:instructions?|response|system|input|grade|score|verdict|evaluation|"
-    r"feedback|rating)\b[ \t]*:?|"
-    r"<[a-z]+\s[^>\n]{0,60}(?:display\s*:\s*none|hidden)[^>\n]{0,40}>|```[ \t]*(?:system|grade|"
-    r"verdict)|</?(?:answer|question|grade|score)>|"
-    r"<!--|(?:^|\n)[ \t]*/\*|\"?role\"?[ \t]*[:=][ \t]*\"?(?:system|assistant|user|developer)"
-)
-
-_OTHER_SCRIPTS = re.compile(
-    # Russian and Ukrainian, Greek, Chinese, Japanese, Korean, Arabic, Hebrew, Persian, Hindi, Bengali, Thai.
-    r"этот ответ|цей відповід|игнорир|забудь|инструкц|правил|оценк|оцени|балл|ігнор|інструкц|оцінк|"
-    r"αγνοη|αγνόη|οδηγι|βαθμολογ|βαθμ[οό]|"
-    r"这个答案|這個答案|この回答|이 답변|忽略|无视|無視|忘记|忘記|指令|指示|评分|評分|"
-    r"打分|满分|滿分|分数|分數|评价|得分|採点|点数|満点|評価|規則|规则|"
-    r"무시|지시|점수|평가|만점|채점|"
-    r"تجاهل|تعليمات|درجة|الدرجة|تقييم|קוצי|התעלם|הוראות|ציון|נקודות|نادیده|دستور|نمره|امتیاز|"
-    r"अनदेखा|निर्देश|अंक|स्कोर|मूल्यांकन|উপেক্ষা|নির্দেশ|নম্বর|স্কোর|ละเว้น|เพิกเฉย|คำสั่ง|คะแนน|ประเมิน"
-)
-_CODED = re.compile(
-    r"\b(?:ignor\w*|disregard|rubric|instructions?|highest|grade|score|accept it|"
-    r"full marks)\b.{0,60}\b(?:rubric|instructions?|rules|"
-    r"answer|grade|score|[0-9]+|highest|marks|accept)\b",
-    re.DOTALL,
-)
-"""Stricter, since ordinary text in a code looks like anything."""
-_LEET = str.maketrans("013457@$!|", "oieastasii")
-_SPELLED = re.compile(r"(?<!\w)(?:\w[ ._*-]){4,}\w(?!\w)")
-_ENCODED = re.compile(
-    r"[A-Za-z0-9+/_-]{32,}={0,2}|(?:[0-9a-fA-F]{2}[ :]?){16,}|(?:\\[ux][0-9a-fA-F]{2,4}){6,}|"
-    r"(?:&#x?[0-9a-fA-F]+;){4,}|(?:%[0-9a-fA-F]{2}){6,}"
-)
-_PERCENT = re.compile(r"%([0-9a-f]{2})")
 _BETWEEN = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])(?=.)|\n+")
-_WORD = re.compile(r"\w*[a-z]\w*")
-_TOGETHER = re.compile(r"ignore|rubric|grade|instruction|highest|fullmarks|acceptthis|acceptit")
 
 
 def readings(answer: str) -> tuple[str, ...]:
@@ -74,63 +33,67 @@ def readings(answer: str) -> tuple[str, ...]:
 def without_attempts(seen: str) -> str:
     """`seen`, as `plain` returns it, less the sentences that speak to a judge, and less all that follows a
     forged delimiter."""
-    forged = _FORGED.search(skeleton_lines(seen))
-    body = seen[: forged.start()] if forged else seen
-    if not forged and not speaks_to_a_judge(body):
+    simple = skeleton(seen)
+    forged = forged_at(simple if len(simple) == len(seen) else _lower_in_place(seen))
+    body = seen if forged is None else seen[:forged]
+    suspects = _suspects(body, simple if forged is None else skeleton(body))
+    if suspects == [] and forged is None:
         # Nothing in the whole of it, so nothing in its parts.
         return body
-    kept = "".join(segment for segment in _segments(body) if not speaks_to_a_judge(segment))
-    return kept.strip()
-
-
-def _segments(body: str) -> Iterator[str]:
-    """Sentences and lines, each with what stands between it and the next."""
-    start = 0
-    for between in _BETWEEN.finditer(body):
-        yield body[start : between.end()]
-        start = between.end()
-    yield body[start:]
-
-
-def skeleton_lines(seen: str) -> str:
-    """`skeleton` where it keeps every character's place, else lower case alone."""
-    simple = skeleton(seen)
-    return (
-        simple if len(simple) == len(seen) else "".join(c.lower() if len(c.lower()) == 1 else c for c in seen)
-    )
+    if suspects and not stays_in_place(body):
+        suspects = None
+    # What the whole of it says in no other script or code, no part does.
+    speaks = speaks_to_a_judge if suspects is None else _is_spoken_to
+    kept, start = [], 0
+    for end in (*(between.end() for between in _BETWEEN.finditer(body)), len(body)):
+        segment = body[start:end]
+        looked_at = suspects is None or bisect_left(suspects, start) < bisect_left(suspects, end)
+        if not (looked_at and speaks(segment)):
+            kept.append(segment)
+        start = end
+    return "".join(kept).strip()
 
 
 def speaks_to_a_judge(segment: str) -> bool:
     """Also where it is written backwards, in a simple code, with spaced letters or with figures for letters."""
-    simple = skeleton(segment)
-    if is_addressed(simple):
-        return True
-    if not segment.isascii() and _OTHER_SCRIPTS.search(segment):
-        return True
-    if _ENCODED.search(segment):
-        return True
-    if any(len(run) > 12 and _TOGETHER.search(_joined(run)) for run in _SPELLED.findall(simple)):
-        return True
-    return any(_CODED.search(other) for other in _decoded(simple))
+    return _suspects(segment, skeleton(segment)) != []
 
 
-def _decoded(simple: str) -> Iterator[str]:
-    """What else `simple` may stand for, where it has a word that would be telling."""
-    if any(word in simple for word in _BACKWARDS):
-        yield simple[::-1]
-    if any(word in simple for word in _ROTATED):
-        yield codecs.decode(simple, "rot13")
-    if "%" in simple:
-        yield _PERCENT.sub(lambda code: chr(int(code.group(1), 16)), simple)
-    if _FIGURES.search(simple):
-        yield _WORD.sub(lambda word: word.group().translate(_LEET), simple)
+def _is_spoken_to(segment: str) -> bool:
+    return is_addressed(skeleton(segment))
 
 
-def _joined(run: str) -> str:
-    return re.sub(r"[ ._*-]", "", run)
+def is_addressed(simple: str) -> bool:
+    """Whether some rule matches `simple`, a skeleton."""
+    return bool(_places(simple, ascii_of(simple)))
 
 
-_FIGURES = re.compile(r"[a-z][0-9@$!|]|[0-9@$!|][a-z]")
-_TELLING = ("ignor", "disregard", "rubric", "instruction", "highest", "grade", "score", "accept", "marks")
-_BACKWARDS = tuple(word[::-1] for word in _TELLING)
-_ROTATED = tuple(codecs.encode(word, "rot13") for word in _TELLING)
+def _suspects(text: str, simple: str) -> list[int] | None:
+    """Where in `simple`, the skeleton of `text`, rules match; None where it speaks to a judge otherwise, anywhere."""
+    letters = ascii_of(simple)
+    if not text.isascii() and in_another_script(text):
+        return None
+    if encoded(text, letters if text.isascii() else ascii_of(text)):
+        return None
+    if spelled_apart(simple, letters) or coded(simple, letters):
+        return None
+    return _places(simple, letters)
+
+
+def _places(simple: str, letters: bytes) -> list[int]:
+    """Of stems by which a rule matches, rising."""
+    by_rule: dict[int, list[int]] = defaultdict(list)
+    for at, rules in stems_in(letters):
+        for rule in rules:
+            by_rule[rule].append(at)
+    whole = bool(by_rule) and has_long_word(letters)
+    return sorted(
+        {at for rule, places in by_rule.items() for at in RULES[rule].found(simple, places, whole=whole)}
+    )
+
+
+def _lower_in_place(seen: str) -> str:
+    lower = seen.lower()
+    if len(lower) == len(seen) and "Σ" not in seen:
+        return lower
+    return "".join(c.lower() if len(c.lower()) == 1 else c for c in seen)

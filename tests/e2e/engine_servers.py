@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 
 from cascadia.clients.local_ports import free_port
-from tests.e2e.engine_packages import checkpoint, llama_command, vllm_python
+from tests.e2e.engine_commands import llama_command
+from tests.e2e.engine_packages import checkpoint, vllm_python
 
 START_S = 180.0
 CONTEXT = 2048

@@ -3,9 +3,9 @@
 `python -m tests.e2e.k8s_nodes FOLDER URL TOKEN STARTUP_S ROUTERS PRODUCT/NAME=GPUS ...` until it is killed.
 
 No container runs: an engine is a server of this process (`k8s_engine.py`); a router is the real program where ROUTERS
-is `real`, else a server that only says which router.yaml it has. What is kept as a kubelet keeps it: a ConfigMap reaches
-a pod that changes at once and others after a while; a pod that is deleted serves on for its preStop hook, then gets
-SIGTERM, and has its grace period. A node whose object is deleted is dead: its pods are left as they are.
+is `real`, else a server that only says which router.yaml it has. What is kept as a kubelet keeps it: a ConfigMap
+reaches a pod that changes at once and others after a while; a pod that is deleted serves on for its preStop hook, then
+gets SIGTERM, and has its grace period. A node whose object is deleted is dead: its pods are left as they are.
 """
 
 import asyncio
@@ -36,7 +36,8 @@ class Kubelets:
         self.folder = folder
         self.startup_s = startup_s
         self.real_routers = real_routers
-        self.services = Services(client)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.services = Services(client, folder / "hosts.json")
         self.pods: dict[str, Pod] = {}
         self.running: dict[str, asyncio.Task[None]] = {}
         self.dead: set[str] = set()
@@ -177,7 +178,9 @@ def _path(about: dict[str, Any]) -> str:
 
 
 def _is_broken(pod: Pod) -> bool:
-    return any("broken" in container["image"] for container in pod["spec"]["containers"])
+    """A variable that stands for an image that is nowhere."""
+    variables = (one for container in pod["spec"]["containers"] for one in container.get("env", ()))
+    return any(variable["name"] == "IMAGE_IS_MISSING" for variable in variables)
 
 
 def _pre_stop_s(pod: Pod) -> float:

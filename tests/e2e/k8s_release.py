@@ -35,9 +35,10 @@ def h100_nodes(count: int) -> dict[str, int]:
 def h100_plan(nodes: int, small: int, large: int, large_tp: int = 2) -> Plan:
     """So many replicas of one GPU and of `large_tp`, on so many nodes."""
     pools = Gpus((Pool("h100", "h100-sxm", nodes, 8, 2.5),))
+    shapes = {"small": (1, small), "large": (large_tp, large)}
     stages = [
-        stage("small", ReplicaGroup("h100", 1, 1, small, 1.0)),
-        stage("large", ReplicaGroup("h100", large_tp, 1, large, 1.0)),
+        stage(name, *([ReplicaGroup("h100", tp, 1, count, 1.0)] if count else []))
+        for name, (tp, count) in shapes.items()
     ]
     return plan(stages, pools, CERTAINTY)
 

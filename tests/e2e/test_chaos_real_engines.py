@@ -14,13 +14,13 @@ import pytest
 from cascadia.clients.local_ports import free_port
 from tests.e2e.chaos_fleet import HEALTH, Process
 from tests.e2e.commands import PROGRAM
-from tests.e2e.engine_packages import llama_command
+from tests.e2e.engine_commands import llama_command
 from tests.e2e.engine_servers import CONTEXT, NAME
 
 SLOTS = 4
 ENOUGH, WAIT_S = 15, 120.0
 """Answers after the engine is gone, however busy this machine is."""
-LIMITS = {"first_byte_s": 20.0, "idle_s": 3.0}
+LIMITS = {"first_byte_s": 60.0, "idle_s": 3.0}
 
 
 def engine(folder: Path, number: int) -> Process:

@@ -70,10 +70,23 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     run(tmp_path, "down")
 
 
-def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path) -> None:
+def time_line(entries: list[dict[str, Any]], began_s: float) -> str:
+    """Where the time from the controller's start to the end of its move went, seconds."""
+    steps = [entry["at_s"] for entry in entries if entry["kind"] == "step"]
+    ends = {entry["kind"]: entry["at_s"] for entry in reversed(entries)} | {
+        "first step": steps[0],
+        "last step": steps[-1],
+    }
+    order = ("alarm", "decision", "begun", "first step", "last step", "moved")
+    spans = zip(("start", *order), order, (began_s, *(ends[name] for name in order)), strict=False)
+    return ", ".join(f"{a} to {b} {ends[b] - at_s:.1f}" for a, b, at_s in spans)
+
+
+def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = read_plan(folder / "plan")
     samples = folder / "log"
     write_log(samples)
+    began_s = time.time()
     arguments = ["--engines", "local.yaml", "--samples", str(samples), "--lag", "1", "--startup", "5"]
     with (folder / "controller.log").open("wb") as log:
         controller = subprocess.Popen(
@@ -95,6 +108,8 @@ def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path) -> None:
     entries = run(folder, "history")["entries"]
     alarm = next(entry for entry in entries if entry["kind"] == "alarm")
     decision = next(entry for entry in entries if entry["kind"] == "decision")
+    with capsys.disabled():
+        print(f"\n{time_line(entries, began_s)}, {sum(e['kind'] == 'step' for e in entries)} steps", end="")
     assert "rate changed" in alarm["what"]
     assert decision["what"].startswith("move: ")
     assert kinds[-1] == "moved"

@@ -15,6 +15,7 @@ from typing import Any
 import openai
 import pytest
 
+from cascadia.clients.local_ports import free_port
 from tests.e2e.commands import PROGRAM, environment
 
 STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
@@ -145,3 +146,35 @@ def test_the_endpoint_stays_up_with_keep_and_nothing_is_left_behind(
     while any(alive(pid) for pid in started):
         assert time.monotonic() < until_s, "processes are left"
         os.sched_yield()
+
+
+def test_its_plan_is_one_like_any_other_for_cascadia_up(second: Ran, place: Path, cache: Path) -> None:
+    def run(*arguments: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [PROGRAM, *arguments, "--json"],
+            cwd=place,
+            env=environment(cache),
+            capture_output=True,
+            text=True,
+            timeout=SECOND_S,
+        )
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    up = run("up", "demo-run", "--port", str(free_port()), "--detach")
+    try:
+        names = sorted(replica["name"].partition("-")[0] for replica in run("status")["replicas"])
+        assert names == ["judge", "large", "small"]
+        client = openai.OpenAI(base_url=f"{up['url']}/v1", api_key="none")
+        said = client.chat.completions.create(
+            model="cascadia",
+            messages=[{"role": "user", "content": "What is the capital of Italy?"}],
+            max_tokens=16,
+        )
+        assert "Rome" in (said.choices[0].message.content or "")
+        assert said.model_extra is not None
+        assert said.model_extra["cascadia"]["score"] is not None, "the judge was asked"
+        client.close()
+    finally:
+        run("down")

@@ -19,6 +19,7 @@ from cascadia.planner.plan_file import read_plan
 from cascadia.planner.problem_file_models import find_architecture
 from cascadia_sim.build import replica_timing
 from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.replica import simulate_replica
 from cascadia_sim.rolling_cascade import Asked, RollingCascade, VerdictTokens
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 from tests.benchmarks.adapt.days import Day
@@ -26,7 +27,11 @@ from tests.benchmarks.adapt.days import Day
 JUDGE = "judge"
 LOG_S = 30.0
 """The router ends a file of its workload log so often."""
-KEPT_S = 7200.0
+KEPT_S = 1200.0
+PATIENCE_S = 60.0
+"""The router's queue_s: a replica that has more seconds of work in hand takes nobody in."""
+SATURATING = 500
+"""Requests of the day by which a replica's speed is told."""
 DRAIN_STRIDE_S = 1.0
 Startup = Callable[[float], float]
 
@@ -61,18 +66,18 @@ class SimulatedFleet:
         self._running: dict[str, Running] = {}
         self._routing: Routing | None = None
         self._plans: dict[tuple[str, str], tuple[Plan, StagePlan | JudgePlan, int, int]] = {}
-        self._weights: dict[Kind, float] = {}
         self._gated = np.zeros((len(day.table.stages), len(day.trace)), bool)
         judge = read_plan(first).judge
-        self.cascade = RollingCascade(asked_of(day), VerdictTokens(judge.prompt_tokens, judge.output_tokens))
+        self._verdict = VerdictTokens(judge.prompt_tokens, judge.output_tokens)
+        self._tokens_per_s: dict[Kind, float] = {}
+        self.cascade = RollingCascade(asked_of(day), self._verdict, most_load=PATIENCE_S)
         self.swap(first)
 
     # What a controller sees.
 
     async def observe(self) -> Observed:
-        return Observed(
-            tuple(self._observed(r) for r in self._running.values()), {self.pool: self._gpus}, self._routing
-        )
+        replicas = tuple(self._observed(running) for running in self._running.values())
+        return Observed(replicas, {self.pool: self._gpus}, self._routing)
 
     def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
         found = read_plan(plan)
@@ -87,27 +92,29 @@ class SimulatedFleet:
                 rate_rps = predicted.rate_rps if predicted is not None else 1.0
                 capacity[kind] = max(rate_rps * group.share / group.count, 1e-6)
                 self._plans[name, kind.spec] = found, unit, group.tp, group.pp
-                self._weights[kind] = capacity[kind]
+                self.pool = group.pool
         return Desired(counts, routing_of(found), need_rps, capacity)
 
-    @property
-    def pool(self) -> str:
-        return next(iter(self._weights)).pool
-
-    def log(self) -> Samples:
-        """The workload log of the last two hours: whoever was answered before its last file ended."""
+    def log(self, kept_s: float = KEPT_S) -> Samples:
+        """The workload log of the last `kept_s`: whoever was answered before its last file ended."""
         day, known_s = self.day, self.now_s // LOG_S * LOG_S
-        part = day.part(self.now_s - KEPT_S, self.now_s)
-        finish_ps = self.cascade.finish_ps(part.start, part.stop)
-        told = np.flatnonzero((finish_ps >= 0) & (finish_ps <= known_s * PS_PER_S)) + part.start
-        by = self.cascade.answered_by[told]
+        part = day.part(self.now_s - kept_s, known_s)
+        answers = self.cascade.answers(part.start, part.stop)
+        # Who is turned away is told so at once, and the log at once that it came.
+        done = (answers.finish_ps >= 0) & (answers.finish_ps <= known_s * PS_PER_S) | answers.refused
+        told, by = np.flatnonzero(done) + part.start, answers.by[done]
         scores = {}
         for s, stage in enumerate(day.table.stages):
             seen = self._gated[s, told] & (by >= s)
             if seen.any():
                 scores[stage] = np.where(seen, day.table.score[s, day.row[told]], np.nan)
         trace = day.trace
-        return Samples(trace.arrival_s[told], trace.input_tokens[told], trace.output_tokens[told], scores)
+        arrival_s = trace.arrival_s[told]
+        e2e_s = np.where(answers.refused[done], np.inf, answers.finish_ps[done] / PS_PER_S - arrival_s)
+        came_s = trace.arrival_s[part]
+        return Samples(
+            arrival_s, trace.input_tokens[told], trace.output_tokens[told], scores, 1.0, came_s, e2e_s
+        )
 
     # What its steps do.
 
@@ -183,7 +190,7 @@ class SimulatedFleet:
     def _open(self, name: str) -> None:
         running = self._running[name]
         kind = running.replica.kind
-        running.lane = self.cascade.open(self._group(kind), self._timing(kind), self._weights[kind])
+        running.lane = self.cascade.open(self._group(kind), self._timing(kind), self._speed(kind))
         running.replica = replace(running.replica, state="ready")
 
     def _stop(self, name: str) -> None:
@@ -212,6 +219,20 @@ class SimulatedFleet:
         return replica_timing(
             architecture, gpu(pool.gpu), tp=tp, pp=pp, config=unit.config, gpus_per_node=pool.gpus_per_node
         )
+
+    def _speed(self, kind: Kind) -> float:
+        """Tokens a second, of prompts and answers, that a replica gets done when it always has enough to do."""
+        if kind not in self._tokens_per_s:
+            timing, group, asked = self._timing(kind), self._group(kind), self.cascade.asked
+            some = np.linspace(0, len(self.day.trace) - 1, SATURATING).astype(np.int64)
+            stage = min(group, len(asked.input_tokens) - 1)
+            read, wrote = asked.input_tokens[stage, some], asked.output_tokens[stage, some]
+            if group == self.cascade.judge_group:
+                read, wrote = read + wrote + self._verdict.prompt, np.full_like(wrote, self._verdict.output)
+            nothing = np.zeros_like(read)
+            run = simulate_replica(timing, nothing, read, wrote, nothing)
+            self._tokens_per_s[kind] = float((read + wrote).sum() / (run.finish_ps.max() / PS_PER_S))
+        return self._tokens_per_s[kind]
 
     def _weight_bytes(self, kind: Kind) -> float:
         _, unit, *_ = self._plans[kind.stage, kind.spec]

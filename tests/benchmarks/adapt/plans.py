@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from cascadia.controller.replan import PLAN, RESULT, PlanningFailed, Replanned, Request, read_result, replan
+from cascadia.domain.problem import Problem
 from cascadia.planner.plan import plan
 from cascadia.planner.plan_file import write_plan
 from cascadia.planner.problem_file import read_problem
@@ -54,23 +55,27 @@ def _key(request: Request) -> str:
     return digest.hexdigest()[:20]
 
 
-def plan_for(day: Day, folder: Path, from_s: float, until_s: float, rate_rps: float | None = None) -> Path:
+def plan_for(day: Day, folder: Path, from_s: float, until_s: float) -> Path:
     """What the planner makes of the day's traffic between two times, knowing all of it."""
     out = folder / f"{from_s:.0f}-{until_s:.0f}" / PLAN
-    if out.exists():
-        return out
+    if not out.exists():
+        write_plan(plan(problem_for(day, folder, from_s, until_s)).plan, out)
+    return out
+
+
+def problem_for(day: Day, folder: Path, from_s: float, until_s: float) -> Problem:
+    folder = folder / f"{from_s:.0f}-{until_s:.0f}"
     part = day.part(from_s, until_s)
-    rate_rps = rate_rps or (part.stop - part.start) / (until_s - from_s)
+    rate_rps = (part.stop - part.start) / (until_s - from_s)
     stretch = slice(part.start, min(part.stop, part.start + round(PLANNED_S * rate_rps)))
     arrival_s = day.trace.arrival_s[stretch]
     trace = Trace(arrival_s - arrival_s[0], day.trace.input_tokens[stretch], day.trace.output_tokens[stretch])
-    spec = day.write(out.parent)
-    write_trace(trace, out.parent / "trace.parquet")
-    write_quality(day.table_of(part), out.parent / "quality.parquet")
+    spec = day.write(folder)
+    write_trace(trace, folder / "trace.parquet")
+    write_quality(day.table_of(part), folder / "quality.parquet")
 
     def change(spec: Spec) -> Spec:
         workload = spec.workload.model_copy(update={"trace": "trace.parquet"})
         return Overrides(rate_rps=rate_rps)(spec.model_copy(update={"workload": workload}))
 
-    write_plan(plan(read_problem(spec, change)).plan, out)
-    return out
+    return read_problem(spec, change)

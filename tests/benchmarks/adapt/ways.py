@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from cascadia.controller.decide import Caution
+from cascadia.controller.detect import Detection
 from cascadia.controller.history import Entry
-from cascadia.controller.loop import Controller, Settings, write_in_force
+from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.state import write_in_force
 from cascadia.planner.plan_file import read_plan
 from cascadia.planner.quality_file import write_quality
 from cascadia_sim.timing import PS_PER_S
@@ -18,12 +20,11 @@ from tests.benchmarks.adapt.days import HOUR_S, Day
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size
 from tests.benchmarks.adapt.plans import KeptPlanner
 
-TICK_S = 60.0
+WINDOW_S = 30.0
 TAIL_S = 600.0
 """After the day's last request, for what is still on its way."""
 SHADOW = 20
 """One in so many requests goes through all stages."""
-FRESH = 400
 MOVE_ALWAYS = Caution(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
 
 
@@ -38,6 +39,8 @@ class World:
     startup_s: Startup = startup_by_size
     at_once: int = 32
     gpus: int = 256
+    fresh: int = 400
+    """Second looks since a change that replace the scores of before."""
 
     def fleet(self) -> SimulatedFleet:
         return SimulatedFleet(self.day, self.first, self.gpus, self.startup_s)
@@ -45,12 +48,16 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`attained` (0-1): of all requests, those answered within the SLO. `gpus`: since when (s) how many were held."""
+    """Of all requests (0-1): `attained` those answered within the SLO, `refused` those turned away.
+
+    `gpus`: since when (s) how many were held.
+    """
 
     way: str
     requests: int
     attained: float
     p95_s: float
+    refused: float
     quality: float
     usd: float
     moves: int
@@ -82,46 +89,47 @@ def adaptive(
 ) -> Outcome:
     """The controller as it is."""
     fleet = world.fleet()
-    controller = _controller(world, name, fleet, settings or {})
+    controller = controller_of(world, name, fleet, settings or {})
 
     async def live() -> None:
         while fleet.now_s < world.day.duration_s:
-            fleet.run_until(fleet.now_s + TICK_S)
+            fleet.run_until(fleet.now_s + WINDOW_S)
             await controller.tick()
             tell(fleet.now_s)
 
     asyncio.run(live())
-    return _outcome(name, world, fleet, controller.history.entries())
+    return _outcome(name, world, fleet, controller.state.entries())
 
 
 def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outcome:
     """Plans for the last period's traffic at the end of each, and moves there whatever it is worth."""
     fleet = world.fleet()
-    controller = _controller(world, f"every-{period_s:.0f}", fleet, {"caution": MOVE_ALWAYS})
+    controller = controller_of(world, f"every-{period_s:.0f}", fleet, {"caution": MOVE_ALWAYS})
 
     async def live() -> None:
         for begin_s, end_s in pairwise(np.arange(0.0, world.day.duration_s, period_s)):
             _pass(fleet, float(end_s), tell)
-            await controller.reconsider(fleet.log().between(float(begin_s), float(end_s)), float(begin_s))
+            past = fleet.log(period_s + 60.0).between(float(begin_s), float(end_s))
+            await controller.reconsider(past, float(begin_s))
 
     asyncio.run(live())
     _pass(fleet, world.day.duration_s, tell)
-    return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.history.entries())
+    return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.state.entries())
 
 
-def _controller(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:
+def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:
     folder = world.folder / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "history.jsonl").unlink(missing_ok=True)
     write_in_force(folder, world.first)
-    given = {"lag_s": 90.0, "at_once": world.at_once, **changes}
+    given = {"detection": Detection(window_s=WINDOW_S), "lag_s": 90.0, "at_once": world.at_once, **changes}
     settings = Settings(folder, world.day.write(world.folder / "spec"), **given)  # type: ignore[arg-type]
 
     def fresh_table(since_s: float, out: Path) -> Path | None:
         """Of the questions since then that were sent through all stages."""
         part = world.day.part(since_s, fleet.now_s)
         asked = slice(part.start, part.stop, SHADOW)
-        if len(world.day.row[asked]) < FRESH:
+        if len(world.day.row[asked]) < world.fresh:
             return None
         write_quality(world.day.table_of(asked), out / "quality.parquet")
         return out / "quality.parquet"
@@ -150,24 +158,25 @@ def _outcome(
     usd_per_gpu_s = read_plan(world.first).cluster.pools[0].usd_per_gpu_hour / HOUR_S
     bill = fleet.gpu_s * usd_per_gpu_s
     fleet.run_until(max(fleet.now_s, day.duration_s) + TAIL_S)
-    finish_ps = fleet.cascade.finish_ps()
-    answered = finish_ps >= 0
-    latency_s = np.where(answered, finish_ps / PS_PER_S - day.trace.arrival_s, np.inf)
+    answers = fleet.cascade.answers()
+    answered = answers.finish_ps >= 0
+    latency_s = np.where(answered, answers.finish_ps / PS_PER_S - day.trace.arrival_s, np.inf)
     within = latency_s <= day.slo_s
-    quality = day.table.quality[fleet.cascade.answered_by, day.row]
+    quality = np.where(answered, day.table.quality[answers.by, day.row], 0.0)
     hour = (day.trace.arrival_s // HOUR_S).astype(np.int64)
-    each = np.maximum(np.bincount(hour), 1)
+    each, given = np.bincount(hour), np.maximum(np.bincount(hour, answered), 1)
     moved = sum(entry.kind == "begun" for entry in entries) if moves is None else moves
     return Outcome(
         name,
         len(day.trace),
         float(within.mean()),
         float(np.quantile(latency_s, 0.95, method="inverted_cdf")),
-        float(quality.mean()),
+        float(answers.refused.mean()),
+        float(quality[answered].mean()),
         bill,
         moved,
         (np.bincount(hour, within) / each).tolist(),
-        (np.bincount(hour, quality) / each).tolist(),
+        (np.bincount(hour, quality) / given).tolist(),
         fleet.in_use,
         entries,
     )

@@ -28,7 +28,7 @@ def out_of_order(folder: Path) -> None:
 PLANS = {
     "a newer version": (
         newer,
-        "plan.json: was made by a newer version of cascadia (format 2, known: 1); "
+        f"plan.json: was made by a newer version of cascadia (format {FORMAT_VERSION + 1}, known: {FORMAT_VERSION}); "
         "upgrade cascadia, or plan anew",
     ),
     "thresholds out of order": (

@@ -89,7 +89,7 @@ def test_a_failure_is_a_document_too(closed_port: int) -> None:
         ),
         ({"architecture": None}, "--architecture: the engine does not tell what 'm' is made of"),
         ({"architecture": "SmolLM9"}, "--architecture: model: unknown model 'SmolLM9'"),
-        ({"quantization": "q4_1"}, "--quantization: unknown format 'q4_1'; write one of bf16"),
+        ({"quantization": "q9_9"}, "--quantization: unknown format 'q9_9'; write one of bf16"),
         ({"tp": 7}, "7"),
     ],
 )

@@ -50,6 +50,20 @@ def test_a_log_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
         assert "has no log here; there are small-0" in done.stderr
 
 
+def test_the_history_tells_where_the_time_of_each_move_went(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    history.add(Entry(60.0, "alarm", "rate changed", {"since_s": 0.0}))
+    history.add(Entry(70.0, "decision", "move: better", {"planning_s": 8.0}))
+    history.add(Entry(70.0, "begun", "to new"))
+    history.add(Entry(100.0, "step", "await small-1", {"took_s": 30.0, "stage": "small"}))
+    history.add(Entry(100.0, "moved", "new is in force"))
+    first, *parts = run("history", "--timing", "--run-dir", str(tmp_path)).stdout.splitlines()
+    assert first == "1970-01-01 00:01:10  moved, 100 s in all: rate changed"
+    assert [part.rsplit(maxsplit=1)[1] for part in parts] == ["60.0", "2.0", "8.0", "30.0", "0.0", "0.0"]
+    (move,) = json.loads(run("history", "--timing", "--json", "--run-dir", str(tmp_path)).stdout)["moves"]
+    assert move["loading_s"] == {"small": 30.0}
+
+
 def test_the_history_is_shown_a_line_an_entry(tmp_path: Path) -> None:
     history = History(tmp_path)
     history.add(Entry(0.0, "decision", "keep: today's plan is the best found"))

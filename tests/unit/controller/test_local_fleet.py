@@ -1,6 +1,9 @@
 """A plan becomes processes and a router on this machine, and another plan without losing a request."""
 
 import asyncio
+import os
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cascadia.clients.local_guard import descendants
 from cascadia.clients.local_process import Restarts
 from cascadia.controller.backend import Moved, StepFailed, move, move_or_return
 from cascadia.controller.fleet import JUDGE, reached
@@ -17,7 +21,8 @@ from cascadia.controller.local_backend import LocalBackend
 from cascadia.controller.local_control import ask, listening
 from cascadia.controller.local_fleet import FleetError, LocalFleet
 from cascadia.controller.local_plan import LocalPlan, local_plan
-from cascadia.controller.steps import Drain, Start, Step
+from cascadia.controller.local_supervisor import supervise
+from cascadia.controller.steps import AwaitReady, Drain, Start, Step, Stop
 from cascadia.domain.errors import BadInput
 from tests.unit.controller.machine import NO_GPU_JUDGE, engine, local, two_stages
 from tests.unit.controller.test_local_process import until
@@ -236,6 +241,37 @@ def test_a_controller_that_dies_at_any_step_is_followed_by_another(tmp_path: Pat
     asyncio.run(main())
 
 
+def test_a_stage_that_has_lost_its_only_replica_for_good_hinders_no_move(tmp_path: Path) -> None:
+    """Its place in the router's file stays as it was until there is another, on a port that nobody else gets."""
+    machine = local(tmp_path)
+    first, second = local_plan(two_stages(1, 1), machine), local_plan(two_stages(1, 2), machine)
+
+    async def main() -> None:
+        async with running(tmp_path) as fleet:
+            there = backend(tmp_path, first, second)
+            await move(there, first.desired(), at_once=2)
+            lost = fleet.members["small-0"].process
+            for starts in (1, 2):
+                await until(lambda starts=starts: lost.started == starts and lost.state == "ready")
+                os.kill(descendants(lost.pid or 0)[0], signal.SIGKILL)
+                await until(lambda: lost.state != "ready")
+            await until(lambda: lost.state == "failed")
+            large = next(kind for kind in second.counts if kind.stage == "large")
+            for step in (Stop("small-0"), Start("large-1", large), AwaitReady("large-1")):
+                await there.take(step)
+            await move(there, second.desired())
+            assert reached(await there.observe(), second.desired())
+            addresses = {member.process.url for member in fleet.members.values()}
+            assert len(addresses) == 3
+            assert lost.url not in addresses
+            async with httpx.AsyncClient(base_url=url_of(first), timeout=30, trust_env=False) as client:
+                for model in ("small", "large"):
+                    answer = await client.post("/v1/chat/completions", json={"model": model, **ASK})
+                    assert answer.status_code == 200
+
+    asyncio.run(main())
+
+
 def test_gpus_are_given_once(tmp_path: Path) -> None:
     plan = local_plan(two_stages(2, 1), local(tmp_path))
 
@@ -282,3 +318,39 @@ def test_what_the_fleet_cannot_understand_it_says(tmp_path: Path) -> None:
             return await ask(tmp_path, "observe")
 
     assert asyncio.run(main())["replicas"] == []
+
+
+def test_all_begin_to_load_at_once_and_the_router_serves_with_one_of_each_stage(tmp_path: Path) -> None:
+    machine = local(tmp_path)
+    waits = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.01)\n"
+    waits += "os.execv(sys.argv[2], sys.argv[2:])"
+    small = machine.stages["small"]
+    held = [sys.executable, "-c", waits, f"{tmp_path}/{{name}}-may-go", *small.command]
+    stages = {**machine.stages, "small": small.model_copy(update={"command": held})}
+    plan = local_plan(two_stages(2, 1), machine.model_copy(update={"stages": stages}))
+    steps: list[str] = []
+
+    async def states() -> dict[str, str]:
+        return {r["name"]: r["state"] for r in (await ask(tmp_path, "observe"))["replicas"]}
+
+    async def main() -> None:
+        up = asyncio.create_task(supervise(plan, tmp_path, note=lambda step: steps.append(str(step))))
+        await until(lambda: "await small-0" in steps)
+        assert [step for step in steps if step.startswith("start ")] == [
+            "start large-0 (1 of here)",
+            "start small-0 (1 of here)",
+            "start small-1 (1 of here)",
+        ]
+        (tmp_path / "small-0-may-go").touch()
+        await until(lambda: "await small-1" in steps)
+        assert await states() == {"large-0": "ready", "small-0": "ready", "small-1": "starting"}
+        async with httpx.AsyncClient(base_url=url_of(plan), timeout=30, trust_env=False) as client:
+            assert (await client.post("/v1/chat/completions", json={"model": "small", **ASK})).is_success
+        (tmp_path / "small-1-may-go").touch()
+        async with asyncio.timeout(30):
+            while set((await states()).values()) != {"ready"}:
+                await asyncio.sleep(0.01)
+        await ask(tmp_path, "down")
+        await up
+
+    asyncio.run(main())

@@ -68,6 +68,36 @@ def test_it_is_ready_when_it_answers_and_gone_when_it_was_stopped(tmp_path: Path
     run(scenario, tmp_path, program())
 
 
+def test_a_log_that_is_full_becomes_the_former_one(tmp_path: Path) -> None:
+    writes = (
+        "import itertools, time\nfor i in itertools.count():\n    print(i, flush=True); time.sleep(0.0005)"
+    )
+
+    async def scenario(process: LocalProcess) -> None:
+        former = tmp_path / "one.log.1"
+        await until(former.exists)
+        await until(lambda: process.log.read_text().count("\n") > 20)
+        assert process.log.stat().st_size < 50_000
+        assert former.read_text().startswith("0\n1\n2\n")
+        assert int(process.log.read_text().split()[1]) > 100, "and it goes on where that ends"
+
+    given = Program("one", (sys.executable, "-c", writes), free_port(), health_path=None, drain_s=5.0)
+    run(scenario, tmp_path, given, log_bytes=1000)
+
+
+def test_it_says_when_it_is_started_again(tmp_path: Path) -> None:
+    slow = Restarts(first_s=30.0)
+
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.again_in_s is not None)
+        assert process.state == "starting"
+        assert process.why == "ended with exit code 3"
+        assert process.again_in_s is not None
+        assert 20 < process.again_in_s <= 30
+
+    run(scenario, tmp_path, program("--die-first", str(tmp_path / "lives"), "1"), restarts=slow)
+
+
 def test_it_gets_its_gpus_and_its_cores(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
 

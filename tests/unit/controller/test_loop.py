@@ -1,19 +1,25 @@
 """The loop, from traffic to steps, on virtual time: what it does, what it leaves alone, and what survives its death."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.decide import Decision, Outlook
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing, reached
+from cascadia.controller.history import Entry
 from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.replan import PlanningFailed, Prospect, Replanned, Request
 from cascadia.controller.state import UNDER_WAY, write_in_force
 from cascadia.controller.steps import AwaitReady, Step, apply
 from cascadia.controller.windows import Samples
+from cascadia.domain.objective import Objective
+from cascadia.planner.plan_file import write_plan
+from tests.unit.controller.machine import two_stages
 from tests.unit.controller.traffic import joined, traffic
 
 SMALL, LARGE = Kind("small", "gpu", 1), Kind("large", "gpu", 1)
@@ -86,13 +92,16 @@ class World:
             raise self.answer
         return self.answer
 
-    def controller(self) -> Controller:
+    def controller(
+        self, fresh_table: Callable[[float, Path], Path | None] = lambda _s, _o: None
+    ) -> Controller:
         return Controller(
             self.settings,
             Plans(self.machine),
             lambda: self.samples.between(0.0, self.now_s),
             self.replan,
             clock=lambda: self.now_s,
+            fresh_table=fresh_table,
         )
 
     def live(self, until_s: float, controller: Controller | None = None) -> list[Decision]:
@@ -129,7 +138,7 @@ def test_it_plans_for_what_came_since_the_change(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.live(CHANGE_S + HOUR_S)
     (request,) = world.asked
-    assert request.rate_rps == pytest.approx(1.0, rel=0.2)
+    assert 1.0 < request.rate_rps < 1.3  # the upper end of what 200 requests tell
     assert request.gpus == {"gpu": 3}
     assert request.today == tmp_path / "old" / "plan.json"
     assert request.trace.exists()
@@ -219,3 +228,39 @@ def test_gpus_that_are_lost_are_planned_around(tmp_path: Path) -> None:
     assert world.asked[0].gpus == {"gpu": 2}
     assert {str(d) for d in decisions} == {"keep: the new plan takes 3 GPUs of gpu, and there are 2"}
     assert len(decisions) == 2
+
+
+def test_what_a_cool_down_forbids_is_asked_again_when_it_has_passed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    controller = world.controller()
+    controller.state.add(Entry(CHANGE_S - 60.0, "begun", "to old"))
+    kept, moved = world.live(CHANGE_S + HOUR_S, controller)
+    assert "the last move was" in kept.why
+    assert kept.again_s == CHANGE_S - 60.0 + world.settings.caution.cooldown_s
+    assert moved.action == "move"
+    last = [entry for entry in controller.state.entries() if entry.kind == "decision"][-1]
+    assert kept.again_s <= last.at_s < kept.again_s + 120.0
+
+
+def test_a_plan_that_does_not_hold_is_left_though_traffic_is_the_same(tmp_path: Path) -> None:
+    steady = traffic(1, 3 * HOUR_S)
+    e2e_s = np.where(steady.arrival_s < 2 * HOUR_S, 5.0, 30.0)
+    world = World(tmp_path, replace(steady, e2e_s=e2e_s))
+    promised = replace(two_stages(1, 1), objective=Objective("cost", 0.95, None, 10.0))
+    write_plan(promised, tmp_path / "old" / "plan.json")
+    controller = world.controller()
+    assert [d.action for d in world.live(3 * HOUR_S, controller)] == ["move"]
+    alarm = next(entry for entry in controller.state.entries() if entry.kind == "alarm")
+    assert alarm.what.startswith("the plan does not hold: ")
+    assert 2 * HOUR_S + 300.0 < alarm.at_s < 2 * HOUR_S + 1200.0
+
+
+def test_a_change_is_planned_for_again_when_there_are_scores_of_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    known_s = CHANGE_S + 0.5 * HOUR_S
+    table = tmp_path / "quality.parquet"
+    controller = world.controller(lambda _since, _out: table if world.now_s >= known_s else None)
+    first, second = world.live(CHANGE_S + HOUR_S, controller)
+    assert [request.table for request in world.asked] == [None, table]
+    assert (first.action, second.why) == ("move", "today's plan is the best found (p95 20 s)")
+    assert "there are scores since the change" in [entry.what for entry in controller.state.entries()]

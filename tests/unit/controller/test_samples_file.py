@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from cascadia.controller.samples_file import SampleFiles, write_fresh_quality
 from cascadia.planner.quality_file import read_quality
-from cascadia.router.samples_rows import QUALITY, REQUESTS, Row, batch_of, schema_of
+from cascadia.router.samples_rows import ARRIVALS, QUALITY, REQUESTS, Row, batch_of, schema_of
 
 
 def request(arrival_s: float, *scores: tuple[str, float | None]) -> Row:
@@ -32,6 +32,21 @@ def test_requests_come_by_arrival_with_the_scores_of_each_stage(tmp_path: Path) 
     assert samples.ratio == 0.5
     np.testing.assert_array_equal(samples.scores["small"], [80.0, 20.0, np.nan])
     assert "large" not in samples.scores
+
+
+def test_who_came_is_known_before_he_is_answered_and_errors_are_no_answers(tmp_path: Path) -> None:
+    answered = request(1.0) | {"status": 200, "e2e_s": 4.0}
+    write(tmp_path, "a", REQUESTS, answered, request(2.0) | {"status": 429, "e2e_s": 0.1})
+    files = SampleFiles(tmp_path, kept_s=100.0)
+    assert files.read().came_s is None
+    assert files.read().arrivals_s.tolist() == [1.0, 2.0]
+    write(tmp_path, "b", ARRIVALS, {"arrival_s": 3.0}, {"arrival_s": 1.0})
+    write(tmp_path, "a", ARRIVALS, {"arrival_s": 2.0})
+    samples = files.read()
+    assert samples.arrivals_s.tolist() == [1.0, 2.0, 3.0]
+    assert samples.e2e_s is not None
+    assert samples.e2e_s.tolist() == [4.0, np.inf]
+    assert samples.between(2.0, 9.0).arrivals_s.tolist() == [2.0, 3.0]
 
 
 def test_new_files_are_added_and_old_requests_forgotten(tmp_path: Path) -> None:

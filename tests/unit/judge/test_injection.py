@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from cascadia_judge.attempts import readings
-from cascadia_judge.attempts_rules import RULES, is_addressed
+from cascadia_judge.attempts import is_addressed, readings
+from cascadia_judge.attempts_rules import RULES
 from cascadia_judge.plain import plain, skeleton
 from cascadia_judge.prompt import messages
 from tests.injection.attempts import attempts

@@ -15,7 +15,7 @@ from cascadia.cli.samples import samples
 from cascadia.domain.errors import BadInput
 from cascadia.planner.quality_file import read_quality
 from cascadia.planner.samples_folder import read_samples
-from cascadia.router.samples_rows import QUALITY, REQUESTS
+from cascadia.router.samples_rows import ARRIVALS, QUALITY, REQUESTS
 from cascadia.router.samples_writer import MOST_WAITING, Writer
 from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
 from cascadia_traces.reading import read_trace
@@ -119,6 +119,23 @@ def test_who_was_turned_away_is_part_of_the_workload_with_lengths_that_are_estim
         assert last["output_tokens"] >= 1
         (file,) = tmp_path.glob("requests-*.parquet")
         assert len(read_trace(file)) == 4
+
+    run(main)
+
+
+def test_that_a_request_came_is_a_row_whatever_becomes_of_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        small = FakeEngine(answer=lambda engine, body, writer: refuse(writer))
+        async with started(small), running(sampled(tmp_path, small)) as router:
+            await router.chat()
+            await router.chat("nobody")
+        (came,) = rows(tmp_path, ARRIVALS)
+        (done,) = rows(tmp_path)
+        assert done["status"] == 502
+        assert came["arrival_s"] == pytest.approx(done["arrival_s"], abs=0.5)
+
+    async def refuse(writer: asyncio.StreamWriter) -> None:
+        send(writer, 500, b"{}")
 
     run(main)
 

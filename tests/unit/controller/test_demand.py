@@ -1,0 +1,51 @@
+"""What is planned for: a rate that is not exceeded by chance, on traffic long enough to tell."""
+
+import numpy as np
+import pytest
+
+from cascadia.controller.demand import SPAN_S, rate_to_plan_rps, trace_to_plan
+from cascadia.controller.windows import Samples
+from tests.unit.controller.traffic import traffic
+
+
+def test_the_rate_planned_for_is_below_the_true_one_in_one_case_of_twenty() -> None:
+    found = np.array([rate_to_plan_rps(traffic(seed, 400.0, rate_rps=2.0)) for seed in range(400)])
+    assert 0.02 < (found < 2.0).mean() < 0.09
+    assert found.mean() == pytest.approx(2.12, abs=0.03)
+
+
+def test_the_less_steady_requests_come_the_more_is_planned_for() -> None:
+    steady, bursty = (
+        np.mean([rate_to_plan_rps(traffic(s, 3600.0, rate_rps=2.0, burstiness=b)) for s in range(20)])
+        for b in (1.0, 4.0)
+    )
+    assert bursty > steady + 0.05
+
+
+def test_requests_that_were_not_answered_count() -> None:
+    answered = traffic(1, 600.0, rate_rps=1.0)
+    all_came = Samples(
+        answered.arrival_s,
+        answered.input_tokens,
+        answered.output_tokens,
+        came_s=traffic(2, 600.0, rate_rps=3.0).arrival_s,
+    )
+    assert rate_to_plan_rps(all_came) == pytest.approx(3.0, rel=0.15)
+
+
+def test_a_sampled_log_is_scaled_up() -> None:
+    whole = traffic(1, 600.0, rate_rps=1.0)
+    half = Samples(whole.arrival_s, whole.input_tokens, whole.output_tokens, ratio=0.5)
+    assert rate_to_plan_rps(half) == pytest.approx(2 * rate_to_plan_rps(whole))
+
+
+def test_a_short_stretch_is_repeated_until_a_queue_would_show() -> None:
+    trace = trace_to_plan(traffic(1, 100.0, rate_rps=5.0), 20_000, 6.0)
+    assert trace.duration_s >= SPAN_S - 1.0
+    assert trace.rate_rps == pytest.approx(6.0, rel=0.01)
+
+
+def test_of_much_traffic_the_latest_is_taken() -> None:
+    samples = traffic(1, 4000.0, rate_rps=2.0)
+    trace = trace_to_plan(samples, 3000, 2.0)
+    assert trace.input_tokens.tolist() == samples.input_tokens[-3000:].tolist()

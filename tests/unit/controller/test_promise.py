@@ -1,0 +1,33 @@
+"""A promise is broken where more are late than chance and a little slack explain."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cascadia.controller.promise import broken
+from cascadia.controller.windows import Samples
+from cascadia.domain.objective import Objective
+from tests.unit.controller.traffic import traffic
+
+OBJECTIVE = Objective("cost", 0.95, None, 10.0)
+
+
+def samples(late: float, unanswered: int = 0) -> Samples:
+    found = traffic(1, 600.0, rate_rps=2.0)
+    e2e_s = np.where(np.arange(len(found)) < late * len(found), 11.0, 9.0)
+    came_s = np.sort(np.append(found.arrival_s, np.linspace(1.0, 599.0, unanswered)))
+    return replace(found, e2e_s=e2e_s, came_s=came_s)
+
+
+@pytest.mark.parametrize(("late", "told"), [(0.0, False), (0.05, False), (0.07, False), (0.12, True)])
+def test_a_few_more_that_are_late_are_chance(late: float, told: bool) -> None:
+    assert bool(broken(samples(late), OBJECTIVE)) is told
+
+
+def test_who_has_no_answer_is_late() -> None:
+    assert "10 s, of the 95 % promised" in broken(samples(0.0, unanswered=300), OBJECTIVE)
+
+
+def test_without_a_latency_bound_nothing_was_promised() -> None:
+    assert broken(samples(1.0), replace(OBJECTIVE, latency_max_s=None)) == ""
