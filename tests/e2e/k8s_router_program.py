@@ -9,7 +9,6 @@ from pathlib import Path
 from cascadia.cli.main import main
 from cascadia.router import resolver
 
-
 PR_SET_PDEATHSIG = 1
 
 
