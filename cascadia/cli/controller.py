@@ -52,7 +52,9 @@ FRESH_QUESTIONS = 200
 @click.option("--window", "window_s", type=positive, default=60.0, show_default=True, metavar="S",
               help="Traffic is looked at in windows of this length.")  # fmt: skip
 @click.option("--lag", "lag_s", type=positive, default=60.0, show_default=True, metavar="S",
-              help="How late a request may enter the log.")  # fmt: skip
+              help="How late an answered request may enter the log.")  # fmt: skip
+@click.option("--arrivals-lag", "arrivals_lag_s", type=positive, default=35.0, show_default=True, metavar="S",
+              help="How late it may enter that one came: the router's samples.seconds, and a little.")  # fmt: skip
 @click.option("--false-alarms", type=positive, default=1.0, show_default=True, metavar="N",
               help="A week at most, on stationary traffic.")  # fmt: skip
 @click.option("--requests", "least_requests", type=click.IntRange(20), default=200, show_default=True,
@@ -86,6 +88,7 @@ def controller(
     ratio: float,
     window_s: float,
     lag_s: float,
+    arrivals_lag_s: float,
     false_alarms: float,
     least_requests: int,
     least_gain: float,
@@ -118,8 +121,9 @@ def controller(
         spec.resolve(),
         Detection(window_s, false_alarms),
         Caution(least_gain=least_gain, cooldown_s=cooldown_s, moves_per_day=moves_per_day),
-        lag_s,
-        least_requests,
+        lag_s=lag_s,
+        arrivals_lag_s=arrivals_lag_s,
+        least_requests=least_requests,
         plan_limit_s=plan_limit_s,
         startup_s=startup_s,
         at_once=at_once,

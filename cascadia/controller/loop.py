@@ -93,6 +93,8 @@ class Controller:
         self._fed_until_s: dict[bool, float] = {}
         self._not_before_s = self._hold_after_s = 0.0
         self._settled_s = self._again_s = 0.0
+        self._scored = False
+        self._unscored: Alarm | None = None
         self._objectives: dict[Path, Objective | None] = {}
         self.pending: Alarm | None = None
         """A change that too few requests have been seen of since."""
@@ -134,7 +136,8 @@ class Controller:
         alarm = self._watch(samples)
         if alarm is not None:
             self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
-            self.pending, self._again_s = alarm, 0.0
+            self.pending, self._again_s, self._unscored = alarm, 0.0, None
+        self._look_for_fresh_scores()
         if self.pending is None:
             return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)
         since = self._known(samples, self.pending.since_s)
@@ -145,7 +148,23 @@ class Controller:
         self._again_s = decision.again_s
         if self._again_s:
             self.pending = alarm
+        elif not self._scored:
+            self._unscored = alarm
         return decision
+
+    def _look_for_fresh_scores(self) -> None:
+        """A change that was planned for with the scores of before is planned for again when there are newer ones."""
+        alarm = self._unscored
+        if alarm is None or self.pending is not None:
+            return
+        if self._clock() - alarm.at_s > self.settings.caution.horizon_s:
+            self._unscored = None
+            return
+        out = self.settings.folder / "plans" / "scores"
+        out.mkdir(parents=True, exist_ok=True)
+        if self._fresh_table(alarm.since_s, out) is not None:
+            self._unscored, self.pending = None, alarm
+            self.note("alarm", "there are scores since the change", {"watched": "scores"})
 
     async def _after_a_loss(self, samples: Samples) -> Decision | None:
         """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
@@ -241,6 +260,8 @@ class Controller:
         out.mkdir(parents=True, exist_ok=True)
         rate_rps = rate_to_plan_rps(samples)
         write_trace(trace_to_plan(samples, self.settings.most_requests, rate_rps), out / "trace.parquet")
+        table = self._fresh_table(since_s, out)
+        self._scored = table is not None
         return Request(
             spec=self.settings.spec,
             trace=out / "trace.parquet",
@@ -248,7 +269,7 @@ class Controller:
             today=self.in_force(),
             gpus=gpus,
             out=out,
-            table=self._fresh_table(since_s, out),
+            table=table,
             seed=self.settings.seed,
         )
 

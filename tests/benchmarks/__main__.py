@@ -69,6 +69,20 @@ BENCHMARKS = (
         ("--engine", "little", "--requests", "500"),
         needs_data=False,
     ),
+    Benchmark(
+        "adapt_day",
+        "a day on 256 simulated GPUs: the controller beside plans that stay and an oracle",
+        3600,
+        ("--day", "stationary", "--way", "adaptive"),
+        needs_data=False,
+    ),
+    Benchmark(
+        "adapt_transition",
+        "the paper's test of transitions, in simulation",
+        900,
+        ("--loads", "2"),
+        needs_data=False,
+    ),
     Benchmark("traces", "reading ten million requests", 900, needs_data=False),
 )
 

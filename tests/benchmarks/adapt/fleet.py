@@ -27,7 +27,7 @@ from tests.benchmarks.adapt.days import Day
 JUDGE = "judge"
 LOG_S = 30.0
 """The router ends a file of its workload log so often."""
-KEPT_S = 1800.0
+KEPT_S = 1200.0
 PATIENCE_S = 60.0
 """The router's queue_s: a replica that has more seconds of work in hand takes nobody in."""
 SATURATING = 500

@@ -20,12 +20,11 @@ from tests.benchmarks.adapt.days import HOUR_S, Day
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size
 from tests.benchmarks.adapt.plans import KeptPlanner
 
-WINDOW_S = 20.0
+WINDOW_S = 30.0
 TAIL_S = 600.0
 """After the day's last request, for what is still on its way."""
 SHADOW = 20
 """One in so many requests goes through all stages."""
-FRESH = 400
 MOVE_ALWAYS = Caution(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
 
 
@@ -40,6 +39,8 @@ class World:
     startup_s: Startup = startup_by_size
     at_once: int = 32
     gpus: int = 256
+    fresh: int = 400
+    """Second looks since a change that replace the scores of before."""
 
     def fleet(self) -> SimulatedFleet:
         return SimulatedFleet(self.day, self.first, self.gpus, self.startup_s)
@@ -128,7 +129,7 @@ def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[
         """Of the questions since then that were sent through all stages."""
         part = world.day.part(since_s, fleet.now_s)
         asked = slice(part.start, part.stop, SHADOW)
-        if len(world.day.row[asked]) < FRESH:
+        if len(world.day.row[asked]) < world.fresh:
             return None
         write_quality(world.day.table_of(asked), out / "quality.parquet")
         return out / "quality.parquet"

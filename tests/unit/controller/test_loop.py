@@ -1,6 +1,7 @@
 """The loop, from traffic to steps, on virtual time: what it does, what it leaves alone, and what survives its death."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,13 +92,16 @@ class World:
             raise self.answer
         return self.answer
 
-    def controller(self) -> Controller:
+    def controller(
+        self, fresh_table: Callable[[float, Path], Path | None] = lambda _s, _o: None
+    ) -> Controller:
         return Controller(
             self.settings,
             Plans(self.machine),
             lambda: self.samples.between(0.0, self.now_s),
             self.replan,
             clock=lambda: self.now_s,
+            fresh_table=fresh_table,
         )
 
     def live(self, until_s: float, controller: Controller | None = None) -> list[Decision]:
@@ -249,3 +253,14 @@ def test_a_plan_that_does_not_hold_is_left_though_traffic_is_the_same(tmp_path: 
     alarm = next(entry for entry in controller.state.entries() if entry.kind == "alarm")
     assert alarm.what.startswith("the plan does not hold: ")
     assert 2 * HOUR_S + 300.0 < alarm.at_s < 2 * HOUR_S + 1200.0
+
+
+def test_a_change_is_planned_for_again_when_there_are_scores_of_it(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    known_s = CHANGE_S + 0.5 * HOUR_S
+    table = tmp_path / "quality.parquet"
+    controller = world.controller(lambda _since, _out: table if world.now_s >= known_s else None)
+    first, second = world.live(CHANGE_S + HOUR_S, controller)
+    assert [request.table for request in world.asked] == [None, table]
+    assert (first.action, second.why) == ("move", "today's plan is the best found (p95 20 s)")
+    assert "there are scores since the change" in [entry.what for entry in controller.state.entries()]

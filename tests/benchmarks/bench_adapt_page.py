@@ -1,0 +1,136 @@
+"""Writes the tables and pictures of docs/benchmarks/adapt.md from what the adapt benchmarks kept.
+
+python -m tests.benchmarks.bench_adapt_page --out adapt-results
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cascadia.controller.history import Entry
+from cascadia.controller.timing import MoveTiming, move_timings
+from cascadia.report.charts.line import line_chart
+from cascadia.report.charts.series import Series
+from tests.benchmarks import bench_adapt_day, bench_adapt_transition
+from tests.benchmarks.adapt.days import DAYS, HOUR_S, Day
+from tests.benchmarks.adapt.ways import Outcome
+from tests.benchmarks.report_table import markdown, update
+from tests.data import ROOT
+
+PAGE = ROOT / "docs" / "benchmarks" / "adapt.md"
+IMAGES = ROOT / "docs" / "images"
+DRAWN = ("adaptive", "oracle", "hourly")
+
+
+def outcomes(folder: Path) -> dict[str, Outcome]:
+    """By way, what was kept of one day; histories as entries again."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        document = json.loads(path.read_text())
+        document["entries"] = [Entry(**entry) for entry in document["entries"]]
+        found[path.stem] = Outcome(**document)
+    return found
+
+
+def gpus(day: Day, ways: dict[str, Outcome]) -> str:
+    """Held GPUs by hour, as steps."""
+    series = []
+    for name in DRAWN:
+        if name in ways:
+            at_s, held = np.array(ways[name].gpus).T
+            hours = [*(at_s / HOUR_S), day.duration_s / HOUR_S]
+            series.append(Series(ways[name].way, hours, [*held, held[-1]], steps=True))
+    changes = [(r.start_s / HOUR_S, r.name) for r in day.regimes[1:]]
+    return line_chart(
+        series,
+        title=f"GPUs held: {day.name}",
+        x_label="hour",
+        y_label="GPUs",
+        v_lines=changes,
+        y_range=(0.0, 256.0),
+    )
+
+
+def attained(day: Day, ways: dict[str, Outcome]) -> str:
+    series = []
+    for way in ways.values():
+        hours = np.arange(len(way.attained_by_hour)) + 0.5
+        series.append(Series(way.way, hours.tolist(), [100 * share for share in way.attained_by_hour]))
+    return line_chart(
+        series,
+        title=f"Answered within {day.slo_s:g} s: {day.name}",
+        x_label="hour",
+        y_label="%",
+        h_lines=[(95.0, "asked")],
+        y_range=(0.0, 100.0),
+    )
+
+
+def timing(moves: Sequence[tuple[str, MoveTiming]]) -> str:
+    rows = [
+        (
+            day,
+            f"{move.begun_at_s / HOUR_S:.2f}",
+            move.what.split(":")[0],
+            *(f"{s:.0f}" for s in (move.noticed_s, move.gathered_s, move.planning_s)),
+            f"{sum(move.loading_s.values()):.0f}",
+            f"{move.draining_s:.0f}",
+            f"{move.to_plan_s:.0f}",
+            f"{move.to_last_step_s:.0f}",
+        )
+        for day, move in moves
+    ]
+    columns = (
+        "day",
+        "hour",
+        "alarm",
+        "noticing",
+        "requests",
+        "planning",
+        "loading",
+        "draining",
+        "to the plan",
+        "to the last step",
+    )
+    return markdown(columns, rows, text_columns=3)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, default=Path("adapt-results"))
+    options = parser.parse_args()
+    sections, counts, moves = {}, [], []
+    for name, make in DAYS.items():
+        ways = outcomes(options.out / name)
+        if not ways:
+            continue
+        day = make()
+        sections[name] = bench_adapt_day.table(list(ways.values()), day)
+        if len(ways) > 1:
+            (IMAGES / f"adapt-{name}-gpus.svg").write_text(gpus(day, ways))
+            (IMAGES / f"adapt-{name}-attained.svg").write_text(attained(day, ways))
+        if "adaptive" in ways:
+            ours = ways["adaptive"]
+            alarms = sum(entry.kind == "alarm" for entry in ours.entries)
+            counts.append(
+                (day.name, f"{ours.requests:,}", str(alarms), str(ours.moves), f"{100 * ours.attained:.1f} %")
+            )
+            moves += [(day.name, move) for move in move_timings(ours.entries)]
+    sections["moves"] = markdown(("day", "requests", "alarms", "moves", "within the SLO"), counts)
+    sections["timing"] = timing(moves)
+    ran = [
+        bench_adapt_transition.Ran(**row)
+        for path in sorted(options.out.glob("transition-*/ran.json"))
+        for row in json.loads(path.read_text())
+    ]
+    sections["transition"] = bench_adapt_transition.table(ran)
+    update(PAGE, {name: body for name, body in sections.items() if f"measured: {name} " in PAGE.read_text()})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
