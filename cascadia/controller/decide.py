@@ -120,6 +120,8 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
     rescue = candidate.keeps_bounds and not (
         today.keeps_bounds and _lacking(today.gpus, situation.gpus) is None
     )
+    # Where latency is what is sought, a plan that is slower on the same traffic is none to flee to.
+    rescue = rescue and not (candidate.unit == "s" and candidate.loss >= today.loss)
     if today.keeps_bounds and not candidate.keeps_bounds:
         return Decision("keep", f"the new plan breaks its bounds ({told})")
     gain = 1.0 if rescue else _gain(today.loss, candidate.loss)
