@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from cascadia.controller.samples_file import SampleFiles
 
 LOOK_S = 10.0
+MARGIN_S = 300.0
+"""For a pod's node and image, before its engine starts."""
 
 
 class Release(NamedTuple):
@@ -64,7 +66,8 @@ def lead(
     async def run(api: KubernetesApi) -> None:
         values = merged(defaults(), read_values(given.values))
         rendered = Rendered(values, given.name, api.namespace, await api.find_apis())
-        backend = KubernetesBackend(api, rendered, Patience(room_s=given.room_s))
+        startup_s = values["engines"]["startupSeconds"] + MARGIN_S
+        backend = KubernetesBackend(api, rendered, Patience(startup_s, room_s=given.room_s))
         plans = KubernetesPlans(backend, given.values, rendered)
         state = KubernetesState(api, rendered, settings.folder)
         controller = Controller(

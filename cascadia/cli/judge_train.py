@@ -44,7 +44,7 @@ LOOKS_AT = {"question": "question", "answer": "answer", "certainty": "log-probab
     type=click.FloatRange(0, 5),
     default=0.0,
     show_default=True,
-    help="Answers to other questions, counted as worthless, to add per answer.",
+    help="Worthless answers to add per answer: as many to other questions, and as many that suit every question.",
 )
 @click.option(
     "--table",
@@ -75,7 +75,7 @@ def train(
     """
     from cascadia.planner.quality_file import write_quality
     from cascadia.planner.quality_format import kind_of
-    from cascadia_judge.curriculum import see, teach
+    from cascadia_judge.curriculum import see, see_nulls, teach
     from cascadia_judge.encoder import Encoder
     from cascadia_judge.head_file import dump
     from cascadia_judge.training import Course
@@ -91,7 +91,8 @@ def train(
     with output.progress(f"reading {len(rows):,} answers") as step:
         seen = see(encoder, rows, step)
     with output.progress("learning") as step:
-        taught = teach(rows, seen, Course(folds=folds, decoys=decoys, seed=seed), step)
+        nulls = see_nulls(encoder) if decoys else None
+        taught = teach(rows, seen, Course(folds=folds, decoys=decoys, seed=seed, nulls=nulls), step)
     about = _about(rows, encoder_digest(folder), folds, decoys, seed)
     out.write_text(dump(taught.heads, about), encoding="utf-8")
     if table_file is not None:

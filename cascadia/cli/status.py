@@ -40,7 +40,11 @@ def _table(told: dict[str, Any]) -> object:
 
     table = Table("replica", "state", "running", "GPUs", "address", "starts", "last failure")
     for replica in told["replicas"]:
-        gpus = f"{replica['kind']['pool']}: {', '.join(map(str, replica['gpus']))}"
+        gpus = (
+            f"{replica['kind']['pool']}: {', '.join(map(str, replica['gpus']))}"
+            if replica["gpus"]
+            else "none"
+        )
         table.add_row(
             replica["name"],
             _state(replica),

@@ -1,5 +1,6 @@
 """What a move needs of whatever runs the replicas, and how it is carried out step by step."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -45,7 +46,8 @@ async def move(
         observed = _with_need(await backend.observe(), need_rps)
         if reached(observed, desired):
             return taken
-        steps = rollout(observed, desired, at_once=at_once).steps
+        # Beside the event loop: a search may take long, and whoever leads has a lease to renew.
+        steps = (await asyncio.to_thread(rollout, observed, desired, at_once=at_once)).steps
         for step in steps[: _batch(steps)]:
             note(step)
             await backend.take(step)

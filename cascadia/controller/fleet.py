@@ -38,13 +38,15 @@ class Kind:
 class Replica:
     """`ready`: it answers, and the router sends to it. `draining`: it gets nothing new. `failed`: nobody restarts it.
 
-    `running` are the requests it has in hand.
+    `running` are the requests it has in hand. Of equals one with less `company`, the GPUs that are taken on its
+    machine, leaves first: machines become empty as a whole, and have room for what is larger.
     """
 
     name: str
     kind: Kind
     state: State
     running: int = 0
+    company: int = 0
 
 
 @dataclass(frozen=True, slots=True)

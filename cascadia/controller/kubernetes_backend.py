@@ -19,7 +19,16 @@ from cascadia.controller.kubernetes_plan import (
     PoolGpus,
     Serving,
 )
-from cascadia.controller.kubernetes_pods import gpus_there, kind_of, lost, replica_of, serves, trouble_of
+from cascadia.controller.kubernetes_pods import (
+    beside,
+    gpus_there,
+    kind_of,
+    lost,
+    ready_for_s,
+    replica_of,
+    serves,
+    trouble_of,
+)
 from cascadia.controller.kubernetes_routers import Routers
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.render.kubernetes.release import SERVES, Release
@@ -72,11 +81,9 @@ class _Found:
 class KubernetesBackend:
     """`plans` (by the label of their routing) are those that may be moved to or from."""
 
-    def __init__(
-        self, api: KubernetesApi, release: Release, patience: Patience | None = None, port: int | None = None
-    ) -> None:
+    def __init__(self, api: KubernetesApi, release: Release, patience: Patience | None = None) -> None:
         self.api = api
-        self.routers = Routers(api, release) if port is None else Routers(api, release, port)
+        self.routers = Routers(api, release)
         self.plans: dict[str, KubernetesPlan] = {}
         self.pools: dict[str, PoolGpus] = {}
         self._made: dict[Kind, Made] = {}
@@ -104,7 +111,7 @@ class KubernetesBackend:
     async def _observe(self) -> Observed:
         found = await self._found()
         nodes = await self.api.nodes()
-        replicas = tuple(replica_of(f.workload, f.pods, nodes) for f in found.values())
+        replicas = beside((replica_of(f.workload, f.pods, nodes), f.pods) for f in found.values())
         there = gpus_there(self.pools, nodes)
         return Observed(replicas, there, await self.routers.routing())
 
@@ -149,6 +156,9 @@ class KubernetesBackend:
         if not found.said(ADMITTED):
             await self._annotate(found, {ADMITTED: "true"})
             await self._retell()
+            # Routers find an address as late as they forget one: it counts when they all have.
+            known_s = float(self._release.values["engines"]["preStopSeconds"])
+            await asyncio.sleep(max(0.0, known_s - ready_for_s(found.pods, time.time())))
 
     def _check(self, found: _Found, waited_s: float) -> None:
         """Raises `StepFailed` where there is nothing left to wait for."""

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from cascadia.controller.fleet import Kind, Replica, State
@@ -57,6 +59,15 @@ def ready(pod: Document) -> bool:
     return said and "deletionTimestamp" not in pod["metadata"]
 
 
+def ready_for_s(pods: Iterable[Document], now_s: float) -> float:
+    """How long the pod that serves has done so, by its kubelet's clock; 0 where that is ahead of ours."""
+    for pod in pods:
+        since = _condition(pod, "Ready").get("lastTransitionTime")
+        if serves(pod) and since is not None:
+            return max(0.0, now_s - datetime.fromisoformat(since.replace("Z", "+00:00")).timestamp())
+    return 0.0
+
+
 def trouble_of(workload: Document, pods: Iterable[Document]) -> Trouble | None:
     """What is worst, if anything is wrong."""
     found = [trouble for pod in pods if (trouble := _of_pod(pod)) is not None]
@@ -64,6 +75,20 @@ def trouble_of(workload: Document, pods: Iterable[Document]) -> Trouble | None:
     if refused.get("status") == "True":
         found.append(Trouble(f"no pod may be made: {refused.get('message', '')}", "soon"))
     return min(found, key=lambda t: ("never", "soon", "with room").index(t.passes), default=None)
+
+
+def beside(replicas: Iterable[tuple[Replica, Iterable[Document]]]) -> tuple[Replica, ...]:
+    """With the GPUs that are taken on each one's node; a node's place in order tells it from others as full."""
+    placed = [(replica, _node(pods)) for replica, pods in replicas]
+    taken: dict[str, int] = {}
+    for replica, node in placed:
+        taken[node] = taken.get(node, 0) + replica.kind.gpus
+    order = {node: place for place, node in enumerate(sorted(taken))}
+    return tuple(replace(r, company=taken[node] * len(order) + order[node]) for r, node in placed)
+
+
+def _node(pods: Iterable[Document]) -> str:
+    return next((str(pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"]), "")
 
 
 def gpus_there(pools: Mapping[str, PoolGpus], nodes: Iterable[Document]) -> dict[str, int]:

@@ -31,12 +31,9 @@ CONFIRM_S = 180.0
 
 
 class Routers:
-    """`port` is where their pods answer."""
-
-    def __init__(self, api: KubernetesApi, release: Release, port: int = HTTP_PORT) -> None:
+    def __init__(self, api: KubernetesApi, release: Release) -> None:
         self._api = api
         self._release = release
-        self._port = port
 
     async def routing(self) -> Routing | None:
         """In force on all routers; None where none was ever told anything."""
@@ -100,7 +97,7 @@ class Routers:
 
     async def _revision(self, pod: Mapping[str, Any]) -> str | None:
         """None where it does not answer."""
-        status, body = await get(pod["status"]["podIP"], self._port, "/ready")
+        status, body = await get(pod["status"]["podIP"], HTTP_PORT, "/ready")
         try:
             return str(json.loads(body)["revision"]) if status else None
         except (ValueError, KeyError, TypeError):

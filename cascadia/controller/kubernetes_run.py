@@ -2,19 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
 
 from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
 from cascadia.controller.backend import Backend, StepFailed
 from cascadia.controller.fleet import Desired, Observed
-from cascadia.controller.kubernetes_lease import Lease, LeaseLost
+from cascadia.controller.kubernetes_lease import DURATION_S, Lease
 from cascadia.controller.kubernetes_plans import KubernetesPlans
 from cascadia.controller.kubernetes_state import KubernetesState
 from cascadia.controller.loop import Controller
 from cascadia.controller.state import UnderWay
 from cascadia.controller.steps import Step
-from cascadia.domain.errors import BadInput
+from cascadia.domain.errors import BadInput, CascadiaError
 from cascadia.render.kubernetes.controller import NAME
 from cascadia.render.kubernetes.release import Release
 
@@ -46,10 +45,11 @@ class _Saved:
         await self._backend.take(step)
 
 
-def lease_of(api: KubernetesApi, release: Release, holder: str) -> Lease:
+def lease_of(api: KubernetesApi, release: Release, holder: str, duration_s: float = DURATION_S) -> Lease:
     """One for each release. It outlives the controllers and goes with the release's namespace or by hand."""
     about = release.metadata(NAME, NAME)
-    return Lease(api, {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about}, holder)
+    document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about}
+    return Lease(api, document, holder, duration_s)
 
 
 async def run(
@@ -73,8 +73,8 @@ async def run(
         async with asyncio.TaskGroup() as both:
             both.create_task(lease.keep())
             await _lead(controller, plans, state, plan, look_s, tell)
-    except* LeaseLost as lost:
-        raise lost.exceptions[0] from None
+    except* CascadiaError as failed:
+        raise failed.exceptions[0] from None
     finally:
         await lease.release()
 
@@ -90,7 +90,7 @@ async def _lead(
     await state.load()
     if not state.begun:
         state.put_in_force(plan)
-        state.given = _digest(plan)
+        state.given = state.keep(plan).parent.name
     await state.save()
     await plans.backend.prepare(plans.read(state.in_force()))
     await controller.adopt()
@@ -108,16 +108,12 @@ async def _lead(
 
 
 async def _look(controller: Controller, plans: KubernetesPlans, state: KubernetesState, plan: Path) -> None:
-    given = _digest(plan)
-    if given != state.given:
-        new, old = plans.read(plan), plans.read(state.in_force())
-        state.given = given
-        controller.note("given", "another plan was given", {"digest": given})
+    given = state.keep(plan)
+    if given.parent.name != state.given:
+        new, old = plans.read(given), plans.read(state.in_force())
+        state.given = given.parent.name
+        controller.note("given", f"another plan was given: {state.given}", {})
         needs = dict(new.rates_rps), dict(old.rates_rps)
-        await controller.carry_out(UnderWay(plan, state.in_force(), *needs))
+        await controller.carry_out(UnderWay(given, state.in_force(), *needs))
     if await controller.hold():
         await controller.tick()
-
-
-def _digest(plan: Path) -> str:
-    return blake2b(plan.read_bytes(), digest_size=8).hexdigest()

@@ -39,7 +39,7 @@ class KubernetesState:
         self._under_way: UnderWay | None = None
         self._saved: Document | None = None
         self.given = ""
-        """Digest of the plan that the release was given last."""
+        """The plan that the release was given last, as `keep` calls it."""
 
     async def load(self) -> None:
         found = await self._api.get("ConfigMap", _name(self._release))
@@ -82,6 +82,10 @@ class KubernetesState:
             raise LookupError("no plan is in force yet")
         return self._path(self._in_force)
 
+    def keep(self, plan: Path) -> Path:
+        """A copy that stays as it is, in a folder whose name tells it from all others."""
+        return self._path(self._kept(plan))
+
     def put_in_force(self, plan: Path) -> None:
         self._in_force = self._kept(plan)
 
@@ -90,8 +94,7 @@ class KubernetesState:
 
     def put_under_way(self, move: UnderWay | None) -> None:
         if move is not None:
-            plans = self._path(self._kept(move.to)), self._path(self._kept(move.back))
-            move = UnderWay(*plans, move.need_rps, move.need_now_rps)
+            move = UnderWay(self.keep(move.to), self.keep(move.back), move.need_rps, move.need_now_rps)
         self._under_way = move
 
     def _document(self) -> Document:
@@ -109,7 +112,6 @@ class KubernetesState:
         return {"data": {HISTORY: "".join(lines), MOVE: json.dumps(said)}, "binaryData": plans}
 
     def _kept(self, plan: Path) -> str:
-        """A copy of the plan by a name that tells it from all others."""
         text = plan.read_bytes()
         if plan.parent.parent == self._folder / "kept":
             return plan.parent.name

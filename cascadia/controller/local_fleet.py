@@ -64,6 +64,14 @@ class Told:
     document: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Named:
+    """The replicas of a stage in the router's file, and the ports that wait there for the stage to come back."""
+
+    entries: list[dict[str, Any]]
+    held: list[Reserved] = field(default_factory=list)
+
+
 class LocalFleet:
     """`gpus`: ids by pool. Logs, router.yaml and samples go to `folder`. All methods belong to one event loop."""
 
@@ -75,6 +83,7 @@ class LocalFleet:
         self.members: dict[str, Member] = {}
         self.router: LocalProcess | None = None
         self.told = Told()
+        self._named: dict[str, Named] = {}
         self.settled = False
         """The plan that it was started with is up."""
         self._restarts = restarts
@@ -171,8 +180,12 @@ class LocalFleet:
             await asyncio.sleep(LOOK_S)
         left_s = drain_s - (time.monotonic() - began_s)
         await member.process.stop(max(left_s, 1.0))
-        member.port.release()
         self.members.pop(name, None)
+        named = self._named.get(member.launch.kind.stage)
+        if named is not None and any(entry["url"] == member.process.url for entry in named.entries):
+            named.held.append(member.port)
+        else:
+            member.port.release()
 
     async def route(self, routing: Routing, document: Mapping[str, Any]) -> None:
         """From now on the router serves `routing`; it is started where there is none."""
@@ -242,15 +255,26 @@ class LocalFleet:
     def _router_document(self) -> dict[str, Any]:
         document = dict(self.told.document)
         document["stages"] = [
-            {**stage, "replicas": [_entry(m) for m in self._serving(stage["name"])]}
-            for stage in document["stages"]
+            {**stage, "replicas": self._replicas(stage["name"])} for stage in document["stages"]
         ]
         names = {stage["name"] for stage in document["stages"]}
         routed = () if self.told.routing is None else self.told.routing.stages
         for judge in (stage for stage in routed if stage not in names):
-            replicas = [_entry(m) for m in self._serving(judge)]
-            document["judge"] = {**document["judge"], "replicas": replicas}
+            document["judge"] = {**document["judge"], "replicas": self._replicas(judge)}
         return document
+
+    def _replicas(self, stage: str) -> list[dict[str, Any]]:
+        """Where none is left those that were: the router refuses a file in which a stage has none, and must hear what
+        else has changed. It finds them dead, and nobody else gets their ports.
+        """
+        before = self._named.get(stage, Named([]))
+        found = [_entry(m) for m in self._serving(stage)]
+        if not found:
+            return before.entries
+        for port in before.held:
+            port.release()
+        self._named[stage] = Named(found)
+        return found
 
     async def _start_router(self, path: Path) -> None:
         port = int(self.told.document.get("port", 8000))

@@ -159,7 +159,7 @@ class _Names(dict[str, Iterator[str]]):
 def _leaving(replicas: Iterable[Replica]) -> dict[Kind, list[Replica]]:
     """By kind, who would go first: the idle before the busy."""
     found: dict[Kind, list[Replica]] = {}
-    for replica in sorted(replicas, key=lambda r: (r.running, r.name)):
+    for replica in sorted(replicas, key=lambda r: (r.running, r.company, r.name)):
         found.setdefault(replica.kind, []).append(replica)
     return found
 

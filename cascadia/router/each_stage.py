@@ -1,11 +1,17 @@
-"""The same change to every stage of a router's settings, its judge's engines among them."""
+"""Every stage of a router's settings, its judge's engines among them: to be looked at, or changed alike."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from cascadia.router.settings import JudgeSettings, RouterSettings, StageSettings
 
 Change = Callable[[StageSettings], StageSettings]
+
+
+def each_stage(settings: RouterSettings) -> Iterator[StageSettings]:
+    yield from settings.stages
+    if settings.judge is not None:
+        yield from _each_engine(settings.judge)
 
 
 def with_each_stage(settings: RouterSettings, change: Change) -> RouterSettings:
@@ -15,6 +21,13 @@ def with_each_stage(settings: RouterSettings, change: Change) -> RouterSettings:
         stages=tuple(map(change, settings.stages)),
         judge=None if judge is None else _with_each_engine(judge, change),
     )
+
+
+def _each_engine(judge: JudgeSettings) -> Iterator[StageSettings]:
+    if judge.stage is not None:
+        yield judge.stage
+    for member in judge.members:
+        yield from _each_engine(member)
 
 
 def _with_each_engine(judge: JudgeSettings, change: Change) -> JudgeSettings:

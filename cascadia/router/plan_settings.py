@@ -70,16 +70,24 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
             f"is of kind {told.judge.kind}, the router's of kind {files.judge.kind}",
             "its thresholds mean nothing to another judge: change the router's files",
         )
-    stages = tuple(_planned(known[stage.name], stage) for stage in told.stages)
+    groups = {stage.name: stage.replicas for stage in plan.stages}
+    stages = tuple(_planned(known[stage.name], stage, groups[stage.name]) for stage in told.stages)
     if plan.skip_below:
         stages = tuple(replace(stage, skip_below=plan.skips(stage.name)) for stage in stages)
     return replace(files, stages=stages, judge=files.judge or told.judge, names=told.names)
 
 
-def _planned(file: StageSettings, told: StageSettings) -> StageSettings:
+def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaGroup]) -> StageSettings:
+    """Where a name stands for a group, `share` is of each of its addresses."""
+    by_group = len(file.replicas) == len(groups)
+    counts = [group.count for group in groups] if by_group else [1] * len(file.replicas)
     replicas = tuple(
-        replace(replica, share=planned.share, max_concurrency=planned.max_concurrency)
-        for replica, planned in zip(file.replicas, told.replicas, strict=True)
+        replace(
+            replica,
+            share=planned.share / (count if replica.resolve else 1),
+            max_concurrency=planned.max_concurrency,
+        )
+        for replica, planned, count in zip(file.replicas, told.replicas, counts, strict=True)
     )
     return replace(file, replicas=replicas, threshold=told.threshold, max_model_len=told.max_model_len)
 
@@ -106,6 +114,9 @@ def _replicas(
     if not urls:
         raise BadInput(f"--endpoint {name}", "is missing", f"write --endpoint {name}=http://HOST:PORT")
     shares = [group.share / group.count for group in groups for _ in range(group.count)]
+    if len(urls) == len(groups):
+        # A name for each group, e.g. its Service.
+        shares = [group.share for group in groups]
     if len(shares) != len(urls) or min(shares) <= 0:
         # Another number of replicas than planned, e.g. a Service in front of them: none is known to be larger.
         shares = [1.0] * len(urls)

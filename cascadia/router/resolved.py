@@ -11,7 +11,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from urllib.parse import urlsplit
 
-from cascadia.router.each_stage import with_each_stage
+from cascadia.router.each_stage import each_stage, with_each_stage
 from cascadia.router.settings import ReplicaSettings, RouterSettings, StageSettings
 
 Addresses = Mapping[str, tuple[str, ...]]
@@ -20,14 +20,8 @@ Addresses = Mapping[str, tuple[str, ...]]
 
 def names_of(settings: RouterSettings) -> frozenset[str]:
     """The names that DNS is to be asked for."""
-    names: set[str] = set()
-
-    def look(stage: StageSettings) -> StageSettings:
-        names.update(_host(replica) for replica in stage.replicas if replica.resolve is not None)
-        return stage
-
-    with_each_stage(settings, look)
-    return frozenset(names)
+    replicas = (replica for stage in each_stage(settings) for replica in stage.replicas)
+    return frozenset(_host(replica) for replica in replicas if replica.resolve is not None)
 
 
 def resolved(settings: RouterSettings, known: Addresses) -> RouterSettings:

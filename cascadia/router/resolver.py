@@ -5,10 +5,14 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from cascadia.router.faults import tell
 from cascadia.router.resolved import Addresses, names_of
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
+
+
+LEAST_S = 0.01
 
 
 class Resolver:
@@ -31,18 +35,23 @@ class Resolver:
 
     async def _ask(self) -> None:
         while True:
-            names = sorted(names_of(self._router.settings))
-            found = await asyncio.gather(*map(self.lookup, names))
-            known = {
-                name: addresses or self.known.get(name, ())
-                for name, addresses in zip(names, found, strict=True)
-            }
-            known = {name: addresses for name, addresses in known.items() if addresses}
-            if known != self.known:
-                self.known = known
-                self._router.swap(self._router.settings)
-                self._router.events.line({"event": "resolved", "addresses": known})
-            await asyncio.sleep(self._router.settings.health.resolve_s)
+            try:
+                await self._look()
+            except Exception as error:  # noqa: BLE001 (the boundary: what serves goes on, and is looked up again)
+                tell("looking up names failed", error)
+            await asyncio.sleep(max(LEAST_S, self._router.settings.health.resolve_s))
+
+    async def _look(self) -> None:
+        names = sorted(names_of(self._router.settings))
+        found = await asyncio.gather(*map(self.lookup, names))
+        known = {
+            name: addresses or self.known.get(name, ()) for name, addresses in zip(names, found, strict=True)
+        }
+        known = {name: addresses for name, addresses in known.items() if addresses}
+        if known != self.known:
+            self.known = known
+            self._router.swap(self._router.settings)
+            self._router.events.line({"event": "resolved", "addresses": known})
 
 
 async def addresses_of(name: str) -> tuple[str, ...]:

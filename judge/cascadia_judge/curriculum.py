@@ -14,8 +14,9 @@ import numpy as np
 
 from cascadia_judge.encoder import Encoder
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.features import Asked, Floats, Group, Seen, look
+from cascadia_judge.features import Asked, Floats, Group, Seen, joined, look
 from cascadia_judge.head import Head
+from cascadia_judge.nulls import NULLS
 from cascadia_judge.rows import Row
 from cascadia_judge.training import Course, Crossed, train
 
@@ -40,7 +41,13 @@ def see(encoder: Encoder, rows: Sequence[Row], told: Callable[[float], None]) ->
         seen, owner = look(encoder, [Asked(r.question, r.answer, r.certainty) for r in some])
         parts.append(seen.take(np.unique(owner, return_index=True)[1]))
         told(min(1.0, (start + len(some)) / len(rows)))
-    return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in Seen.__slots__))
+    return joined(parts)
+
+
+def see_nulls(encoder: Encoder) -> Seen:
+    """Answers that suit every question, without one."""
+    seen, owner = look(encoder, [Asked("", text) for text in NULLS])
+    return seen.take(np.unique(owner, return_index=True)[1])
 
 
 def teach(rows: Sequence[Row], seen: Seen, course: Course, told: Callable[[float], None]) -> Trained:

@@ -64,6 +64,10 @@ class Seen:
         )
 
 
+def joined(parts: Sequence[Seen]) -> Seen:
+    return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in Seen.__slots__))
+
+
 def look(encoder: Encoder, asked: Sequence[Asked]) -> tuple[Seen, NDArray[np.int64]]:
     """Every reading of every answer (see `attempts.readings`), and to which of `asked` it belongs."""
     owners, texts = [], []

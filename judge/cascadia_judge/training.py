@@ -6,7 +6,7 @@ other folds alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from cascadia_judge.basis import Basis, fit_basis
 from cascadia_judge.boosting import Growth, Trees, boost
 from cascadia_judge.calibration import Calibration, calibration_error, reliability, smoothed
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.features import Floats, Group, Seen
+from cascadia_judge.features import Floats, Group, Seen, joined
 from cascadia_judge.head import Head, raw_score
 from cascadia_judge.logistic import Line, fit_line
 
@@ -31,14 +31,15 @@ SPREAD_BINS = 10
 @dataclass(frozen=True, slots=True)
 class Course:
     """How a head is trained. `decoys`: as many answers to other questions, per row, are added as answers
-    worth nothing, so that an answer that suits every question does not pass (Zheng et al. 2024 call it a
-    null model).
+    worth nothing, so that an answer that suits every question does not pass. Of those of `nulls`, which suit every
+    question (Zheng et al. 2024 call it a null model), as many again.
     """
 
     folds: int = 5
     decoys: float = 0.0
     seed: int = 0
     growth: Growth = field(default_factory=Growth)
+    nulls: Seen | None = field(default=None, compare=False)
 
 
 class Fitted(NamedTuple):
@@ -59,7 +60,13 @@ def fit(seen: Seen, quality: Floats, groups: Sequence[Group], course: Course) ->
     rng = np.random.default_rng(course.seed)
     weight = np.ones(len(seen))
     if course.decoys > 0 and "answer" in groups:
-        seen, quality, weight = _with_decoys(seen, quality, course.decoys, rng)
+        count = round(course.decoys * len(seen))
+        worthless = [_other_answers(seen, count, rng)]
+        if course.nulls is not None:
+            worthless.append(_null_answers(seen, course.nulls, count, rng))
+        seen = joined([seen, *worthless])
+        quality = np.concatenate([quality, np.zeros(len(seen) - len(quality))])
+        weight = np.ones(len(seen))
     basis = fit_basis(seen, groups)
     x, y = basis.columns(seen), quality / 100.0
     return Fitted(basis, fit_line(x, y, weight, RIDGE), boost(x, y, weight, course.growth, rng))
@@ -127,23 +134,22 @@ def folds_of(questions: Sequence[str], folds: int, seed: int) -> NDArray[np.int6
     return np.asarray(dealt[at], dtype=np.int64)
 
 
-def _with_decoys(
-    seen: Seen, quality: Floats, share: float, rng: np.random.Generator
-) -> tuple[Seen, Floats, Floats]:
-    """The rows, and others that pair a question with another row's answer and certainty."""
-    count = round(share * len(seen))
+def _other_answers(seen: Seen, count: int, rng: np.random.Generator) -> Seen:
+    """Questions of `seen` with other rows' answers and certainty; fewer than `count` where both are the same."""
     asked, answered = rng.integers(len(seen), size=count), rng.integers(len(seen), size=count)
     same = (seen.question[asked] * seen.question[answered]).sum(axis=1) > 1 - 1e-6
-    asked, answered = asked[~same], answered[~same]
-    both = Seen(
-        np.vstack([seen.question, seen.question[asked]]),
-        np.vstack([seen.answer, seen.answer[answered]]),
-        np.vstack([seen.question_shape, seen.question_shape[asked]]),
-        np.vstack([seen.answer_shape, seen.answer_shape[answered]]),
-        np.vstack([seen.certainty, seen.certainty[answered]]),
-        np.concatenate([seen.tokens, seen.tokens[answered]]),
-    )
-    return both, np.concatenate([quality, np.zeros(len(asked))]), np.ones(len(both))
+    return _answered_with(seen.take(asked[~same]), seen.take(answered[~same]))
+
+
+def _null_answers(seen: Seen, nulls: Seen, count: int, rng: np.random.Generator) -> Seen:
+    """Questions of `seen`, each with one of `nulls` and the certainty of the question's own answer."""
+    asked = seen.take(rng.integers(len(seen), size=count))
+    given = nulls.take(rng.integers(len(nulls), size=count))
+    return replace(_answered_with(asked, given), certainty=asked.certainty)
+
+
+def _answered_with(asked: Seen, given: Seen) -> Seen:
+    return replace(given, question=asked.question, question_shape=asked.question_shape)
 
 
 def _spread(raw: Floats, quality: Floats, calibration: Calibration) -> tuple[Floats, Floats]:

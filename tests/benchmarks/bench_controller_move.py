@@ -51,6 +51,7 @@ asyncio.run(move(plans.backend, plans.desired(Path(sys.argv[3]), {}), note=note)
 """
 WAYS = ("undisturbed", "a replica killed", "the mover killed")
 CONNECTIONS = 4
+MOST_STARTS = 4
 JUDGED = {"one-two.json": (1, 2, 5.0, "100"), "two-one.json": (2, 1, 95.0, "0")}
 """Replicas of both stages, the threshold, and what the little judge scores everything with."""
 SETTLE_S = 5.0
@@ -127,9 +128,9 @@ async def move(folder: Path, plan: str, took_s: Steps, kill_at: int | None = Non
 
 
 def kill_one(folder: Path, rng: random.Random) -> None:
-    """An engine's own process, whichever replica it is of."""
+    """An engine's own process, whichever replica it is of; none so often that the fleet gives it up."""
     told = json.loads(run(folder, "status"))
-    guards = [replica["pid"] for replica in told["replicas"] if replica["state"] == "ready"]
+    guards = [r["pid"] for r in told["replicas"] if r["state"] == "ready" and r["starts"] < MOST_STARTS]
     for pid in descendants(rng.choice(guards))[:1]:
         os.kill(pid, signal.SIGKILL)
 

@@ -30,7 +30,7 @@ from cascadia.demo.stages import (
 )
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.quality_file import write_quality
-from cascadia_judge.curriculum import see, teach
+from cascadia_judge.curriculum import see, see_nulls, teach
 from cascadia_judge.encoder import Encoder
 from cascadia_judge.features import Seen
 from cascadia_judge.head_file import dump
@@ -44,6 +44,8 @@ TABLE = HERE / "cascadia" / "demo" / "data" / "quality.parquet"
 JUDGES_KEYS = ("prompt_id", "question", "stage", "answer", "quality", "certainty")
 MIX_SEED = 3
 HEAD_SEED = 0
+DECOYS = 0.5
+"""Heads that read the answer's text learn that another question's answer is worth nothing."""
 
 
 def rows(folder: Path, limit_s: float) -> None:
@@ -76,8 +78,9 @@ def judge(folder: Path) -> None:
     known = [row for row in read(folder / f"{SMALL.name}.jsonl") if row["prompt_id"] in wanted]
     lines = [json.dumps({key: row[key] for key in JUDGES_KEYS}) for row in known]
     rows = read_rows(lines, SMALL.name)
-    seen = _seen(rows, folder / "seen.npz")
-    course = Course(seed=HEAD_SEED)
+    encoder = Encoder.read(fetch(model_named(ENCODER)))
+    seen = _seen(encoder, rows, folder / "seen.npz")
+    course = Course(seed=HEAD_SEED, decoys=DECOYS, nulls=see_nulls(encoder))
     taught = teach(rows, seen, course, lambda share: None)
     about = {
         "rows": len(rows),
@@ -130,14 +133,14 @@ def table(folder: Path) -> None:
     print(f"{len(chosen)} questions: small {shares[0]:.1f} %, large {shares[1]:.1f} % right")
 
 
-def _seen(rows: list[Row], kept: Path) -> Seen:
+def _seen(encoder: Encoder, rows: list[Row], kept: Path) -> Seen:
     """Takes minutes; kept for the next time."""
     ids = np.array([row.prompt_id for row in rows])
     if kept.exists():
         with np.load(kept) as arrays:
             if np.array_equal(arrays["ids"], ids):
                 return Seen(*(arrays[name] for name in Seen.__slots__))
-    seen = see(Encoder.read(fetch(model_named(ENCODER))), rows, lambda share: None)
+    seen = see(encoder, rows, lambda share: None)
     np.savez(kept, ids=ids, **{name: getattr(seen, name) for name in Seen.__slots__})
     return seen
 

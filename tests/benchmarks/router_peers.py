@@ -5,6 +5,7 @@
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,13 +22,16 @@ START_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`command` is given a port, the engine's port and a folder; `environment` the engine's port."""
+    """`command` is given a port, the engine's port and a folder; `environment` the engine's port. `key_variable`:
+    where it is told the key that clients send, where it asks for one.
+    """
 
     name: str
     package: str
     command: Callable[[int, int, Path], list[str]]
     environment: Callable[[int], dict[str, str]] = lambda _: {}
     health: str = "/health"
+    key_variable: str | None = None
 
 
 def folder() -> Path:
@@ -53,11 +57,14 @@ def peer_running(peer: Peer, engine: int, core: int, scratch: Path) -> Iterator[
     port = free_port()
     program, *arguments = peer.command(port, engine, scratch)
     environment = os.environ | {"NO_PROXY": "127.0.0.1"} | peer.environment(engine)
+    key = None
+    if peer.key_variable is not None:
+        key = environment[peer.key_variable] = f"sk-{secrets.token_hex(32)}"
     path = installed(peer) / program
     with process(path, *arguments, core=core, environment=environment, heard=False) as running:
         if not answers(port, peer.health, START_S):
             raise RuntimeError(f"{peer.name} did not answer within {START_S} s")
-        yield Running(peer.name, port, running.pid)
+        yield Running(peer.name, port, running.pid, key)
 
 
 def _vllm(port: int, engine: int, scratch: Path) -> list[str]:
@@ -107,6 +114,7 @@ LITELLM = Peer(
     _litellm,
     lambda _: {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"},
     "/health/liveliness",
+    "LITELLM_MASTER_KEY",
 )
 CASCADEFLOW = Peer(
     "cascadeflow",

@@ -41,7 +41,7 @@ class Cluster(NamedTuple):
 def programs() -> Path:
     folder = os.environ.get("CASCADIA_K8S_BIN")
     if folder is None:
-        pytest.skip(f"set CASCADIA_K8S_BIN to a folder with {', '.join(PROGRAMS)}")
+        pytest.skip(f"set CASCADIA_K8S_BIN to a folder with {', '.join(PROGRAMS)}, or run `make test-k8s`")
     missing = [name for name in PROGRAMS if not (Path(folder) / name).exists()]
     if missing:
         pytest.skip(f"{folder} lacks {', '.join(missing)}")
@@ -61,7 +61,7 @@ def cluster(
     subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
     url = f"https://127.0.0.1:{api}"
     config = folder / "kubeconfig"
-    config.write_text(yaml.safe_dump(_kubeconfig(url, token)))
+    config.write_text(yaml.safe_dump(kubeconfig(url, token)))
     kube = [f"--kubeconfig={config}", "--leader-elect=false", "--bind-address=127.0.0.1", "--port=0"]
     commands = [
         [
@@ -94,7 +94,14 @@ def cluster(
             f"--cert-dir={folder / 'cm'}",
             f"--service-account-private-key-file={key}",
         ],
-        ["kube-scheduler", *kube, f"--secure-port={port()}", f"--cert-dir={folder / 'scheduler'}"],
+        [
+            "kube-scheduler",
+            f"--config={_packing(folder, config)}",
+            "--bind-address=127.0.0.1",
+            "--port=0",
+            f"--secure-port={port()}",
+            f"--cert-dir={folder / 'scheduler'}",
+        ],
     ]
     with contextlib.ExitStack() as stack:
         for name, *arguments in commands:
@@ -123,6 +130,31 @@ def _start(stack: contextlib.ExitStack, log: Path, command: list[str]) -> None:
     stack.callback(process.kill)
 
 
+def _packing(folder: Path, kubeconfig: Path) -> Path:
+    """Fills nodes one after another, as docs/how-to/kubernetes.md asks for: GPUs that are free stay together."""
+    path = folder / "scheduler.yaml"
+    spreads = ("NodeResourcesLeastAllocated", "NodeResourcesBalancedAllocation", "PodTopologySpread")
+    score = {
+        "disabled": [{"name": name} for name in (*spreads, "SelectorSpread")],
+        "enabled": [{"name": "NodeResourcesMostAllocated", "weight": 5}],
+    }
+    counted = {"resources": [{"name": "nvidia.com/gpu", "weight": 1}]}
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {"score": score},
+        "pluginConfig": [{"name": "NodeResourcesMostAllocated", "args": counted}],
+    }
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig)},
+        "leaderElection": {"leaderElect": False},
+        "profiles": [profile],
+    }
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
 def _ready(url: str, token: str) -> bool:
     try:
         headers = {"authorization": f"Bearer {token}"}
@@ -131,7 +163,7 @@ def _ready(url: str, token: str) -> bool:
         return False
 
 
-def _kubeconfig(url: str, token: str) -> dict[str, Any]:
+def kubeconfig(url: str, token: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",

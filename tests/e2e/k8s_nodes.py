@@ -36,7 +36,8 @@ class Kubelets:
         self.folder = folder
         self.startup_s = startup_s
         self.real_routers = real_routers
-        self.services = Services(client)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.services = Services(client, folder / "hosts.json")
         self.pods: dict[str, Pod] = {}
         self.running: dict[str, asyncio.Task[None]] = {}
         self.dead: set[str] = set()

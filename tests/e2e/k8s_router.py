@@ -15,7 +15,7 @@ PORT = 8000
 
 
 class RealRouter:
-    """`cascadia serve` in a process, with the names of Services as the addresses that stand for them here."""
+    """`cascadia serve` in a process, which looks up the names of Services where they are simulated."""
 
     def __init__(self, address: str, folder: Path, services: Services) -> None:
         self.address = address
@@ -26,12 +26,12 @@ class RealRouter:
     def write(self, text: str) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         beside = self._folder / ".router.yaml"
-        beside.write_text(self._services.addressed(text))
+        beside.write_text(text)
         beside.replace(self._folder / "router.yaml")
 
     async def start(self) -> None:
-        serve = "from cascadia.cli.main import main; main()"
-        command = [sys.executable, "-c", serve, "serve", str(self._folder / "router.yaml")]
+        program = [sys.executable, "-m", "tests.e2e.k8s_router_program", str(self._services.hosts)]
+        command = [*program, "serve", str(self._folder / "router.yaml")]
         log = (self._folder / "log").open("wb")
         self._process = subprocess.Popen(
             [*command, "--host", self.address, "--port", str(PORT), "--no-log"], stdout=log, stderr=log

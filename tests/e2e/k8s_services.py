@@ -1,60 +1,40 @@
-"""What kube-proxy and DNS do, on loopback: each Service has an address, and a connection there goes to one of its pods.
+"""What the cluster's DNS does, simulated: the names of headless Services stand for the addresses of their ready pods.
 
-Which pods those are is said by the Endpoints that the real controller manager keeps. As with kube-proxy, a connection
-that is open stays with its pod.
+Which those are is said by the Endpoints that the real controller manager keeps. A record is told for `LAG_S` after it
+has changed, as a DNS server's cache does.
 """
 
-import asyncio
-import random
-import re
-from contextlib import suppress
+import json
+import time
+from collections import deque
+from pathlib import Path
 
 import httpx
 
-PORT = 8000
+LAG_S = 1.0
+
+Names = dict[str, list[str]]
 
 
 class Services:
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    """`hosts` is a file of addresses by name, which simulated routers look names up in."""
+
+    def __init__(self, client: httpx.AsyncClient, hosts: Path) -> None:
         self._client = client
-        self._addresses: dict[str, str] = {}
-        self._endpoints: dict[str, list[str]] = {}
-        self._servers: dict[str, asyncio.Server] = {}
-
-    def addressed(self, text: str) -> str:
-        """router.yaml with addresses for names."""
-        return re.sub(r"http://([a-z0-9-]+):", lambda found: f"http://{self.address(found[1])}:", text)
-
-    def address(self, name: str) -> str:
-        return self._addresses.setdefault(name, f"127.32.0.{len(self._addresses) + 1}")
+        self.hosts = hosts
+        self._seen: deque[tuple[float, Names]] = deque()
 
     async def look(self) -> None:
         found = (await self._client.get("/api/v1/endpoints")).json()["items"]
-        self._endpoints = {
+        names = {
             one["metadata"]["name"]: [
                 address["ip"] for subset in one.get("subsets", ()) for address in subset.get("addresses", ())
             ]
             for one in found
         }
-        for name, address in self._addresses.items():
-            if name not in self._servers:
-                self._servers[name] = await asyncio.start_server(self._to(name), address, PORT)
-
-    def _to(self, name: str):  # type: ignore[no-untyped-def]
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            pods = self._endpoints.get(name)
-            if pods:
-                with suppress(OSError):
-                    there, back = await asyncio.open_connection(random.choice(pods), PORT)
-                    await asyncio.gather(_pump(reader, back), _pump(there, writer))
-            writer.close()
-
-        return serve
-
-
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):
-        while part := await source.read(65536):
-            sink.write(part)
-            await sink.drain()
-    sink.close()
+        self._seen.append((time.monotonic(), names))
+        while len(self._seen) > 1 and self._seen[1][0] < time.monotonic() - LAG_S:
+            self._seen.popleft()
+        beside = self.hosts.with_suffix(".new")
+        beside.write_text(json.dumps(self._seen[0][1]))
+        beside.replace(self.hosts)

@@ -1,6 +1,8 @@
 """A plan becomes processes and a router on this machine, and another plan without losing a request."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cascadia.clients.local_guard import descendants
 from cascadia.clients.local_process import Restarts
 from cascadia.controller.backend import Moved, StepFailed, move, move_or_return
 from cascadia.controller.fleet import JUDGE, reached
@@ -19,7 +22,7 @@ from cascadia.controller.local_control import ask, listening
 from cascadia.controller.local_fleet import FleetError, LocalFleet
 from cascadia.controller.local_plan import LocalPlan, local_plan
 from cascadia.controller.local_supervisor import supervise
-from cascadia.controller.steps import Drain, Start, Step
+from cascadia.controller.steps import AwaitReady, Drain, Start, Step, Stop
 from cascadia.domain.errors import BadInput
 from tests.unit.controller.machine import NO_GPU_JUDGE, engine, local, two_stages
 from tests.unit.controller.test_local_process import until
@@ -234,6 +237,37 @@ def test_a_controller_that_dies_at_any_step_is_followed_by_another(tmp_path: Pat
             there = backend(tmp_path, second)
             await move(there, second.desired())
             assert reached(await there.observe(), second.desired())
+
+    asyncio.run(main())
+
+
+def test_a_stage_that_has_lost_its_only_replica_for_good_hinders_no_move(tmp_path: Path) -> None:
+    """Its place in the router's file stays as it was until there is another, on a port that nobody else gets."""
+    machine = local(tmp_path)
+    first, second = local_plan(two_stages(1, 1), machine), local_plan(two_stages(1, 2), machine)
+
+    async def main() -> None:
+        async with running(tmp_path) as fleet:
+            there = backend(tmp_path, first, second)
+            await move(there, first.desired(), at_once=2)
+            lost = fleet.members["small-0"].process
+            for starts in (1, 2):
+                await until(lambda starts=starts: lost.started == starts and lost.state == "ready")
+                os.kill(descendants(lost.pid or 0)[0], signal.SIGKILL)
+                await until(lambda: lost.state != "ready")
+            await until(lambda: lost.state == "failed")
+            large = next(kind for kind in second.counts if kind.stage == "large")
+            for step in (Stop("small-0"), Start("large-1", large), AwaitReady("large-1")):
+                await there.take(step)
+            await move(there, second.desired())
+            assert reached(await there.observe(), second.desired())
+            addresses = {member.process.url for member in fleet.members.values()}
+            assert len(addresses) == 3
+            assert lost.url not in addresses
+            async with httpx.AsyncClient(base_url=url_of(first), timeout=30, trust_env=False) as client:
+                for model in ("small", "large"):
+                    answer = await client.post("/v1/chat/completions", json={"model": model, **ASK})
+                    assert answer.status_code == 200
 
     asyncio.run(main())
 

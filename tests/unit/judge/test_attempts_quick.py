@@ -3,12 +3,13 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cascadia_judge import plain as p
-from cascadia_judge.attempts import is_addressed, readings, speaks_to_a_judge
+from cascadia_judge.attempts import is_addressed, speaks_to_a_judge, without_attempts
 from cascadia_judge.attempts_codes import coded, encoded, spelled_apart
+from cascadia_judge.attempts_forged import forged_at
 from cascadia_judge.attempts_rules import RULES, STEM
 from cascadia_judge.attempts_stems import ascii_of, stems_in
 from tests.injection import texts
@@ -47,10 +48,14 @@ def test_every_stem_is_found_at_its_place(text: str) -> None:
 
 
 @given(mixtures, mixtures)
-@settings(max_examples=100, deadline=None)
-def test_what_is_taken_away_speaks_to_a_judge_and_what_is_left_does_not(one: str, other: str) -> None:
-    *_, kept = readings(f"{one}\n\nParis is in France.\n\n{other}")
-    assert not any(speaks_to_a_judge(line) for line in kept.splitlines() if line.strip())
+@settings(max_examples=150, deadline=None)
+def test_what_is_taken_away_is_every_sentence_that_speaks_to_a_judge_alone(one: str, other: str) -> None:
+    seen = p.plain(f"{one}\n\nParis is in France.\n\n{other}")
+    assume(forged_at(p.skeleton(seen)) is None)
+    sentences = re.findall(r".+?(?:(?<=[.!?])\s+|\n+|$)", seen, re.DOTALL)
+    assert "".join(sentences) == seen
+    told = "".join(sentence for sentence in sentences if not speaks_to_a_judge(sentence)).strip()
+    assert without_attempts(seen) == (told if speaks_to_a_judge(seen) else seen)
 
 
 @pytest.mark.parametrize(

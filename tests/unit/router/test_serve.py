@@ -18,7 +18,14 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
 from cascadia.router.plan_settings import settings_of, under_plan
-from cascadia.router.settings import AdminSettings, KeySettings
+from cascadia.router.settings import (
+    AdminSettings,
+    JudgeSettings,
+    KeySettings,
+    ReplicaSettings,
+    RouterSettings,
+    StageSettings,
+)
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import FakeEngine, completion, send, started
 
@@ -84,6 +91,16 @@ def test_whom_a_stage_skips_is_the_plans_where_it_foresaw_anything_else_the_file
     assert [stage.skip_below for stage in under_plan(files, old).stages] == [20.0, None]
     assert [stage.skip_below for stage in under_plan(files, never).stages] == [None, None]
     assert [stage.skip_below for stage in under_plan(files, skipping).stages] == [20.0, None]
+
+
+def test_a_plan_put_where_names_stand_for_groups_gives_each_pod_its_part_of_the_share() -> None:
+    groups = ReplicaGroup("l4", 1, 1, 3, 0.6), ReplicaGroup("h100", 1, 1, 1, 0.4)
+    planned = plan([stage("small", *groups), stage("large", groups[1])], POOLS, CERTAINTY)
+    named = tuple(ReplicaSettings(f"http://{name}:80", resolve="dns") for name in ("l4-pods", "h100-pods"))
+    stages = StageSettings("small", "m", named), StageSettings("large", "m", named[1:])
+    files = RouterSettings(stages, JudgeSettings("certainty"))
+    found = under_plan(files, planned)
+    assert [[r.share for r in s.replicas] for s in found.stages] == [[pytest.approx(0.2), 0.4], [0.4]]
 
 
 def test_addresses_are_those_of_render_where_none_is_given_and_the_plan_is_of_one_node(

@@ -1,0 +1,87 @@
+"""A plan as a cluster runs it: kinds, one workload a replica, and what routers are told while it changes."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from cascadia.controller.kubernetes_plan import REPLICA, KubernetesPlan, Serving, kubernetes_plan
+from cascadia.render.kubernetes.chart_values import merged
+from tests.unit.deploy.matrix import values_of
+from tests.unit.render.plans import three_stages
+
+APIS = frozenset({"policy/v1"})
+ON: dict[str, Any] = {"controller": {"enabled": True}}
+
+
+def made(values: dict[str, Any] | None = None) -> KubernetesPlan:
+    base = merged(values_of(three_stages()), merged(ON, values or {}))
+    return kubernetes_plan(three_stages(), base, "cascadia", "llm", APIS)
+
+
+def told(found: KubernetesPlan, *serving: Serving) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(found.router_yaml(serving))
+    return loaded
+
+
+def test_every_replica_of_the_plan_is_counted_with_its_gpus_and_its_part_of_the_load() -> None:
+    found, plan = made(), three_stages()
+    assert sum(kind.gpus * n for kind, n in found.counts.items()) == plan.gpus
+    for stage in plan.predicted.stages:
+        assert found.rates_rps[stage.name] == pytest.approx(stage.rate_rps)
+    assert found.routing.thresholds == plan.thresholds
+
+
+def test_other_settings_of_engines_are_other_kinds_and_of_routers_another_routing() -> None:
+    plain, router = made(), made({"router": {"config": {"limits": {"queue_s": 5}}}})
+    engines = made({"engines": {"env": [{"name": "NCCL_DEBUG", "value": "WARN"}]}})
+    assert set(plain.made) == set(router.made)
+    assert not set(plain.made) & set(engines.made)
+    assert plain.routing == engines.routing != router.routing
+
+
+def test_a_replica_is_a_workload_of_its_own_that_its_groups_service_reaches() -> None:
+    found = made()
+    for kind, how in found.made.items():
+        one, two = how.replica(f"{kind.stage}-3", kind), how.replica(f"{kind.stage}-4", kind)
+        assert one["metadata"]["name"] != two["metadata"]["name"]
+        assert one["spec"]["replicas"] == 1
+        spec = one["spec"]
+        pods = (
+            [spec["template"]]
+            if one["kind"] == "Deployment"
+            else [spec["leaderWorkerTemplate"][f"{rank}Template"] for rank in ("leader", "worker")]
+        )
+        for template in pods:
+            assert template["metadata"]["labels"][REPLICA] == one["metadata"]["name"]
+        (service,) = [
+            o
+            for o in how.shared()
+            if o["kind"] == "Service" and o["metadata"]["name"].endswith(f"{how.group['name']}-http")
+        ]
+        assert service["spec"]["selector"].items() <= pods[0]["metadata"]["labels"].items()
+    assert {
+        o["kind"] for how in found.made.values() for o in [how.replica("x-0", next(iter(found.made)))]
+    } == {
+        "Deployment",
+        "LeaderWorkerSet",
+    }
+
+
+def test_routers_are_told_the_groups_that_serve_whichever_plan_they_are_of() -> None:
+    found = made()
+    stage = three_stages().stages[0].name
+    document = told(found, Serving(stage, "old", 2.0), Serving(stage, "old", 2.0), Serving(stage, "new", 3.0))
+    first = document["stages"][0]["replicas"]
+    assert [r["url"] for r in first] == ["http://cascadia-new-http:8000", "http://cascadia-old-http:8000"]
+    assert [r["share"] for r in first] == [3.0, 2.0]
+    # A stage without any is told as planned: its replicas are coming back.
+    assert document["stages"][1]["replicas"] == told(found)["stages"][1]["replicas"]
+
+
+def test_a_text_has_a_revision_of_its_own_that_does_not_change_when_equals_come_and_go() -> None:
+    found = made()
+    stage = three_stages().stages[0].name
+    one, other = Serving(stage, "a", 2.0), Serving(stage, "b", 2.0)
+    assert told(found, one)["revision"] == told(found, one, one)["revision"]
+    assert told(found, one)["revision"] != told(found, one, other)["revision"]
