@@ -117,9 +117,10 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
         return Decision("keep", f"today's plan is the best found ({today.what} {today})")
     if effort is None:
         return Decision("keep", f"{told}, but {situation.blocked or 'there is no safe way there'}")
-    rescue = candidate.keeps_bounds and not (
-        today.keeps_bounds and _lacking(today.gpus, situation.gpus) is None
-    )
+    # Where latency is what is sought, a plan that is slower on the same traffic is none to flee to.
+    slower = candidate.unit == "s" and candidate.loss >= today.loss
+    gone = _lacking(today.gpus, situation.gpus) is not None
+    rescue = candidate.keeps_bounds and (gone or not (today.keeps_bounds or slower))
     if today.keeps_bounds and not candidate.keeps_bounds:
         return Decision("keep", f"the new plan breaks its bounds ({told})")
     gain = 1.0 if rescue else _gain(today.loss, candidate.loss)

@@ -89,7 +89,7 @@ class RollingCascade:
         self._sites = Sites(np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
         self._requests: Requests | None = None
         self._network = self._network_of(0, np.zeros(1, np.int64))
-        self._visits = self._entries = self._known = 0
+        self._visits = self._entries = self._known = self._all_answered = 0
         self._visit = np.full((stages, n), -1, np.int64)
         self._last_visit = np.full(n, -1, np.int64)
         self._last_stage = np.full(n, -1, np.int64)
@@ -138,9 +138,13 @@ class RollingCascade:
         group = self._group_of[replica]
         if replica not in self._open[group] or self._requests is None:
             return True
-        visits = slice(self._visits)
-        mine = self._network.group[visits] == group
-        return not (mine & (self._requests.finish_ps[visits] < 0)).any()
+        answers = self.answers(self._all_answered, self._known)
+        under_way = (answers.finish_ps < 0) & ~answers.refused
+        self._all_answered += int(under_way.argmax()) if under_way.any() else under_way.size
+        if group == self.judge_group:
+            return not under_way.any()
+        visits = self._visit[group, self._known - under_way.size : self._known]
+        return not (under_way & (visits >= 0) & (self._requests.finish_ps[visits] < 0)).any()
 
     def route(self, stages: Sequence[int], accept: Bools) -> None:
         """Who arrives from now on goes through `stages`, until one accepts: `accept` [S, n], the last one all."""

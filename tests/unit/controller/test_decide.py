@@ -131,3 +131,11 @@ def test_on_a_periodic_load_no_day_has_more_moves_than_its_budget(period_h: floa
 def test_a_change_that_lasts_is_followed_at_once() -> None:
     loads = np.where(np.arange(7 * 144) < 300, 6.0, 12.0)
     assert a_week(loads, noise=0.01) == [600.0 * 300]
+
+
+def test_a_slower_plan_is_no_rescue_where_latency_is_what_is_sought() -> None:
+    decision = decide(situation(today=outlook(100.0, keeps_bounds=False), candidate=outlook(500.0)))
+    assert decision.action == "keep"
+    dearer = replace(outlook(500.0), what="cost", unit="$/h")
+    today = replace(outlook(100.0, keeps_bounds=False), what="cost", unit="$/h")
+    assert decide(situation(today=today, candidate=dearer)).action == "move"

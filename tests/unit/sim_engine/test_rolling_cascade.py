@@ -184,6 +184,20 @@ def test_stragglers_of_an_earlier_routing_are_served_where_its_last_stage_was() 
     assert rolling.idle(1)
 
 
+def test_nobody_waits_for_stragglers_that_were_turned_away() -> None:
+    rolling = RollingCascade(asked(ints(0, 1, 2)), None, most_load=0.0)
+    rolling.open(0, machine())
+    last = rolling.open(1, machine())
+    rolling.route((0, 1), np.zeros((2, 3), bool))
+    rolling.advance(10)
+    rolling.route((0,), np.zeros((2, 3), bool))
+    rolling.close(last)
+    assert not rolling.idle(last)
+    rolling.finish()
+    assert rolling.answers().refused.tolist() == [False, True, True]
+    assert rolling.idle(last)
+
+
 def test_the_last_replica_of_a_stage_in_use_does_not_close() -> None:
     rolling = two_stages(ints(0))
     rolling.route((0, 1), np.ones((2, 1), bool))
