@@ -184,6 +184,21 @@ def test_stragglers_of_an_earlier_routing_are_served_where_its_last_stage_was() 
     assert rolling.idle(1)
 
 
+def test_a_judge_that_a_new_routing_does_without_goes_when_its_last_verdict_is_given() -> None:
+    rolling = RollingCascade(asked(ints(0, 5_000, 6_000)), VerdictTokens())
+    rolling.open(0, machine())
+    rolling.open(1, machine())
+    judge = rolling.open(rolling.judge_group, machine())
+    rolling.route((0, 1), np.ones((2, 3), bool))
+    rolling.advance(1)
+    rolling.route((0,), np.ones((2, 3), bool))
+    rolling.close(judge)
+    assert not rolling.idle(judge)
+    rolling.advance(6_001)
+    assert (rolling.answers().finish_ps >= 0).tolist() == [True, False, False]
+    assert rolling.idle(judge)
+
+
 def test_nobody_waits_for_stragglers_that_were_turned_away() -> None:
     rolling = RollingCascade(asked(ints(0, 1, 2)), None, most_load=0.0)
     rolling.open(0, machine())
