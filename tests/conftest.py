@@ -1,7 +1,7 @@
 """What all tests share.
 
 Where CASCADIA_CI is set, hypothesis draws the same examples each time, so that a change is judged by what it changed;
-elsewhere they are new in each run, and find what nobody thought of. No example has a deadline: a busy machine is no bug.
+elsewhere they are new in each run, and find what nobody thought of. No example has a deadline: machines may be busy.
 """
 
 import os
