@@ -93,6 +93,7 @@ class RollingCascade:
         self._visit = np.full((stages, n), -1, np.int64)
         self._last_visit = np.full(n, -1, np.int64)
         self._last_stage = np.full(n, -1, np.int64)
+        self._judged = np.zeros(n, bool)
 
     def open(self, group: int, timing: ReplicaTiming, weight: float = 1.0) -> int:
         """A replica that serves from now on; its number."""
@@ -142,7 +143,7 @@ class RollingCascade:
         under_way = (answers.finish_ps < 0) & ~answers.refused
         self._all_answered += int(under_way.argmax()) if under_way.any() else under_way.size
         if group == self.judge_group:
-            return not under_way.any()
+            return not (under_way & self._judged[self._known - under_way.size : self._known]).any()
         visits = self._visit[group, self._known - under_way.size : self._known]
         return not (under_way & (visits >= 0) & (self._requests.finish_ps[visits] < 0)).any()
 
@@ -234,6 +235,7 @@ class RollingCascade:
             return answers
         asked, judge = self.asked, self.judge
         read = asked.input_tokens[stage, who] + asked.output_tokens[stage, who] + judge.prompt
+        self._judged[who] = True
         given = self._add(self.judge_group, read, np.full(who.size, judge.output, np.int64))
         self._network.successor[answers] = given
         return given

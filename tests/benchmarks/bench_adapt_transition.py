@@ -1,6 +1,6 @@
 """The paper's test of transitions (Cascadia, section 4.4, figure 11 and table 5): three traces of 8, 16 and 10 minutes.
 
-    python -m tests.benchmarks.bench_adapt_transition [--loads 1 1.5] [--out adapt-results]
+    python -m tests.benchmarks.bench_adapt_transition [--loads 2] [--out adapt-results]
 
 On 32 simulated H100s. Planning takes 15 s and replicas start in 2 to 20 s by size, as its appendix G states them.
 Cascadia is the controller, which has to notice each change; CascadeServe is told, and pays for planning and moving as
@@ -175,7 +175,7 @@ def table(rows: Sequence[Ran]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--loads", type=float, nargs="+", default=[1.0, 1.5])
+    parser.add_argument("--loads", type=float, nargs="+", default=[2.0])
     parser.add_argument("--out", type=Path, default=Path("adapt-results"))
     options = parser.parse_args()
     rows: list[Ran] = []

@@ -44,7 +44,7 @@ def machines(rng: np.random.Generator) -> list[ReplicaTiming]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.integers(1, 30), RULES, st.lists(st.integers(0, 400_000), max_size=6))
 def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps: list[int]) -> None:
     rng = np.random.default_rng(seed)
@@ -72,7 +72,7 @@ def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps:
     assert rolling.answers().by.tolist() == whole.answered_by.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32), st.integers(1, 25), RULES, st.sampled_from([5.0, 20.0, np.inf]))
 def test_replicas_that_come_and_go_serve_as_their_twins_do(
     seed: int, n: int, dispatch: Dispatch, most_load: float
@@ -182,6 +182,21 @@ def test_stragglers_of_an_earlier_routing_are_served_where_its_last_stage_was() 
     assert rolling.answers().by.tolist() == [1, 0]
     assert rolling.answers().finish_ps[0] == pytest.approx(2 * ALONE_PS, abs=100)
     assert rolling.idle(1)
+
+
+def test_a_judge_that_a_new_routing_does_without_goes_when_its_last_verdict_is_given() -> None:
+    rolling = RollingCascade(asked(ints(0, 5_000, 6_000)), VerdictTokens())
+    rolling.open(0, machine())
+    rolling.open(1, machine())
+    judge = rolling.open(rolling.judge_group, machine())
+    rolling.route((0, 1), np.ones((2, 3), bool))
+    rolling.advance(1)
+    rolling.route((0,), np.ones((2, 3), bool))
+    rolling.close(judge)
+    assert not rolling.idle(judge)
+    rolling.advance(6_001)
+    assert (rolling.answers().finish_ps >= 0).tolist() == [True, False, False]
+    assert rolling.idle(judge)
 
 
 def test_nobody_waits_for_stragglers_that_were_turned_away() -> None:
