@@ -1,18 +1,18 @@
 """What all tests share.
 
 Where CASCADIA_CI is set, hypothesis draws the same examples each time, so that a change is judged by what it changed;
-elsewhere they are new in each run, and find what nobody thought of.
+elsewhere they are new in each run, and find what nobody thought of. No example has a deadline: machines may be busy.
 """
 
 import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CASCADIA_CI"):
-    settings.load_profile("ci")
+settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CASCADIA_CI") else "here")
 
 
 @pytest.fixture(autouse=True, scope="session")

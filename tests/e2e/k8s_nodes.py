@@ -62,7 +62,7 @@ class Kubelets:
                 if task.done():
                     task.result()
             if self.real_routers:
-                await self.services.look()
+                await self.services.look(self.pods.values())
             await asyncio.sleep(LOOK_S)
 
     async def _make(self, node: str) -> None:

@@ -1,13 +1,15 @@
 """What the cluster's DNS does, simulated: the names of headless Services stand for the addresses of their ready pods.
 
-Which those are is said by the Endpoints that the real controller manager keeps. A record is told for `LAG_S` after it
-has changed, as a DNS server's cache does.
+Pods here have loopback addresses, which the API server takes for no Endpoints: so which pods a Service has is found
+here, by its selector. A record is told for `LAG_S` after it has changed, as a DNS server's cache does.
 """
 
 import json
 import time
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -24,11 +26,14 @@ class Services:
         self.hosts = hosts
         self._seen: deque[tuple[float, Names]] = deque()
 
-    async def look(self) -> None:
-        found = (await self._client.get("/api/v1/endpoints")).json()["items"]
+    async def look(self, pods: Iterable[dict[str, Any]]) -> None:
+        found = (await self._client.get("/api/v1/services")).json()["items"]
+        ready = [pod for pod in pods if _ready(pod)]
         names = {
             one["metadata"]["name"]: [
-                address["ip"] for subset in one.get("subsets", ()) for address in subset.get("addresses", ())
+                pod["status"]["podIP"]
+                for pod in ready
+                if one["spec"].get("selector", {"": ""}).items() <= pod["metadata"]["labels"].items()
             ]
             for one in found
         }
@@ -38,3 +43,8 @@ class Services:
         beside = self.hosts.with_suffix(".new")
         beside.write_text(json.dumps(self._seen[0][1]))
         beside.replace(self.hosts)
+
+
+def _ready(pod: dict[str, Any]) -> bool:
+    said = {c["type"]: c["status"] for c in pod["status"].get("conditions", ())}
+    return said.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]

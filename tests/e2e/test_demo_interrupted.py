@@ -31,7 +31,7 @@ def named(folder: Path) -> list[int]:
 def until(true: Callable[[], bool], demo: "subprocess.Popen[bytes]") -> None:
     until_s = time.monotonic() + LIMIT_S
     while not true():
-        assert demo.poll() is None, "it ended by itself"
+        assert demo.poll() is None, demo.stderr.read() if demo.stderr else "it ended by itself"
         assert time.monotonic() < until_s
         time.sleep(0.02)
 

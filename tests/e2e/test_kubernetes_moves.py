@@ -194,8 +194,11 @@ def test_a_node_that_vanishes_is_seen_and_its_replicas_are_made_elsewhere(
             assert observed.gpus == {"h100": 56}
             await move(backend, new.desired({}))
             assert reached(await backend.observe(), new.desired({}))
-            nodes = {pod["spec"].get("nodeName") for pod in made.get(PODS)["items"]}
-            assert "h100-3" not in nodes
+            engines = [
+                pod for pod in made.get(PODS)["items"] if "cascadia/service" in pod["metadata"]["labels"]
+            ]
+            assert len(engines) == 6
+            assert "h100-3" not in {pod["spec"]["nodeName"] for pod in engines}
 
     asyncio.run(main())
 

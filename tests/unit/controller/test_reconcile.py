@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given, settings
 
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing, reached
 from cascadia.controller.reconcile import KEEPS, Blocked, reconcile, rollout
@@ -113,7 +113,7 @@ def test_a_plan_of_40_replicas_is_rolled_out_at_full_capacity() -> None:
     assert reached(now, desired)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(moves())
 def test_every_step_keeps_every_promise_and_the_last_one_ends_in_what_is_wanted(
     case: tuple[Observed, Desired],
@@ -131,7 +131,7 @@ def test_every_step_keeps_every_promise_and_the_last_one_ends_in_what_is_wanted(
     assert reached(now, desired)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(moves())
 def test_what_both_plans_have_is_left_alone(case: tuple[Observed, Desired]) -> None:
     observed, desired = case
@@ -150,7 +150,7 @@ def test_what_both_plans_have_is_left_alone(case: tuple[Observed, Desired]) -> N
         assert lost == max(0, ready[kind] - wanted)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(moves(most=2))
 @example(
     (
@@ -167,7 +167,7 @@ def test_it_keeps_as_much_capacity_as_any_order_there_is(case: tuple[Observed, D
         assert possible == []
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(moves())
 def test_a_controller_that_dies_between_any_two_steps_is_followed_by_one_that_ends_the_move(
     case: tuple[Observed, Desired],
@@ -189,7 +189,7 @@ def test_a_controller_that_dies_between_any_two_steps_is_followed_by_one_that_en
         assert taken <= len(first.steps)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(moves())
 def test_starting_and_draining_together_breaks_no_promise(case: tuple[Observed, Desired]) -> None:
     observed, desired = case

@@ -60,7 +60,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "replicas in words": {"router": {"replicas": "three"}},
     "a digest that is none": {"router": {"image": {"digest": "sha256:abc"}}},
     "a claim without a name": {"engines": {"cache": {"kind": "existingClaim"}}},
-    "a controller that is told nothing": {"controller": {"enabled": True}},
+    "an unknown key of the controller": {"controller": {"spec": {"configMap": "cascadia-spec"}}},
     "a limit without memory": {"router": {"resources": {"limits": {"memory": None}}}},
     "a kind of judge that is none": {"judge": {"kind": "oracle"}},
 }

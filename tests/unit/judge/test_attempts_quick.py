@@ -30,7 +30,7 @@ mixtures = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(SEPARATORS
 
 
 @given(mixtures)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_rules_are_found_as_if_each_were_looked_for_everywhere(text: str) -> None:
     simple = p.skeleton(p.plain(text))
     stems = {word[:STEM] for word in re.findall(r"[a-z0-9]+", simple)}
@@ -39,7 +39,7 @@ def test_rules_are_found_as_if_each_were_looked_for_everywhere(text: str) -> Non
 
 
 @given(mixtures)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_stem_is_found_at_its_place(text: str) -> None:
     letters = ascii_of(text.lower())
     wanted = {stem for rule in RULES for stem in rule.stems}
@@ -48,7 +48,7 @@ def test_every_stem_is_found_at_its_place(text: str) -> None:
 
 
 @given(mixtures, mixtures)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_is_taken_away_is_every_sentence_that_speaks_to_a_judge_alone(one: str, other: str) -> None:
     seen = p.plain(f"{one}\n\nParis is in France.\n\n{other}")
     assume(forged_at(p.skeleton(seen)) is None)
@@ -90,7 +90,7 @@ def test_codes_are_told_apart(text: str, looks: str) -> None:
 
 
 @given(st.text(st.sampled_from("aab!!  \n\té́“한\u2028\x00"), max_size=80))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_no_character_stands_more_often_in_a_row_than_may_be(text: str) -> None:
     seen = p.plain(text * 3)
     assert not re.search(rf"(\S)\1{{{p.REPEATS_MAX}}}", seen)

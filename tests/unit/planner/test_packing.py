@@ -18,7 +18,7 @@ def groups(counts: list[tuple[Shape, int]]) -> list[int]:
     return [s.tp for s, n in counts for _ in range(n * s.pp)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(shapes_in_use, st.integers(1, 4), st.sampled_from([4, 6, 8]))
 def test_counting_agrees_with_bin_packing(
     chosen: list[tuple[int, int, int]], nodes: int, gpus_per_node: int

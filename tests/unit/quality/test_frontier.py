@@ -28,7 +28,7 @@ def test_it_is_what_brute_force_finds(stages: int, prompts: int, levels: int, se
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_it_is_what_brute_force_finds_on_any_table(data: st.DataObject) -> None:
     stages, prompts = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
     cells = st.lists(st.sampled_from([0, 20, 50, 100]), min_size=prompts, max_size=prompts)

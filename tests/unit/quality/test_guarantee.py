@@ -91,7 +91,7 @@ def test_for_one_routing_of_many_prompts_it_is_the_normal_bound() -> None:
 @given(
     stages=st.integers(1, 4), prompts=st.integers(1, 40), seed=st.integers(0, 1_000), levels=st.integers(1, 9)
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_it_lies_between_nought_and_the_mean(stages: int, prompts: int, seed: int, levels: int) -> None:
     table = random_table(stages, prompts, seed, levels=levels)
     routings = frontier(table)

@@ -54,7 +54,7 @@ def test_it_is_what_brute_force_finds(stages: int, prompts: int, levels: int, se
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_it_is_what_brute_force_finds_on_any_table(data: st.DataObject) -> None:
     stages, prompts = data.draw(st.integers(2, 3)), data.draw(st.integers(1, 5))
     cells = st.lists(st.sampled_from([0, 50, 100]), min_size=prompts, max_size=prompts)

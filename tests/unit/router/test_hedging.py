@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -167,14 +168,17 @@ def test_a_stream_is_not_hedged_once_its_first_part_has_come() -> None:
     async def main() -> None:
         engines = [FakeEngine(answer=late), FakeEngine(answer=late)]
         async with started(*engines), running(hedged(*engines, ratio=0.5)) as up:
+            usual_s = 0.4
+            hedge = up.router.stages[0].hedge
+            assert hedge is not None
             for _ in range(FEWEST):
-                await up.chat("small", stream=True)
+                hedge.first.seen(usual_s)
             body = {"model": "small", "stream": True, "slow": True}
+            began_s = monotonic()
             async with up.client.stream("POST", "/v1/chat/completions", json=body) as answer:
                 parts = answer.aiter_text()
                 assert "first" in await anext(parts)
-                # Long past the usual time to the first part.
-                await up.chat("small", stream=True)
+                await until(lambda: monotonic() > began_s + 1.5 * usual_s)
                 go.set()
                 assert "[DONE]" in "".join([part async for part in parts])
         asked = [r for e in engines for r in e.requests if r.get("slow")]

@@ -128,7 +128,7 @@ def relaxed(
         verdict = after
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.integers(3, 4), st.integers(1, 25), st.data())
 def test_stages_and_judge_in_step_agree_with_relaxing_them_apart(
     seed: int, depth: int, n: int, data: st.DataObject

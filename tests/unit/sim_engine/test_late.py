@@ -10,7 +10,7 @@ from tests.unit.sim_engine.machines import machine
 from tests.unit.sim_engine.test_twin import Request, timings, workloads
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(timings(), workloads(), st.integers(1, 60_000), st.integers(0, 5))
 def test_a_run_is_complete_exactly_if_few_enough_are_late(
     timing: ReplicaTiming, requests: list[Request], late_ps: int, max_late: int

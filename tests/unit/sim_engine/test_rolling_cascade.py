@@ -44,7 +44,7 @@ def machines(rng: np.random.Generator) -> list[ReplicaTiming]:
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.integers(1, 30), RULES, st.lists(st.integers(0, 400_000), max_size=6))
 def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps: list[int]) -> None:
     rng = np.random.default_rng(seed)
@@ -72,7 +72,7 @@ def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps:
     assert rolling.answers().by.tolist() == whole.answered_by.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32), st.integers(1, 25), RULES, st.sampled_from([5.0, 20.0, np.inf]))
 def test_replicas_that_come_and_go_serve_as_their_twins_do(
     seed: int, n: int, dispatch: Dispatch, most_load: float

@@ -72,7 +72,7 @@ def test_a_twice_as_able_replica_counts_its_load_half() -> None:
     assert run.replica.tolist() == [0, 1, 1, 0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(timings(), st.sampled_from([0.5, 1.0, 3.0])), min_size=1, max_size=3),
     workloads(),
@@ -92,7 +92,7 @@ def test_each_replica_serves_its_share_as_if_alone(
         assert run.busy_ps[r] == alone.busy_ps
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(timings(), st.sampled_from([1.0, 2.0])), min_size=2, max_size=3), workloads())
 def test_least_loaded_picks_what_a_recount_at_each_arrival_picks(
     fleet: list[tuple[ReplicaTiming, float]], requests: list[Request]
@@ -155,7 +155,7 @@ def test_utilisation_is_the_busy_share_of_the_span() -> None:
     assert run.utilisation.tolist() == [1010 / 2011, 1.0]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(timings(), workloads(), st.lists(st.integers(0, 60_000), max_size=12))
 def test_stopping_and_resuming_changes_nothing(
     timing: ReplicaTiming, requests: list[Request], stops: list[int]

@@ -73,7 +73,7 @@ def run_both(timing: ReplicaTiming, requests: list[Request]) -> tuple[ReplicaRun
     return run, *run_twin(timing, requests)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(timings(), workloads())
 def test_first_tokens_and_finishes_equal_the_twins(timing: ReplicaTiming, requests: list[Request]) -> None:
     run, sequences, twin = run_both(timing, requests)
@@ -125,7 +125,7 @@ def test_long_answers_of_a_pipeline_equal_the_twins(gap_ps: int, lanes: int) -> 
     assert run.busy_ps == twin.busy_ps // lanes
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(timings(), workloads())
 def test_every_request_finishes_once_with_every_token(timing: ReplicaTiming, requests: list[Request]) -> None:
     run, sequences, _ = run_both(timing, requests)

@@ -147,7 +147,7 @@ def test_other_distributions_can_hang_together_too() -> None:
 
 
 @given(requests=st.integers(1, 300), duration_s=st.floats(0.5, 50), rows=st.integers(1, 100))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_trace_ends_at_its_number_or_its_time(requests: int, duration_s: float, rows: int) -> None:
     both = generate(gamma(20, 0.5), SHORT, 1, requests=requests, duration_s=duration_s)
     parts = generate_chunks(gamma(20, 0.5), SHORT, 1, requests=requests, duration_s=duration_s, rows=rows)
