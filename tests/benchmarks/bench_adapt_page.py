@@ -15,6 +15,7 @@ from cascadia.controller.history import Entry
 from cascadia.controller.timing import MoveTiming, move_timings
 from cascadia.report.charts.line import line_chart
 from cascadia.report.charts.series import Series
+from cascadia.report.charts.style import CHART_CSS
 from tests.benchmarks import bench_adapt_day, bench_adapt_transition
 from tests.benchmarks.adapt.days import DAYS, HOUR_S, Day
 from tests.benchmarks.adapt.ways import Outcome
@@ -70,6 +71,12 @@ def attained(day: Day, ways: dict[str, Outcome]) -> str:
     )
 
 
+def alone(svg: str) -> str:
+    """A chart as a file of its own."""
+    svg = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    return svg.replace(">", f"><style>{CHART_CSS}</style>", 1)
+
+
 def timing(moves: Sequence[tuple[str, MoveTiming]]) -> str:
     rows = [
         (
@@ -111,8 +118,8 @@ def main() -> int:
         day = make()
         sections[name] = bench_adapt_day.table(list(ways.values()), day)
         if len(ways) > 1:
-            (IMAGES / f"adapt-{name}-gpus.svg").write_text(gpus(day, ways))
-            (IMAGES / f"adapt-{name}-attained.svg").write_text(attained(day, ways))
+            (IMAGES / f"adapt-{name}-gpus.svg").write_text(alone(gpus(day, ways)))
+            (IMAGES / f"adapt-{name}-attained.svg").write_text(alone(attained(day, ways)))
         if "adaptive" in ways:
             ours = ways["adaptive"]
             alarms = sum(entry.kind == "alarm" for entry in ours.entries)
