@@ -140,7 +140,7 @@ def _report(out: Path, passes: list[Pass], plan: Plan, output: Output) -> None:
     cascade, *others = passes
     output.show(f"\n{len(cascade.answers)} questions, {plan.predicted.rate_rps:.2f} a second:")
     output.show(results_table(passes, plan, alone))
-    for line in findings(cascade, others[0], others[-1]):
+    for line in findings(cascade, others[0], others[-1], plan.predicted.e2e.p50_s):
         output.show(line)
     output.show("\nThe first of the cascade's answers:")
     output.show(examples_table(cascade))

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 CASCADE = "cascadia"
 EXAMPLES = 5
+MOST_OFF = 2.0
+"""Further than this from its plan, a p50 was measured on a busy machine, or the plan was."""
 
 
 def results_table(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -> "Table":
@@ -57,7 +59,7 @@ def examples_table(cascade: Pass) -> "Table":
     return table
 
 
-def findings(cascade: Pass, small: Pass, large: Pass) -> list[str]:
+def findings(cascade: Pass, small: Pass, large: Pass, planned_p50_s: float) -> list[str]:
     """Better than the small one, cheaper than the large one: whether it is, and how sure that is."""
     over_small, over_large = (paired(cascade.answers, other.answers) for other in (small, large))
     cost = cascade.engine_s_per_question / large.engine_s_per_question - 1
@@ -69,6 +71,17 @@ def findings(cascade: Pass, small: Pass, large: Pass) -> list[str]:
         f"(as much by luck: p = {over_small.by_luck:.2g}).",
         f"{cheaper.capitalize() if cost >= 0 else 'Cheaper than'} {large.name} alone: {cost * 100:+.0f} % engine "
         f"seconds a question, judge included; {over_large.gain * 100:+.0f} points right.",
+        *_stale(cascade.quantile_s(0.5) / planned_p50_s),
+    ]
+
+
+def _stale(ratio: float) -> list[str]:
+    """`ratio`: the measured p50 to that of the plan, which rests on a calibration that is kept."""
+    if 1 / MOST_OFF <= ratio <= MOST_OFF:
+        return []
+    return [
+        f"p50 is {ratio:.1f} times what was planned: other programs use this machine now, or did when the engines were "
+        "measured. cascadia demo --calibrate measures them again."
     ]
 
 

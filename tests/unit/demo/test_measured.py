@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cascadia.cli.demo_table import examples_table
+from cascadia.cli.demo_table import examples_table, findings
 from cascadia.demo.asking import Answer
 from cascadia.demo.measured import Pass, paired, wilson
 from cascadia.demo.question import Question, words
@@ -65,3 +65,9 @@ def test_cost_and_shares_are_a_question() -> None:
     assert one.engine_s_per_question == 1.0
     assert one.answered_by("large") == 0.5
     assert one.tokens == (10.0, 2.0)
+
+
+@pytest.mark.parametrize(("planned_s", "told"), [(0.3, True), (1.0, False), (2.0, False), (4.2, True)])
+def test_a_plan_from_a_busy_machine_is_told_apart(planned_s: float, told: bool) -> None:
+    one = Pass("any", answers("++"), {"small": 1.0})
+    assert any("--calibrate" in line for line in findings(one, one, one, planned_s)) == told
