@@ -45,7 +45,7 @@ def gpus(day: Day, ways: dict[str, Outcome]) -> str:
             at_s, held = np.array(ways[name].gpus).T
             hours = [*(at_s / HOUR_S), day.duration_s / HOUR_S]
             series.append(Series(ways[name].way, hours, [*held, held[-1]], steps=True))
-    changes = [(r.start_s / HOUR_S, r.name) for r in day.regimes[1:]]
+    changes = [(r.start_s / HOUR_S, f"{r.name} →") for r in day.regimes[1:]]
     return line_chart(
         series,
         title=f"GPUs held: {day.name}",
@@ -53,6 +53,7 @@ def gpus(day: Day, ways: dict[str, Outcome]) -> str:
         y_label="GPUs",
         v_lines=changes,
         y_range=(0.0, 256.0),
+        width=900,
     )
 
 
