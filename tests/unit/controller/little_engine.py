@@ -62,7 +62,7 @@ def _children() -> None:
                 if os.fork():
                     os._exit(0)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            print(json.dumps({"child": os.getpid()}), flush=True)
+            print(json.dumps({"child": os.getpid()}) + "\n", end="", flush=True)  # whole, beside others that write
             while True:
                 signal.pause()
         pids.append(pid)
@@ -89,7 +89,7 @@ def main(arguments: list[str]) -> None:
         signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     env = {key: os.environ.get(key) for key in ("CUDA_VISIBLE_DEVICES",)}
     cores = sorted(os.sched_getaffinity(0))
-    print(json.dumps({"pid": os.getpid(), "env": env, "cores": cores}), flush=True)
+    print(json.dumps({"pid": os.getpid(), "env": env, "cores": cores}) + "\n", end="", flush=True)
     server.serve_forever(poll_interval=0.02)
 
 
