@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -48,8 +48,7 @@ class History:
     def add(self, entry: Entry) -> None:
         """On the disk when this returns; a line that a crash cut short is ended first."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        document = {"at_s": entry.at_s, "kind": entry.kind, "what": entry.what, **entry.facts}
-        line = json.dumps(document, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        line = line_of(entry).encode()
         with self.path.open("ab+") as file:
             end = file.seek(0, os.SEEK_END)
             if end:
@@ -62,17 +61,28 @@ class History:
 
     def entries(self) -> list[Entry]:
         """All that can be read, in order. None where there is no file."""
-        return list(self._read()) if self.path.exists() else []
+        return list(entries_of(self._lines())) if self.path.exists() else []
 
-    def _read(self) -> Iterator[Entry]:
+    def _lines(self) -> Iterator[bytes]:
         with self.path.open("rb") as file:
             while line := file.readline(MAX_LINE_BYTES):
-                try:
-                    document = json.loads(line)
-                    at_s, kind, what = document.pop("at_s"), document.pop("kind"), document.pop("what")
-                except (ValueError, KeyError, AttributeError, TypeError):
-                    continue  # a line that a crash cut short
-                yield Entry(at_s, kind, what, document)
+                yield line
+
+
+def line_of(entry: Entry) -> str:
+    document = {"at_s": entry.at_s, "kind": entry.kind, "what": entry.what, **entry.facts}
+    return json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def entries_of(lines: Iterable[str | bytes]) -> Iterator[Entry]:
+    """Of `line_of` each, but for those that a crash cut short."""
+    for line in lines:
+        try:
+            document = json.loads(line)
+            at_s, kind, what = document.pop("at_s"), document.pop("kind"), document.pop("what")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            continue
+        yield Entry(at_s, kind, what, document)
 
 
 def moved_at_s(entries: list[Entry]) -> list[float]:

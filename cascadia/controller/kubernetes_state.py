@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.clients.kubernetes_api import Document, KubernetesApi
-from cascadia.controller.history import Entry
+from cascadia.controller.history import Entry, entries_of, line_of
 from cascadia.controller.state import UnderWay
 from cascadia.domain.errors import BadInput
 from cascadia.render.kubernetes.controller import NAME
@@ -108,7 +108,7 @@ class KubernetesState:
         plans = {key: base64.b64encode(zlib.compress(self._path(key).read_bytes())).decode() for key in keys}
         said = {"in_force": self._in_force, "given": self.given, "move": move}
         room = MOST_BYTES - sum(map(len, plans.values()))
-        lines = _latest([_line(entry) for entry in self._entries], room)
+        lines = _latest([line_of(entry) for entry in self._entries], room)
         return {"data": {HISTORY: "".join(lines), MOVE: json.dumps(said)}, "binaryData": plans}
 
     def _kept(self, plan: Path) -> str:
@@ -140,14 +140,8 @@ def _name(release: Release) -> str:
 
 
 def _entries(data: dict[str, str]) -> Iterable[Entry]:
-    for line in data.get(HISTORY, "").splitlines():
-        document = json.loads(line)
-        yield Entry(document.pop("at_s"), document.pop("kind"), document.pop("what"), document)
-
-
-def _line(entry: Entry) -> str:
-    document = {"at_s": entry.at_s, "kind": entry.kind, "what": entry.what, **entry.facts}
-    return json.dumps(document, ensure_ascii=False) + "\n"
+    # Not `splitlines`: what is said in an entry may have other ends of lines than ours.
+    return entries_of(data.get(HISTORY, "").split("\n"))
 
 
 def _latest(lines: list[str], most_bytes: int) -> list[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascadia.controller.decide import Outlook
 from cascadia.domain.errors import CascadiaError
+from cascadia.planner.text_file import write_whole
 
 if TYPE_CHECKING:
     from cascadia.domain.plan import Plan
@@ -106,9 +107,7 @@ def main(folder: str) -> None:
         result = _replanned(request)
     except CascadiaError as error:
         result = {"error": str(error)}
-    partial = out / f".{RESULT}"
-    partial.write_text(json.dumps(result))
-    partial.replace(out / RESULT)
+    write_whole(out / RESULT, json.dumps(result))
 
 
 def _replanned(request: Request) -> dict[str, Any]:

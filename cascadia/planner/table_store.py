@@ -6,7 +6,6 @@ is as good as empty: tables are then made anew.
 
 import hashlib
 import os
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from dataclasses import fields
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cascadia_sim
+from cascadia.whole_file import whole_file
 from cascadia_sim.timing import ReplicaTiming
 
 Floats = NDArray[np.float64]
@@ -72,9 +72,8 @@ def save_table(digest: str, latency_s: Floats, saturated: Floats) -> None:
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
-            np.savez(part, latency_s=latency_s, saturated=saturated)
-        Path(part.name).replace(folder / f"{digest}.npz")
+        with whole_file(folder / f"{digest}.npz", 0o600) as part, part.open("wb") as file:
+            np.savez(file, latency_s=latency_s, saturated=saturated)
     except OSError:
         return
 
