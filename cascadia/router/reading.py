@@ -4,6 +4,7 @@ A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for F
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import httptools
@@ -23,7 +24,7 @@ PATIENT_BYTES = 64 * 1024
 _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
 
 
-class Reading(asyncio.Protocol):
+class Reading(asyncio.Protocol, ABC):
     """What has come of one connection. `coming` is the request that is not here whole yet, `_ready` are those that
     wait for their turn, `_refusal` is what the client is told after them. `Front` answers.
     """
@@ -71,17 +72,17 @@ class Reading(asyncio.Protocol):
         self._head_bytes = self._size = self._waste = 0
         self.since_s = 0.0
 
+    @abstractmethod
     def pump(self) -> None:
         """Something is ready, or to be refused."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refuse(self, error: ApiError) -> None:
         """Nothing more is read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def invite(self) -> None:
         """A head is here, its body is not."""
-        raise NotImplementedError
 
     def data_received(self, data: bytes) -> None:
         if self._deaf or self._refusal is not None:
