@@ -29,7 +29,7 @@ export APT_CONFIG=$work/apt/apt.conf
 apt-get update -qq
 (cd deb && apt-get download -qq golang-1.19-go golang-1.19-src etcd-server golang-github-modern-go-reflect2-dev \
   && apt-get source --download-only -qq kubernetes)
-for package in deb/*.deb; do dpkg-deb -x "$package" root; done
+for package in deb/*.deb; do dpkg-deb -x "$package" tree; done
 tar xzf deb/kubernetes_*.orig.tar.gz -C go/src/k8s.io
 mv go/src/k8s.io/kubernetes-* go/src/k8s.io/kubernetes
 cd go/src/k8s.io/kubernetes
@@ -37,10 +37,10 @@ cd go/src/k8s.io/kubernetes
 # The vendored reflect2 does not build with this Go; Debian's does.
 reflect2=vendor/github.com/modern-go/reflect2
 rm -rf "$reflect2"
-cp -r "$work/root/usr/share/gocode/src/github.com/modern-go/reflect2" "$reflect2"
+cp -r "$work/tree/usr/share/gocode/src/github.com/modern-go/reflect2" "$reflect2"
 rm -f "$reflect2"/*_test.go
 
-export GOROOT=$work/root/usr/lib/go-1.19 GOPATH=$work/go GOCACHE=$work/cache GO111MODULE=off GOPROXY=off CGO_ENABLED=0
+export GOROOT=$work/tree/usr/lib/go-1.19 GOPATH=$work/go GOCACHE=$work/cache GO111MODULE=off GOPROXY=off CGO_ENABLED=0
 go=$GOROOT/bin/go
 "$go" build -o "$work/openapi-gen" ./vendor/k8s.io/kube-openapi/cmd/openapi-gen
 inputs=$(grep -rl --include='*.go' '+k8s:openapi-gen=' pkg staging/src/k8s.io \
@@ -55,4 +55,4 @@ said="$said -X $client.gitVersion=v1.20.2 -X $client.gitMajor=1 -X $client.gitMi
 for program in kube-apiserver kube-controller-manager kube-scheduler; do
   "$go" build -tags providerless,dockerless -gcflags=all='-N -l -dwarf=false' -ldflags "-s -w $said" -o "$out/$program" ./cmd/$program
 done
-cp "$work/root/usr/bin/etcd" "$out/"
+cp "$work/tree/usr/bin/etcd" "$out/"

@@ -32,6 +32,18 @@ def environment(cache: Path) -> dict[str, str]:
     return {**kept, "CASCADIA_CACHE_DIR": str(cache)}
 
 
+def told(
+    folder: Path, *arguments: str, limit_s: float = LIMIT_S, env: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """What the command says with --json, run in `folder`; it ends well, or the test fails with what it said."""
+    done = subprocess.run(
+        [PROGRAM, *arguments, "--json"], cwd=folder, env=env, capture_output=True, text=True, timeout=limit_s
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 @dataclass(frozen=True)
 class Cascadia:
     """The installed command, run in `folder`."""

@@ -3,9 +3,9 @@
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,12 @@ from pyarrow import parquet
 from cascadia.clients.local_ports import free_port
 from cascadia.planner.plan_file import read_plan
 from cascadia.router.samples_rows import REQUESTS, batch_of, schema_of
+from tests.e2e.commands import PROGRAM, told
 from tests.unit.controller.machine import ENGINE
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
 
-PROGRAM = str(Path(sys.executable).with_name("cascadia"))
 LIMIT_S = 400.0
-
-
-def run(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [PROGRAM, *arguments, "--json"], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+run = partial(told, limit_s=LIMIT_S)
 
 
 def write_log(folder: Path) -> None:

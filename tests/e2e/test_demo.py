@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import openai
 import pytest
 
 from cascadia.clients.local_ports import free_port
-from tests.e2e.commands import PROGRAM, environment
+from tests.e2e.commands import PROGRAM, environment, told
 
 STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
 FIRST_S, SECOND_S = (600.0, 90.0) if STRICT else (1500.0, 600.0)
@@ -34,16 +35,8 @@ class Ran:
 
 def run(folder: Path, cache: Path, limit_s: float) -> Ran:
     began_s = time.monotonic()
-    done = subprocess.run(
-        [PROGRAM, "demo", "--json"],
-        cwd=folder,
-        env=environment(cache),
-        capture_output=True,
-        text=True,
-        timeout=limit_s,
-    )
-    assert done.returncode == 0, done.stderr
-    return Ran(json.loads(done.stdout), time.monotonic() - began_s)
+    found = told(folder, "demo", limit_s=limit_s, env=environment(cache))
+    return Ran(found, time.monotonic() - began_s)
 
 
 @pytest.fixture(scope="module")
@@ -149,18 +142,7 @@ def test_the_endpoint_stays_up_with_keep_and_nothing_is_left_behind(
 
 
 def test_its_plan_is_one_like_any_other_for_cascadia_up(second: Ran, place: Path, cache: Path) -> None:
-    def run(*arguments: str) -> dict[str, Any]:
-        done = subprocess.run(
-            [PROGRAM, *arguments, "--json"],
-            cwd=place,
-            env=environment(cache),
-            capture_output=True,
-            text=True,
-            timeout=SECOND_S,
-        )
-        assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+    run = partial(told, place, limit_s=SECOND_S, env=environment(cache))
 
     up = run("up", "demo-run", "--port", str(free_port()), "--detach")
     try:

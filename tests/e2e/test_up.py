@@ -1,13 +1,9 @@
 """`cascadia up` with real engines: llama.cpp on a real model, three replicas on this machine's cores."""
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -20,11 +16,11 @@ from cascadia.controller.local_plans import LocalPlans
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
+from tests.e2e.commands import told
 from tests.e2e.engine_commands import llama_command
 from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.render.plans import plan, stage
 
-PROGRAM = str(Path(sys.executable).with_name("cascadia"))
 ASK = {"messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 2}
 
 
@@ -53,25 +49,16 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "local.yaml").write_text(local.model_dump_json())
     write_plan(on_cores(1, 2, 50.0), tmp_path / "one-two.json")
     write_plan(on_cores(2, 1, 101.0), tmp_path / "two-one.json")
-    run(tmp_path, "up", "one-two.json", "--engines", "local.yaml", "--detach")
+    told(tmp_path, "up", "one-two.json", "--engines", "local.yaml", "--detach")
     yield tmp_path
-    run(tmp_path, "down")
-
-
-def run(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [PROGRAM, *arguments, "--json"], cwd=folder, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    told(tmp_path, "down")
 
 
 def test_real_engines_are_moved_from_one_and_two_to_two_and_one_under_load(folder: Path) -> None:
     """With a change of threshold; no request fails, and each replica that both plans have stays."""
     plans = LocalPlans(folder / "cascadia-run", read_local(folder / "local.yaml"))
-    url = run(folder, "status")["router"]["url"]
-    before = {replica["name"]: replica["pid"] for replica in run(folder, "status")["replicas"]}
+    url = told(folder, "status")["router"]["url"]
+    before = {replica["name"]: replica["pid"] for replica in told(folder, "status")["replicas"]}
 
     async def load(client: httpx.AsyncClient, statuses: list[int], stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -96,5 +83,5 @@ def test_real_engines_are_moved_from_one_and_two_to_two_and_one_under_load(folde
     statuses = asyncio.run(main())
     assert len(statuses) > 0
     assert set(statuses) == {200}
-    after = {replica["name"]: replica["pid"] for replica in run(folder, "status")["replicas"]}
+    after = {replica["name"]: replica["pid"] for replica in told(folder, "status")["replicas"]}
     assert len(set(before.values()) & set(after.values())) == 2

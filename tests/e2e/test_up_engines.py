@@ -2,8 +2,8 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,16 @@ from cascadia.demo.stages import SMALL
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.planner.plan_file import write_plan
+from tests.e2e.commands import PROGRAM, told
 from tests.e2e.engine_commands import COMMANDS, SLOTS
 from tests.e2e.engine_packages import catalogue_checkpoint
 from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.controller.test_local_process import alive
 from tests.unit.render.plans import plan, stage
 
-PROGRAM = str(Path(sys.executable).with_name("cascadia"))
 CONTEXT = 1024
 LIMIT_S = 400
+run = partial(told, limit_s=LIMIT_S)
 
 
 @pytest.fixture(params=list(COMMANDS))
@@ -45,15 +46,6 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "local.yaml").write_text(json.dumps({"stages": {"small": engine}, "router": router}))
     yield tmp_path
     subprocess.run([PROGRAM, "down"], cwd=tmp_path, capture_output=True, timeout=LIMIT_S)
-
-
-def run(folder: Path, *arguments: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [PROGRAM, *arguments, "--json"], cwd=folder, capture_output=True, text=True, timeout=LIMIT_S
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 def states(folder: Path) -> dict[str, str]:

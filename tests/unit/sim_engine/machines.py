@@ -40,3 +40,18 @@ def replica(weight: float = 1.0, **settings: int) -> Replica:
 
 def ints(*values: int) -> Ints:
     return np.array(values, dtype=np.int64)
+
+
+def small_machines(rng: np.random.Generator) -> list[ReplicaTiming]:
+    """Three that are soon full; the second is a pipeline of two."""
+    return [
+        machine(
+            chunked=bool(rng.integers(2)),
+            seqs=int(rng.integers(1, 4)),
+            kv=80,
+            block=4,
+            budget=30,
+            lanes=lanes,
+        )
+        for lanes in (1, 2, 1)
+    ]

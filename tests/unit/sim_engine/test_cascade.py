@@ -12,7 +12,7 @@ from cascadia_sim.dispatch import Dispatch
 from cascadia_sim.errors import InputError
 from cascadia_sim.stage import Replica, simulate_stage
 from cascadia_sim.timing import Ints
-from tests.unit.sim_engine.machines import ints, machine, replica
+from tests.unit.sim_engine.machines import ints, machine, replica, small_machines
 
 
 def stage(*accept: int, replicas: int = 1, tokens: int = 10, written: int = 2) -> CascadeStage:
@@ -136,17 +136,7 @@ def test_stages_and_judge_in_step_agree_with_relaxing_them_apart(
     rules = st.sampled_from(["round-robin", "weighted", "least-loaded"])
     dispatch, judging = data.draw(rules), data.draw(rules)
     rng = np.random.default_rng(seed)
-    fleet = [
-        machine(
-            chunked=bool(rng.integers(2)),
-            seqs=int(rng.integers(1, 4)),
-            kv=80,
-            block=4,
-            budget=30,
-            lanes=lanes,
-        )
-        for lanes in (1, 2, 1)
-    ]
+    fleet = small_machines(rng)
     stages = [
         CascadeStage(
             tuple(

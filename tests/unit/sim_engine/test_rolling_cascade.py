@@ -11,8 +11,8 @@ from cascadia_sim.cascade import CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.dispatch import Dispatch, Replica
 from cascadia_sim.errors import InputError
 from cascadia_sim.rolling_cascade import Asked, RollingCascade, VerdictTokens
-from cascadia_sim.timing import Ints, ReplicaTiming
-from tests.unit.sim_engine.machines import ints, machine
+from cascadia_sim.timing import Ints
+from tests.unit.sim_engine.machines import ints, machine, small_machines
 from tests.unit.sim_engine.rolling_twin import REFUSED, Site, serve
 
 NEVER = np.iinfo(np.int64).max
@@ -30,25 +30,11 @@ def random_asked(rng: np.random.Generator, n: int, stages: int) -> Asked:
     return Asked(arrival_ps, rng.integers(1, 20, (stages, n)), rng.integers(1, 20, (stages, n)))
 
 
-def machines(rng: np.random.Generator) -> list[ReplicaTiming]:
-    return [
-        machine(
-            chunked=bool(rng.integers(2)),
-            seqs=int(rng.integers(1, 4)),
-            kv=80,
-            block=4,
-            budget=30,
-            lanes=lanes,
-        )
-        for lanes in (1, 2, 1)
-    ]
-
-
 @settings(max_examples=150)
 @given(st.integers(0, 2**32), st.integers(1, 30), RULES, st.lists(st.integers(0, 400_000), max_size=6))
 def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps: list[int]) -> None:
     rng = np.random.default_rng(seed)
-    kinds, requests = machines(rng), random_asked(rng, n, 2)
+    kinds, requests = small_machines(rng), random_asked(rng, n, 2)
     groups = [
         tuple(Replica(kinds[rng.integers(3)], float(rng.integers(1, 3))) for _ in range(rng.integers(1, 4)))
         for _ in range(3)
@@ -78,7 +64,7 @@ def test_replicas_that_come_and_go_serve_as_their_twins_do(
     seed: int, n: int, dispatch: Dispatch, most_load: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    kinds, requests = machines(rng), random_asked(rng, n, 2)
+    kinds, requests = small_machines(rng), random_asked(rng, n, 2)
     span_ps = int(requests.arrival_ps[-1]) + 20_000
     sites = [Site(group, kinds[rng.integers(3)], 1.0, 0, NEVER) for group in range(3)]
     for _ in range(rng.integers(1, 6)):
