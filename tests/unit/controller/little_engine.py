@@ -62,7 +62,8 @@ def _children() -> None:
                 if os.fork():
                     os._exit(0)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            print(json.dumps({"child": os.getpid()}) + "\n", end="", flush=True)  # whole, beside others that write
+            # whole lines at once: others write to the same file
+            print(json.dumps({"child": os.getpid()}) + "\n", end="", flush=True)
             while True:
                 signal.pause()
         pids.append(pid)
