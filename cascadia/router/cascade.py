@@ -12,6 +12,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from msgspec import structs
+
 from cascadia.router.answers import Choice, Usage, Written, read_document, read_events
 from cascadia.router.conversations import Conversations, Session
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
@@ -222,7 +224,7 @@ class Cascade:
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
         call = self._call(ask, stage, None, gated=bool(ask.fields.stream))
-        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
+        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
         try:
             reply = await stage.buffered(call, _READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:

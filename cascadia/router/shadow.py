@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from cascadia.router.answers import Choice, Written, read_document
 from cascadia.router.cascade import Ask, by_verifiers
 from cascadia.router.failures import StageFailed
@@ -167,7 +169,7 @@ class Shadow:
 
     async def _again(self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any]) -> Choice:
         call = self._call(ask, stage, gate)
-        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
+        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
         return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:

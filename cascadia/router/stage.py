@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from cascadia.clients.upstream_connection import TICK_S, Connection
 from cascadia.clients.upstream_errors import UpstreamError
@@ -40,8 +42,6 @@ _FREE = frozenset({"connect", "busy", "elsewhere"})
 """What adds no load to have asked: it is no try."""
 _GONE = _FREE | {"reset", "unhealthy"}
 """What needs no budget to be sent again."""
-LEARNS = 0.1
-"""Weight of the latest answer in a stage's typical time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Live:
         self._done(ok)
 
 
-class Begun(NamedTuple):
+class Begun(Struct, frozen=True):
     """A first try: `connection` has what comes of it, None where there is none yet. `done` ends it."""
 
     replica: Replica
@@ -137,7 +137,8 @@ class Stage:
 
         `then` is called at the end of its exchange, be it good or bad; `buffered` makes an answer of either.
         """
-        replica = None if self.turns or self.hedge else self.admission.free(call, [])
+        admission = self.admission
+        replica = None if admission.turns or self.hedge else admission.free(call, ())
         if replica is None:
             return None
         connection = replica.pool.take()
@@ -149,15 +150,15 @@ class Stage:
                 replica.pool.release(connection)
                 connection = None
         self.metrics.queue.observe(0.0)
-        if call.step is not None:
-            call.step.tries += 1
-            call.step.replica = replica.name
-        started_s = monotonic()
-        return Begun(replica, connection, self._given(replica, call), started_s)
+        step = call.step
+        if step is not None:
+            step.tries += 1
+            step.replica = replica.name
+        return Begun(replica, connection, self._given(replica, call), monotonic())
 
     def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
         """What `read` found in the answer of such a try, and its body; None where `buffered` must go on with it."""
-        replica, connection, done, started_s = begun
+        connection = begun.connection
         if connection is None or connection.failed or connection.status != 200:
             return None
         body = connection.answer()
@@ -165,10 +166,10 @@ class Stage:
             found = read(connection.content_type, body)
         except UpstreamError:
             return None
-        replica.pool.release(connection)
+        begun.replica.pool.release(connection)
         self.budget.earn()
-        self._took(monotonic() - started_s)
-        done(True)
+        self.admission.took(monotonic() - begun.started_s)
+        begun.done(True)
         return found, body
 
     def drop(self, begun: Begun) -> None:
@@ -201,7 +202,7 @@ class Stage:
             found: T | None = None
             if status == 200:
                 found = read(connection.content_type, body)
-                self._took(monotonic() - started_s)
+                self.admission.took(monotonic() - started_s)
             elif self._lacks(replica, connection.status, call):
                 self._look_elsewhere(asked)
                 done(None)
@@ -407,9 +408,6 @@ class Stage:
             self.admission.ended()
 
         return done
-
-    def _took(self, seconds: float) -> None:
-        self.typical_s += LEARNS * (seconds - self.typical_s) if self.typical_s else seconds
 
     def _slow(self, started_s: float) -> bool:
         """Whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave it up."""
