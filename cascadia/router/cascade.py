@@ -28,7 +28,8 @@ from cascadia.router.responses import read_response, read_response_events
 from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
 from cascadia.router.spent import counted, spend
-from cascadia.router.stage import MISSING, Live, Reply, Stage
+from cascadia.router.stage import Stage
+from cascadia.router.stage_answers import MISSING, Live, Reply
 from cascadia.router.steps import Step, begun
 from cascadia.router.tracing_ids import FORWARDED, Trace
 

@@ -26,7 +26,8 @@ from cascadia.router.rules import refusal
 from cascadia.router.samples import Samples
 from cascadia.router.samples_rows import Row
 from cascadia.router.settings import JudgeSettings, ShadowSettings
-from cascadia.router.stage import Reply, Stage
+from cascadia.router.stage import Stage
+from cascadia.router.stage_answers import Reply
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router

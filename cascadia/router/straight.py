@@ -5,12 +5,13 @@ from time import monotonic
 from cascadia.router.answers import Usage, usage_of_reply
 from cascadia.router.asks import urgency_of
 from cascadia.router.exchange import Exchange
+from cascadia.router.persistence import Begun
 from cascadia.router.records import Record
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
 from cascadia.router.requests import Fields, rewritten
 from cascadia.router.responses import refers_elsewhere
-from cascadia.router.stage import Begun, Stage
+from cascadia.router.stage import Stage
 from cascadia.router.steps import Step
 
 
