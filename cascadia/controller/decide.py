@@ -10,6 +10,7 @@ today's need that is kept all the while, G the GPU-seconds of loading and N all 
     cost    = (1 - k) * D + G / N               seconds of the whole system, both
 
 Move iff gain >= least gain, benefit >= margin * cost, the last move is long enough ago and today's budget is not spent.
+What a stage would have less of (GPUs, or a threshold) is not given up for gain on scores of before a change.
 Each move of the last day beyond the free ones doubles the least gain, so that a load which swings to and fro is
 followed a few times, and then only where that is worth ever more. A plan that no longer keeps its bounds may be left
 at once.
@@ -78,6 +79,8 @@ class Situation:
     """`gpus`: by pool, those there are. `moved_at_s`, `changed_at_s`: past moves and changes of traffic, in order.
 
     `effort` None: there is no safe way to the candidate, as `blocked` says. `same`: the candidate is today's plan.
+    `gives_up`: what a stage would have less of. That is not done for gain before `looks_until_s`: there are no scores
+    of this traffic yet.
     """
 
     now_s: float
@@ -89,6 +92,8 @@ class Situation:
     changed_at_s: Sequence[float] = ()
     blocked: str = ""
     same: bool = False
+    gives_up: str = ""
+    looks_until_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,9 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
     if recent and not rescue and now - recent[-1] < caution.cooldown_s:
         why = f"{told}, but the last move was {(now - recent[-1]) / 60:.0f} min ago"
         return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + caution.cooldown_s)
+    if situation.gives_up and not rescue and now < situation.looks_until_s:
+        why = f"{told}, but it gives up {situation.gives_up}, and scores of this traffic are not there yet"
+        return Decision("keep", why, gain, benefit_s, cost_s, again_s=situation.looks_until_s)
     if benefit_s < caution.margin * cost_s:
         return keep(
             f"{_percent(gain)} for {(lasts_s - effort.duration_s) / 60:.0f} min does not pay for {_effort(effort)}"
