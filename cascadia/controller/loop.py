@@ -16,7 +16,7 @@ from cascadia.controller.backend import Backend, Moved, StepFailed, move, move_o
 from cascadia.controller.decide import Caution, Decision, Effort, Situation, decide
 from cascadia.controller.demand import rate_to_plan_rps, trace_to_plan
 from cascadia.controller.detect import Alarm, Detection, Detector
-from cascadia.controller.effort import effort_of, measured_startups
+from cascadia.controller.effort import back_s, effort_of, measured_startups
 from cascadia.controller.fleet import Desired, Observed
 from cascadia.controller.history import Entry, Kind, changed_at_s, moved_at_s
 from cascadia.controller.promise import LOOKED_AT_S, broken
@@ -309,8 +309,10 @@ class Controller:
         observed = Observed(
             observed.replicas, observed.gpus, observed.routing, dict(replanned.today.need_rps)
         )
-        found, effort, blocked = self._way(observed, desired)
         entries = self.state.entries()
+        found, effort, blocked = self._way(observed, desired)
+        objective = self._objective()
+        promises = objective is not None and objective.latency_max_s is not None
         situation = Situation(
             now_s=self._clock(),
             today=replanned.today.outlook,
@@ -323,6 +325,7 @@ class Controller:
             same=found is not None and not found.steps,
             gives_up=given_up(observed, desired),
             looks_until_s=looks_until_s,
+            late=1.0 - objective.quantile if objective is not None and promises else 1.0,
         )
         return decide(situation, self.settings.caution)
 
@@ -331,8 +334,9 @@ class Controller:
             found = rollout(observed, desired, at_once=self.settings.at_once)
         except Blocked as error:
             return None, None, str(error)
-        startups = measured_startups(self.state.entries(), self.settings.startup_s)
-        return found, effort_of(found, startups), ""
+        startup_s = measured_startups(self.state.entries(), self.settings.startup_s)
+        effort = effort_of(found, startup_s)
+        return found, replace(effort, back_s=back_s(observed, desired, startup_s, self.settings.at_once)), ""
 
     async def carry_out(self, begun: UnderWay) -> None:
         """`to`, or `back` where a step fails; the state says so from before the first step to after the last, so that
