@@ -145,6 +145,8 @@ class Controller:
         if alarm is not None:
             self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
             self.pending, self._again_s, self._unscored = alarm, 0.0, None
+            if self._looks is not None:
+                self._looks.ask()
         self._look_for_fresh_scores(samples)
         if self.pending is None or self._clock() < self._again_s:
             return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)

@@ -1,10 +1,13 @@
 """Answers of all stages to the same questions, scored: what tells of quality since a change."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 PATTERN = "quality-*.parquet"
 COLUMNS = ["prompt_id", "stage", "score", "input_tokens", "output_tokens"]
+ASKED_FILE = "looks-asked"
+"""Touched, it tells the routers that write here: more looks, for a while."""
 KEPT_S = 2 * 86_400.0
 """Before the newest; what is older is forgotten."""
 
@@ -18,6 +21,10 @@ class SecondLooks(Protocol):
 
     def write(self, since_s: float, path: Path) -> None:
         """A quality table of them."""
+        ...
+
+    def ask(self) -> None:
+        """For more of them, for a while."""
         ...
 
 
@@ -40,6 +47,10 @@ class LookFiles:
         whole = self._whole(since_s)
         rows = [{name: look[stage][name] for name in COLUMNS} for look in whole for stage in self.stages]
         parquet.write_table(pa.Table.from_pylist(rows), path)
+
+    def ask(self) -> None:
+        with suppress(OSError):  # a log that may only be read: they come as before
+            (self.folder / ASKED_FILE).touch()
 
     def _whole(self, since_s: float) -> list[dict[str, dict[str, Any]]]:
         self._read()

@@ -15,8 +15,9 @@ from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.state import write_in_force
 from cascadia.planner.plan_file import read_plan
 from cascadia.planner.quality_file import write_quality
+from cascadia.router.shadow import BURST_S
 from cascadia_sim.timing import PS_PER_S
-from tests.benchmarks.adapt.days import HOUR_S, Day
+from tests.benchmarks.adapt.days import HOUR_S, Day, Ints
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size
 from tests.benchmarks.adapt.plans import KeptPlanner
 
@@ -25,6 +26,7 @@ TAIL_S = 600.0
 """After the day's last request, for what is still on its way."""
 SHADOW = 20
 """One in so many requests goes through all stages."""
+BURST = 2
 MOVE_ALWAYS = Caution(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
 
 
@@ -116,22 +118,30 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.state.entries())
 
 
-@dataclass(frozen=True, slots=True)
 class Looks:
-    """One in `SHADOW` requests goes through all stages as it comes."""
+    """One in `SHADOW` requests goes through all stages as it comes, and one in `BURST` for ten minutes after an alarm.
+    They take no GPU time here."""
 
-    day: Day
-    fleet: SimulatedFleet
+    def __init__(self, day: Day, fleet: SimulatedFleet) -> None:
+        self.day = day
+        self.fleet = fleet
+        every = np.arange(len(day.row))
+        self._looked = every % SHADOW == 0
+        self._burst = every % BURST == 0
 
     def count(self, since_s: float) -> int:
-        return len(self.day.row[self._part(since_s)])
+        return len(self._since(since_s))
 
     def write(self, since_s: float, path: Path) -> None:
-        write_quality(self.day.table_of(self._part(since_s)), path)
+        write_quality(self.day.table_of(self._since(since_s)), path)
 
-    def _part(self, since_s: float) -> slice:
+    def ask(self) -> None:
+        part = self.day.part(self.fleet.now_s, self.fleet.now_s + BURST_S)
+        self._looked[part] |= self._burst[part]
+
+    def _since(self, since_s: float) -> Ints:
         part = self.day.part(max(since_s, 0.0), self.fleet.now_s)
-        return slice(part.start, part.stop, SHADOW)
+        return np.flatnonzero(self._looked[part]) + part.start
 
 
 def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:

@@ -261,6 +261,7 @@ class Looks:
     def __init__(self, world: World, from_s: float = 0.0) -> None:
         self.world = world
         self.from_s = from_s
+        self.asked_at_s: list[float] = []
 
     def count(self, since_s: float) -> int:
         return max(0, int((self.world.now_s - max(since_s, self.from_s)) / 10.0))
@@ -268,16 +269,24 @@ class Looks:
     def write(self, since_s: float, path: Path) -> None:
         path.write_bytes(b"a table")
 
+    def ask(self) -> None:
+        self.asked_at_s.append(self.world.now_s)
+
 
 def test_a_change_is_planned_for_again_when_there_are_scores_of_it(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.answer = growing(world.answer)
-    controller = world.controller(Looks(world, CHANGE_S))
+    looks = Looks(world, CHANGE_S)
+    controller = world.controller(looks)
     first, second = world.live(CHANGE_S + HOUR_S, controller)
     assert [request.table and request.table.name for request in world.asked] == [None, "quality.parquet"]
     assert first.action == "move"
     assert second.why.startswith("today's plan is the best found")
-    assert "there are scores since the change" in [entry.what for entry in controller.state.entries()]
+    alarm, *_, scores, _ = (
+        entry for entry in controller.state.entries() if entry.kind in ("alarm", "decision")
+    )
+    assert scores.what == "there are scores since the change"
+    assert looks.asked_at_s == [alarm.at_s]
 
 
 def growing(answer: Replanned | PlanningFailed) -> Replanned:
