@@ -10,6 +10,7 @@ from typing import Any
 from cascadia.clients.kubernetes_api import KubernetesApi
 from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes_plan import KubernetesPlan, kubernetes_plan
+from cascadia.controller.kubernetes_pods import ready
 from cascadia.domain.cluster import Cluster as Gpus
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
@@ -72,6 +73,13 @@ def install(on: Cluster, of: Plan, over: dict[str, Any] | None = None) -> dict[s
     values = values_with_controller(of, over)
     helm(on, "install", "cascadia", str(CHART), "--create-namespace", values=values)
     return values
+
+
+def ready_routers(on: Cluster) -> list[str]:
+    """Their addresses."""
+    found = on.get(f"/api/v1/namespaces/{SPACE}/pods")["items"]
+    routers = [pod for pod in found if pod["metadata"]["labels"].get("cascadia/workload") == "router"]
+    return [pod["status"]["podIP"] for pod in routers if ready(pod)]
 
 
 @asynccontextmanager
