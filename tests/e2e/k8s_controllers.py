@@ -14,7 +14,7 @@ import yaml
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan_file import write_plan
 from tests.e2e.k8s_cluster import Cluster, kubeconfig, until
-from tests.e2e.k8s_release import SPACE
+from tests.e2e.k8s_release import SAMPLES_TOKEN, SPACE
 
 PROGRAM = str(Path(sys.executable).with_name("cascadia"))
 API = f"/api/v1/namespaces/{SPACE}"
@@ -55,7 +55,7 @@ class Controllers:
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "KUBECONFIG": "kubeconfig"},
+                env={**os.environ, "KUBECONFIG": "kubeconfig", "CASCADIA_SAMPLES_TOKEN": SAMPLES_TOKEN},
             )
         self.processes.append(process)
         return process

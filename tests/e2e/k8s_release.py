@@ -26,6 +26,7 @@ from tests.unit.render.plans import plan, stage
 SPACE = "llm"
 CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
 HELM_S = 180
+SAMPLES_TOKEN = "of-these-tests-and-no-others"
 
 
 def h100_nodes(count: int) -> dict[str, int]:
@@ -72,6 +73,11 @@ def values_with_controller(of: Plan, over: dict[str, Any] | None = None) -> dict
 def install(on: Cluster, of: Plan, over: dict[str, Any] | None = None) -> dict[str, Any]:
     values = values_with_controller(of, over)
     helm(on, "install", "cascadia", str(CHART), "--create-namespace", values=values)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cascadia-samples"}}
+    answer = on.ask(
+        "POST", f"/api/v1/namespaces/{SPACE}/secrets", {**secret, "stringData": {"token": SAMPLES_TOKEN}}
+    )
+    assert answer.status_code in (201, 409)
     return values
 
 

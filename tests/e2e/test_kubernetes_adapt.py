@@ -30,7 +30,7 @@ QUIET_RPS, BUSY_RPS = 4.0, 25.0
 QUIET_S, PLAN_S = 60.0, 150.0
 INPUT_TOKENS, OUTPUT_TOKENS = 500, 600
 SETTINGS: dict[str, Any] = {
-    "router": {"config": {"samples": {"seconds": 1}, "page": False}},
+    "router": {"config": {"samples": {"folder": "samples", "seconds": 1}, "page": False}},
     # Longer than the simulated DNS tells of a pod that has left.
     "engines": {"preStopSeconds": 3},
 }
@@ -117,12 +117,11 @@ def test_a_jump_of_the_rate_is_noticed_planned_for_and_moved_to(made: Cluster, t
     told = ["plan", "cascade.yaml", "--out", "plan", "--no-report"]
     subprocess.run([PROGRAM, *told], cwd=tmp_path, check=True, capture_output=True, timeout=120)
     before = read_plan(tmp_path / "plan")
-    SETTINGS["router"]["config"]["samples"]["folder"] = str(tmp_path / "log")
     install(made, before, SETTINGS)
     controllers = Controllers(made, tmp_path)
     controllers.give(before)
     try:
-        controllers.start(f"--samples={tmp_path / 'log'}", *HASTE)
+        controllers.start(*HASTE)
         controllers.until_said("held")
         until(lambda: len(ready_routers(made)) == 2, "two routers")
         traffic = Traffic(ready_routers(made), QUIET_RPS)
