@@ -39,8 +39,7 @@ class World:
     startup_s: Startup = startup_by_size
     at_once: int = 32
     gpus: int = 256
-    fresh: int = 400
-    """Second looks since a change that replace the scores of before."""
+    least_looks: int = 400
 
     def fleet(self) -> SimulatedFleet:
         return SimulatedFleet(self.day, self.first, self.gpus, self.startup_s)
@@ -117,22 +116,37 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.state.entries())
 
 
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """One in `SHADOW` requests goes through all stages as it comes."""
+
+    day: Day
+    fleet: SimulatedFleet
+
+    def count(self, since_s: float) -> int:
+        return len(self.day.row[self._part(since_s)])
+
+    def write(self, since_s: float, path: Path) -> None:
+        write_quality(self.day.table_of(self._part(since_s)), path)
+
+    def _part(self, since_s: float) -> slice:
+        part = self.day.part(max(since_s, 0.0), self.fleet.now_s)
+        return slice(part.start, part.stop, SHADOW)
+
+
 def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:
     folder = world.folder / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "history.jsonl").unlink(missing_ok=True)
     write_in_force(folder, world.first)
-    given = {"detection": Detection(window_s=WINDOW_S), "lag_s": 90.0, "at_once": world.at_once, **changes}
+    given = {
+        "detection": Detection(window_s=WINDOW_S),
+        "lag_s": 90.0,
+        "at_once": world.at_once,
+        "least_looks": world.least_looks,
+        **changes,
+    }
     settings = Settings(folder, world.day.write(world.folder / "spec"), **given)  # type: ignore[arg-type]
-
-    def fresh_table(since_s: float, out: Path) -> Path | None:
-        """Of the questions since then that were sent through all stages."""
-        part = world.day.part(since_s, fleet.now_s)
-        asked = slice(part.start, part.stop, SHADOW)
-        if len(world.day.row[asked]) < world.fresh:
-            return None
-        write_quality(world.day.table_of(asked), out / "quality.parquet")
-        return out / "quality.parquet"
 
     return Controller(
         settings,
@@ -140,7 +154,7 @@ def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[
         fleet.log,
         KeptPlanner(world.folder / "plans", fleet, world.planning_s),
         clock=lambda: fleet.now_s,
-        fresh_table=fresh_table,
+        looks=Looks(world.day, fleet),
     )
 
 
