@@ -42,7 +42,8 @@ STANDBY_S = 1.0
 @click.option(
     "--samples",
     type=click.Path(path_type=Path),
-    help="Folder of the router's workload log. Default: samples in the run-dir.",
+    help="Folder of the router's workload log. Default: samples in the run-dir. Routers on a cluster are asked for it "
+    "where CASCADIA_SAMPLES_TOKEN holds their token.",
 )
 @click.option("--ratio", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True,
               help="Of the requests that are sampled.")  # fmt: skip

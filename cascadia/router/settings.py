@@ -164,6 +164,7 @@ class SampleSettings:
     """The workload log: `ratio` (0-1) of the requests, as Parquet files in `folder`.
 
     A file is ended after `rows` or `seconds`, whichever comes first; the oldest go when all are above `max_bytes`.
+    `token`: who sends it is given the files (`/samples`); nobody where it is None.
     """
 
     folder: Path
@@ -173,6 +174,7 @@ class SampleSettings:
     max_bytes: int = 2**30
     text: bool = False
     """Whether the question and the held answers are written too."""
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

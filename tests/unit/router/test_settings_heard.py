@@ -186,7 +186,16 @@ CASES: dict[str, list[Case]] = {
         (
             lambda section: whole(samples=section),
             {"folder": "f"},
-            {"folder": "g", "ratio": 0.5, "rows": 5, "seconds": 9, "max_bytes": 2**21, "text": True},
+            {
+                "folder": "g",
+                "ratio": 0.5,
+                "rows": 5,
+                "seconds": 9,
+                "max_bytes": 2**21,
+                "text": True,
+                "token_env": "KEY",
+                "token_file": "token",
+            },
         )
     ],
     "ShadowSection": [
@@ -211,6 +220,7 @@ BY_NUMBERS = {"limits", "health"}
 
 def read(document: Document, folder: Path) -> RouterSettings:
     (folder / "secret").write_text("from-a-file")
+    (folder / "token").write_text("a-token-from-a-file")
     (folder / "url").write_text("redis://h/2")
     path = folder / "router.yaml"
     path.write_text(json.dumps(document))
