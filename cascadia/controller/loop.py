@@ -42,7 +42,8 @@ class Settings:
     """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
     it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are.
     `least_looks`: since a change, that replace the scores of before; for so many nothing is given up, but for
-    `looks_within_s` at most. `startup_s`: of a model that never started here.
+    `looks_within_s` at most. `headroom`: a share more requests than came are planned for where latency is bounded, as
+    those who come while a change is followed are late. `startup_s`: of a model that never started here.
     """
 
     folder: Path
@@ -54,6 +55,7 @@ class Settings:
     least_requests: int = 200
     least_looks: int = 200
     looks_within_s: float = 3600.0
+    headroom: float = 0.05
     most_requests: int = 20_000
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
@@ -293,6 +295,7 @@ class Controller:
             out=out,
             table=self._table(since_s, out / TABLE),
             seed=self.settings.seed,
+            headroom=self.settings.headroom,
         )
 
     def _table(self, since_s: float, path: Path) -> Path | None:

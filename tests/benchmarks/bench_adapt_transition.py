@@ -42,6 +42,8 @@ PLANNING_S = 15.0
 TICK_S = 10.0
 TAIL_S = 900.0
 LARGEST_BYTES = 4.1e11
+LOOKS = {0.5: 200, 0.95: 800}
+"""Second looks since a change that tell of it, by the confidence at which the bar is held."""
 
 
 def startup_s(weight_bytes: float) -> float:
@@ -129,7 +131,9 @@ def measure(load: float, confidence: float, folder: Path) -> list[Ran]:
     starts = [r.start_s for r in day.regimes]
     spans = list(zip(starts, [*starts[1:], day.duration_s], strict=True))
     first = plan_for(day, folder / "known", *spans[0])
-    world = World(day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_looks=200)
+    world = World(
+        day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_looks=LOOKS[confidence]
+    )
     served: list[tuple[float, Path]] = []
     alone: list[Path] = []
     base_s = 0.0
@@ -189,7 +193,7 @@ def table(rows: Sequence[Ran]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--loads", type=float, nargs="+", default=[2.0])
-    parser.add_argument("--confidences", type=float, nargs="+", default=[0.5, 0.95])
+    parser.add_argument("--confidences", type=float, nargs="+", choices=LOOKS, default=list(LOOKS))
     parser.add_argument("--out", type=Path, default=Path("adapt-results"))
     options = parser.parse_args()
     rows: list[Ran] = []
