@@ -274,9 +274,7 @@ class Controller:
         )
 
     def _decision(self, observed: Observed, desired: Desired, replanned: Replanned) -> Decision:
-        observed = Observed(
-            observed.replicas, observed.gpus, observed.routing, dict(replanned.today.need_rps)
-        )
+        observed = replace(observed, need_rps=dict(replanned.today.need_rps))
         found, effort, blocked = self._way(observed, desired)
         entries = self.state.entries()
         situation = Situation(
