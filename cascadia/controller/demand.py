@@ -1,5 +1,7 @@
 """What a plan is made for: traffic since a change, though little of it has been seen."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from cascadia.controller.windows import Samples
@@ -35,3 +37,12 @@ def trace_to_plan(samples: Samples, most: int, rate_rps: float) -> Trace:
     return join(
         [Trace(once.arrival_s + k * period_s, once.input_tokens, once.output_tokens) for k in range(copies)]
     )
+
+
+def with_prefixes(trace: Trace, before: Trace) -> Trace:
+    """The workload log does not tell which tokens earlier requests shared: `trace` with as large a share of its input
+    as `before` had."""
+    if before.prefix_tokens is None:
+        return trace
+    share = float(before.prefix_tokens.sum() / before.input_tokens.sum())
+    return replace(trace, prefix_tokens=np.floor(share * trace.input_tokens).astype(np.int64))

@@ -126,6 +126,7 @@ def _replanned(request: Request) -> dict[str, Any]:
         gpus = tuple((pool, count) for pool, count in request.gpus.items())
         return Overrides(gpus=gpus, rate_rps=request.rate_rps)(changed)
 
+    _remember_prefixes(request)
     problem = read_problem(request.spec, change)
     found = plan(problem).plan
     write_plan(found, request.out / PLAN)
@@ -135,6 +136,21 @@ def _replanned(request: Request) -> dict[str, Any]:
         "today": prospect_of(read_plan(request.today), trace, problem.quality, folder, request.seed),
         "candidate": prospect_of(found, trace, problem.quality, folder, request.seed),
     }
+
+
+def _remember_prefixes(request: Request) -> None:
+    """Today's requests share prefixes as those of the spec's trace do, where it is there and an engine keeps them."""
+    from cascadia.controller.demand import with_prefixes
+    from cascadia.planner.spec_file import read_spec
+    from cascadia.planner.trace_file import read_trace_for
+    from cascadia_traces.writing import write_trace
+
+    spec = read_spec(request.spec)
+    path = request.spec.parent / spec.workload.trace
+    if path.exists() and any(stage.prefix_cache_hit_rate for stage in spec.stages):
+        before, _ = read_trace_for(path, spec.workload.format, None, request.seed)
+        today, _ = read_trace_for(request.trace, None, None, request.seed)
+        write_trace(with_prefixes(today, before), request.trace)
 
 
 def prospect_of(

@@ -181,7 +181,8 @@ class SampleSettings:
 class ShadowSettings:
     """`ratio` (0-1) of the cascade's requests are asked of all stages once more, when they are answered.
 
-    Only where each stage has less than `busy` (0-1) of its room taken, and within `tokens_per_hour`.
+    Only where each stage has less than `busy` (0-1) of its room taken, and within `tokens_per_hour`. For ten minutes
+    after a controller asked for more, `burst_ratio` of them, `burst_at_once`, on the tokens of the next `burst_hours`.
     """
 
     ratio: float = 0.0
@@ -189,6 +190,9 @@ class ShadowSettings:
     tokens_per_hour: int = 100_000
     max_tokens: int = 1024
     """Of an answer whose request sets no limit."""
+    burst_ratio: float = 0.5
+    burst_at_once: int = 4
+    burst_hours: float = 6.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,5 +55,11 @@ class ShadowSection(_Section):
     tokens_per_hour: int = Field(100_000, ge=0)
     max_tokens: int = Field(1024, ge=1, description="Of an answer whose request sets no limit.")
 
+    burst_ratio: Ratio = Field(0.5, description="The same for ten minutes after a controller asked for more.")
+    burst_at_once: int = Field(4, ge=1, le=64, description="Looks at a time meanwhile.")
+    burst_hours: float = Field(
+        6.0, ge=0, le=168, description="Whose tokens may be spent ahead; 0: no bursts."
+    )
+
     def settings(self) -> ShadowSettings:
-        return ShadowSettings(self.ratio, self.busy, self.tokens_per_hour, self.max_tokens)
+        return ShadowSettings(**dict(self))

@@ -1,10 +1,13 @@
 """What is planned for: a rate that is not exceeded by chance, on traffic long enough to tell."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from cascadia.controller.demand import SPAN_S, rate_to_plan_rps, trace_to_plan
+from cascadia.controller.demand import SPAN_S, rate_to_plan_rps, trace_to_plan, with_prefixes
 from cascadia.controller.windows import Samples
+from cascadia_traces.trace import Trace
 from tests.unit.controller.traffic import traffic
 
 
@@ -49,3 +52,13 @@ def test_of_much_traffic_the_latest_is_taken() -> None:
     samples = traffic(1, 4000.0, rate_rps=2.0)
     trace = trace_to_plan(samples, 3000, 2.0)
     assert trace.input_tokens.tolist() == samples.input_tokens[-3000:].tolist()
+
+
+def test_requests_share_as_large_a_part_of_their_input_as_before() -> None:
+    arrival_s, output = np.array([0.0, 1.0]), np.array([1, 1])
+    before = Trace(arrival_s, np.array([100, 300]), output, prefix_tokens=np.array([90, 210]))
+    today = Trace(arrival_s, np.array([10, 1]), output)
+    found = with_prefixes(today, before)
+    assert found.prefix_tokens is not None
+    assert found.prefix_tokens.tolist() == [7, 0]
+    assert with_prefixes(today, replace(before, prefix_tokens=None)) is today

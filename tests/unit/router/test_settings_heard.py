@@ -199,7 +199,19 @@ CASES: dict[str, list[Case]] = {
         )
     ],
     "ShadowSection": [
-        (shadow, {}, {"ratio": 0.5, "busy": 0.1, "tokens_per_hour": 5, "max_tokens": 6}),
+        (
+            shadow,
+            {},
+            {
+                "ratio": 0.5,
+                "busy": 0.1,
+                "tokens_per_hour": 5,
+                "max_tokens": 6,
+                "burst_ratio": 0.7,
+                "burst_at_once": 2,
+                "burst_hours": 1.0,
+            },
+        ),
     ],
 }
 BY_NUMBERS = {"limits", "health"}
