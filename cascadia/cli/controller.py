@@ -14,14 +14,11 @@ from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cascadia.controller.loop import Controller, Settings
     from cascadia.controller.samples_file import SampleFiles
+    from cascadia.controller.second_looks import LookFiles
 
 STANDBY_S = 1.0
-FRESH_QUESTIONS = 200
-"""Shadow rows since a change that replace the spec's quality table."""
 
 
 @click.command()
@@ -45,7 +42,8 @@ FRESH_QUESTIONS = 200
 @click.option(
     "--samples",
     type=click.Path(path_type=Path),
-    help="Folder of the router's workload log. Default: samples in the run-dir.",
+    help="Folder of the router's workload log. Default: samples in the run-dir. Routers on a cluster are asked for it "
+    "where CASCADIA_SAMPLES_TOKEN holds their token.",
 )
 @click.option("--ratio", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True,
               help="Of the requests that are sampled.")  # fmt: skip
@@ -59,6 +57,10 @@ FRESH_QUESTIONS = 200
               help="A week at most, on stationary traffic.")  # fmt: skip
 @click.option("--requests", "least_requests", type=click.IntRange(20), default=200, show_default=True,
               help="Since a change, before it is planned for.")  # fmt: skip
+@click.option("--looks", "least_looks", type=click.IntRange(1), default=200, show_default=True,
+              help="Second looks since a change that replace the scores of before.")  # fmt: skip
+@click.option("--looks-within", "looks_within_s", type=positive, default=3600.0, show_default=True, metavar="S",
+              help="So long no stage gives anything up for want of them.")  # fmt: skip
 @click.option("--least-gain", type=positive, default=0.1, show_default=True, metavar="SHARE",
               help="A move must better the objective by this share.")  # fmt: skip
 @click.option("--cooldown", "cooldown_s", type=positive, default=1800.0, show_default=True, metavar="S",
@@ -91,6 +93,8 @@ def controller(
     arrivals_lag_s: float,
     false_alarms: float,
     least_requests: int,
+    least_looks: int,
+    looks_within_s: float,
     least_gain: float,
     cooldown_s: float,
     moves_per_day: int,
@@ -124,6 +128,8 @@ def controller(
         lag_s=lag_s,
         arrivals_lag_s=arrivals_lag_s,
         least_requests=least_requests,
+        least_looks=least_looks,
+        looks_within_s=looks_within_s,
         plan_limit_s=plan_limit_s,
         startup_s=startup_s,
         at_once=at_once,
@@ -136,7 +142,7 @@ def controller(
         if values is None:
             raise BadInput("--values", "is not given", "name the file with the release's values")
         given = Release(namespace, release, values, room_s)
-        lead(settings, plan, given, watched, fresh_table_of(plan, watched.folder), (host, port), output)
+        lead(settings, plan, given, watched, looks_of(plan, watched.folder), (host, port), output)
         return
     made = _made(settings, plan, engines, watched, output)
     with _stand_by(folder, output):
@@ -157,23 +163,17 @@ def _made(
         LocalPlans(settings.folder, read_local(engines)),
         samples.read,
         replan,
-        fresh_table=fresh_table_of(plan, samples.folder),
+        looks=looks_of(plan, samples.folder),
         tell=lambda entry: output.note(f"{entry.kind}: {entry.what}"),
     )
 
 
-def fresh_table_of(plan: Path, samples: Path) -> "Callable[[float, Path], Path | None]":
-    """Writes a quality table of what went through all stages since a time."""
-    from cascadia.controller.samples_file import write_fresh_quality
+def looks_of(plan: Path, samples: Path) -> "LookFiles":
+    """The second looks of a fleet that runs `plan`, or one of the same stages."""
+    from cascadia.controller.second_looks import LookFiles
     from cascadia.planner.plan_file import read_plan
 
-    names = tuple(stage.name for stage in read_plan(plan).stages)
-
-    def fresh_table(since_s: float, out: Path) -> Path | None:
-        path = out / "quality.parquet"
-        return path if write_fresh_quality(samples, since_s, names, path, FRESH_QUESTIONS) else None
-
-    return fresh_table
+    return LookFiles(samples, tuple(stage.name for stage in read_plan(plan).stages))
 
 
 def _stand_by(folder: Path, output: Output) -> ExitStack:

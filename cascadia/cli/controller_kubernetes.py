@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +17,7 @@ except ModuleNotFoundError as missing:
     raise BadInput(
         "--backend kubernetes", f"needs {missing.name}", "pip install 'cascadia[kubernetes]'"
     ) from None
+from cascadia.clients.router_samples import RouterSamples
 from cascadia.controller import kubernetes_run
 from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes_face import face, serving
@@ -25,8 +25,10 @@ from cascadia.controller.kubernetes_plans import KubernetesPlans, read_values
 from cascadia.controller.kubernetes_state import KubernetesState, read_kubernetes_history
 from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.replan import replan
+from cascadia.controller.second_looks import SecondLooks
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release as Rendered
+from cascadia.render.kubernetes.router_config import SAMPLES_TOKEN
 
 if TYPE_CHECKING:
     from cascadia.controller.history import Entry
@@ -51,7 +53,7 @@ def lead(
     plan: Path,
     given: Release,
     samples: "SampleFiles",
-    fresh_table: Callable[[float, Path], Path | None],
+    looks: SecondLooks,
     at: tuple[str, int],
     output: Output,
 ) -> None:
@@ -75,10 +77,12 @@ def lead(
             kubernetes_run.SavedPlans(plans, state),
             samples.read,
             replan,
-            fresh_table=fresh_table,
+            looks=looks,
             tell=lambda entry: output.note(f"{entry.kind}: {entry.what}"),
             state=state,
         )
+        token = os.environ.get(SAMPLES_TOKEN)
+        fetched = RouterSamples(backend.routers.sources, samples.folder, token) if token else None
         lease = kubernetes_run.lease_of(api, rendered, f"{socket.gethostname()}-{os.urandom(4).hex()}")
         output.note(f"standing by for the lease of {given.name} in {api.namespace}")
         working = asyncio.create_task(
@@ -90,6 +94,7 @@ def lead(
                 api,
                 plan,
                 look_s=min(LOOK_S, settings.detection.window_s),
+                fetch=None if fetched is None else fetched.fetch,
                 leads=lambda: output.note("leading"),
                 tell=output.note,
             )

@@ -10,6 +10,8 @@ today's need that is kept all the while, G the GPU-seconds of loading and N all 
     cost    = (1 - k) * D + G / N               seconds of the whole system, both
 
 Move iff gain >= least gain, benefit >= margin * cost, the last move is long enough ago and today's budget is not spent.
+What a stage would have less of (GPUs, or a threshold) is not given up for gain on scores of before a change, nor where
+traffic that swings will want it back so soon that more requests would be late than may be.
 Each move of the last day beyond the free ones doubles the least gain, so that a load which swings to and fro is
 followed a few times, and then only where that is worth ever more. A plan that no longer keeps its bounds may be left
 at once.
@@ -18,6 +20,7 @@ at once.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from statistics import median
 from typing import Literal
 
@@ -44,13 +47,17 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a move takes: `starts` and `stops` of replicas in `duration_s`, GPU-seconds of loading, `keeps` (0-1)."""
+    """What a move takes: `starts` and `stops` of replicas in `duration_s`, GPU-seconds of loading, `keeps` (0-1).
+
+    `back_s`: what it lets go would be ready again so long after it is wanted.
+    """
 
     duration_s: float = 0.0
     gpu_s: float = 0.0
     keeps: float = 1.0
     starts: int = 0
     stops: int = 0
+    back_s: float = 0.0
 
     @property
     def nothing(self) -> bool:
@@ -61,7 +68,8 @@ class Effort:
 class Caution:
     """`horizon_s` stands in for H while too few changes were seen to tell. `free_moves` a day do not raise the bar.
 
-    `reserve` of the day's moves are kept for when today's plan breaks its bounds.
+    `reserve` of the day's moves are kept for when today's plan breaks its bounds. `noticing_s`: from a change to the
+    plan for it.
     """
 
     least_gain: float = 0.1
@@ -71,6 +79,7 @@ class Caution:
     moves_per_day: int = 8
     free_moves: int = 3
     reserve: int = 2
+    noticing_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,8 @@ class Situation:
     """`gpus`: by pool, those there are. `moved_at_s`, `changed_at_s`: past moves and changes of traffic, in order.
 
     `effort` None: there is no safe way to the candidate, as `blocked` says. `same`: the candidate is today's plan.
+    `gives_up`: what a stage would have less of. Before `looks_until_s` there are no scores of this traffic. `late`: the
+    share of requests that may be.
     """
 
     now_s: float
@@ -89,6 +100,9 @@ class Situation:
     changed_at_s: Sequence[float] = ()
     blocked: str = ""
     same: bool = False
+    gives_up: str = ""
+    looks_until_s: float = 0.0
+    late: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +157,36 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
     if recent and not rescue and now - recent[-1] < caution.cooldown_s:
         why = f"{told}, but the last move was {(now - recent[-1]) / 60:.0f} min ago"
         return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + caution.cooldown_s)
+    if situation.gives_up and not rescue and now < situation.looks_until_s:
+        why = f"{told}, but it gives up {situation.gives_up}, and scores of this traffic are not there yet"
+        return Decision("keep", why, gain, benefit_s, cost_s, again_s=situation.looks_until_s)
+    if (
+        situation.gives_up
+        and effort.back_s
+        and not rescue
+        and now < (again_s := _stays_until_s(situation, effort, caution))
+    ):
+        why = f"{told}, but traffic changes each {lasts_s / 60:.0f} min: {situation.gives_up} would be missed too often"
+        return Decision("keep", why, gain, benefit_s, cost_s, again_s=again_s)
     if benefit_s < caution.margin * cost_s:
         return keep(
             f"{_percent(gain)} for {(lasts_s - effort.duration_s) / 60:.0f} min does not pay for {_effort(effort)}"
         )
     why = "today's plan no longer holds" if rescue else f"{_percent(gain)} better"
     return Decision("move", f"{told}, {why}; {_effort(effort)}", gain, benefit_s, cost_s)
+
+
+def _stays_until_s(situation: Situation, effort: Effort, caution: Caution) -> float:
+    """Until then traffic must have stayed as it is for what is given up not to be wanted back too often.
+
+    Each time that it is, requests are late from the change until it is there again: of all that come between two
+    changes no more than `late` may be. Learnt from three changes on.
+    """
+    changes = situation.changed_at_s
+    needed_s = (caution.noticing_s + effort.back_s) / situation.late
+    if expected_s(changes, inf) >= needed_s:
+        return 0.0
+    return changes[-1] + needed_s
 
 
 def expected_s(changed_at_s: Sequence[float], otherwise_s: float) -> float:

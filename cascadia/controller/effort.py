@@ -1,10 +1,11 @@
 """What a move will take: how long its models need to start, one batch after another, and what loads meanwhile."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import median
 
 from cascadia.controller.decide import Effort
-from cascadia.controller.fleet import Kind
+from cascadia.controller.fleet import Desired, Kind, Observed
 from cascadia.controller.history import Entry
 from cascadia.controller.reconcile import Rollout
 from cascadia.controller.steps import AwaitReady, Start, Stop
@@ -30,6 +31,14 @@ def effort_of(rollout: Rollout, startup_s: Callable[[Kind], float]) -> Effort:
                 stops += 1
                 duration_s += STOP_S
     return Effort(duration_s, gpu_s, rollout.keeps, starts, stops)
+
+
+def back_s(observed: Observed, desired: Desired, startup_s: Callable[[Kind], float], at_once: int) -> float:
+    """Until what `desired` lets go would be ready again."""
+    now = Counter(replica.kind for replica in observed.replicas if replica.state == "ready")
+    gone = now - Counter(dict(desired.counts))
+    batches = -(-gone.total() // at_once)
+    return batches * max(map(startup_s, gone), default=0.0)
 
 
 def measured_startups(entries: Sequence[Entry], otherwise_s: float) -> Callable[[Kind], float]:

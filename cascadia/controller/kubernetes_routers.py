@@ -15,6 +15,7 @@ import yaml
 
 from cascadia.clients.kubernetes_api import KubernetesApi
 from cascadia.clients.local_health import get
+from cascadia.clients.router_samples import Source
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.fleet import Routing
 from cascadia.controller.kubernetes_pods import ready
@@ -56,6 +57,13 @@ class Routers:
         said = json.dumps(asdict(routing), sort_keys=True)
         await self._api.merge("ConfigMap", self._name, {"metadata": {"annotations": {IN_FORCE: said}}})
 
+    async def sources(self) -> list[Source]:
+        """Where their workload logs are; those that are leaving have some of it too."""
+        return [
+            Source(pod["metadata"]["name"], f"http://{pod['status']['podIP']}:{HTTP_PORT}", ready(pod))
+            for pod in await self._pods()
+        ]
+
     @property
     def _name(self) -> str:
         return self._release.named(NAME)
@@ -81,9 +89,7 @@ class Routers:
 
     async def _behind(self, revision: str) -> list[str]:
         """Routers that serve by another text. Who neither answers nor is ready serves nobody."""
-        pods = await self._api.all("Pod", self._release.selector(cascadia__workload=NAME))
-        running = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-        running = [pod for pod in running if pod.get("status", {}).get("podIP")]
+        running = [pod for pod in await self._pods() if "deletionTimestamp" not in pod["metadata"]]
         said = await asyncio.gather(*(self._revision(pod) for pod in running))
         behind = []
         for pod, found in zip(running, said, strict=True):
@@ -94,6 +100,11 @@ class Routers:
             if pod["metadata"].get("annotations", {}).get(TOLD) != revision:
                 await self._api.merge("Pod", name, {"metadata": {"annotations": {TOLD: revision}}})
         return behind
+
+    async def _pods(self) -> list[dict[str, Any]]:
+        """Those that have an address."""
+        pods = await self._api.all("Pod", self._release.selector(cascadia__workload=NAME))
+        return [pod for pod in pods if pod.get("status", {}).get("podIP")]
 
     async def _revision(self, pod: Mapping[str, Any]) -> str | None:
         """None where it does not answer."""

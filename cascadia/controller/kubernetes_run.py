@@ -1,10 +1,11 @@
 """A controller on a cluster: waits for its turn, takes up what it finds, and then watches, holds and moves."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
+from cascadia.clients.router_samples import SamplesMissing
 from cascadia.controller.backend import Backend, StepFailed
 from cascadia.controller.fleet import Desired, Observed
 from cascadia.controller.kubernetes_lease import DURATION_S, Lease
@@ -61,18 +62,19 @@ async def run(
     plan: Path,
     *,
     look_s: float,
+    fetch: Callable[[], Awaitable[None]] | None = None,
     leads: Callable[[], None] = lambda: None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Until it is cancelled. `plan`: the file with the plan that the release is given, which may change. Raises
-    `LeaseLost`, also in the middle of a step: another controller goes on."""
+    """Until it is cancelled. `plan`: the file with the plan that the release is given, which may change. `fetch` brings
+    the workload log up to date. Raises `LeaseLost`, also in the middle of a step: another controller goes on."""
     await lease.acquire()
     api.fence = lease.fence
     leads()
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(lease.keep())
-            await _lead(controller, plans, state, plan, look_s, tell)
+            await _lead(controller, plans, state, plan, look_s, fetch, tell)
     except* CascadiaError as failed:
         raise failed.exceptions[0] from None
     finally:
@@ -85,6 +87,7 @@ async def _lead(
     state: KubernetesState,
     plan: Path,
     look_s: float,
+    fetch: Callable[[], Awaitable[None]] | None,
     tell: Callable[[str], None],
 ) -> None:
     await state.load()
@@ -97,17 +100,23 @@ async def _lead(
     failed = ""
     while True:
         try:
-            await _look(controller, plans, state, plan)
+            await _look(controller, plans, state, plan, fetch)
             await state.save()
             failed = ""
-        except (ApiFailed, StepFailed, BadInput) as error:
+        except (ApiFailed, StepFailed, BadInput, SamplesMissing) as error:
             if str(error) != failed:
                 failed = str(error)
                 tell(f"not now: {failed}")
         await asyncio.sleep(look_s)
 
 
-async def _look(controller: Controller, plans: KubernetesPlans, state: KubernetesState, plan: Path) -> None:
+async def _look(
+    controller: Controller,
+    plans: KubernetesPlans,
+    state: KubernetesState,
+    plan: Path,
+    fetch: Callable[[], Awaitable[None]] | None,
+) -> None:
     given = state.keep(plan)
     if given.parent.name != state.given:
         new, old = plans.read(given), plans.read(state.in_force())
@@ -116,4 +125,6 @@ async def _look(controller: Controller, plans: KubernetesPlans, state: Kubernete
         needs = dict(new.rates_rps), dict(old.rates_rps)
         await controller.carry_out(UnderWay(given, state.in_force(), *needs))
     if await controller.hold():
+        if fetch is not None:
+            await fetch()
         await controller.tick()

@@ -4,9 +4,11 @@ It keeps nothing that it cannot find again: the history, the plan in force and t
 runs is asked of the backend, and what was usual is learnt again from the workload log.
 """
 
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,14 @@ from cascadia.controller.carry_out import Fleet, Journal, Timed, carry_out
 from cascadia.controller.decide import Caution, Decision, Effort, Situation, decide
 from cascadia.controller.demand import rate_to_plan_rps, trace_to_plan
 from cascadia.controller.detect import Alarm, Detection, Detector
-from cascadia.controller.effort import effort_of, measured_startups
+from cascadia.controller.effort import back_s, effort_of, measured_startups
 from cascadia.controller.fleet import Desired, Observed
 from cascadia.controller.history import Entry, Kind, changed_at_s, moved_at_s
 from cascadia.controller.promise import LOOKED_AT_S, broken
 from cascadia.controller.reconcile import Blocked, Rollout, rollout
 from cascadia.controller.replan import PlanningFailed, Replanned, Request
+from cascadia.controller.second_looks import SecondLooks
+from cascadia.controller.stale_scores import alike, given_up
 from cascadia.controller.state import FileState, State, UnderWay
 from cascadia.controller.steps import Drain, Route, Start, Stop
 from cascadia.controller.windows import RATE, Samples, Window, windows
@@ -30,13 +34,16 @@ from cascadia_traces.writing import write_trace
 
 AGAIN_S = 60.0
 """After a plan in force could not be made so, before it is tried again."""
+TABLE = "quality.parquet"
+"""Beside a plan: the scores that it was made with, where they are not those of the spec."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
-    it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are. `startup_s`:
-    of a model that never started here.
+    it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are.
+    `least_looks`: since a change, that replace the scores of before; for so many nothing is given up, but for
+    `looks_within_s` at most. `startup_s`: of a model that never started here.
     """
 
     folder: Path
@@ -46,6 +53,8 @@ class Settings:
     lag_s: float = 60.0
     arrivals_lag_s: float = 35.0
     least_requests: int = 200
+    least_looks: int = 200
+    looks_within_s: float = 3600.0
     most_requests: int = 20_000
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
@@ -58,8 +67,7 @@ Replanner = Callable[[Request, float], Awaitable[Replanned]]
 
 
 class Controller:
-    """`log` gives the requests known by now; `clock` is Unix time. `fresh_table` writes a quality table of the traffic
-    since a time and returns its path, or None where there is too little."""
+    """`log` gives the requests known by now; `clock` is Unix time."""
 
     def __init__(
         self,
@@ -69,7 +77,7 @@ class Controller:
         replanner: Replanner,
         *,
         clock: Callable[[], float] = time.time,
-        fresh_table: Callable[[float, Path], Path | None] = lambda _since, _out: None,
+        looks: SecondLooks | None = None,
         tell: Callable[[Entry], None] = lambda _: None,
         state: State | None = None,
     ) -> None:
@@ -79,14 +87,14 @@ class Controller:
         self._log = log
         self._replan = replanner
         self._clock = clock
-        self._fresh_table = fresh_table
+        self._looks = looks
         self._journal = Journal(self.state, tell, clock)
         self._detector = Detector(settings.detection, settings.seed)
         self._fed_until_s: dict[bool, float] = {}
         self._not_before_s = self._hold_after_s = 0.0
         self._settled_s = self._again_s = 0.0
-        self._scored = False
         self._unscored: Alarm | None = None
+        self._waits = False
         self._objectives: dict[Path, Objective | None] = {}
         self.pending: Alarm | None = None
         """A change that too few requests have been seen of since."""
@@ -129,34 +137,49 @@ class Controller:
         if alarm is not None:
             self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
             self.pending, self._again_s, self._unscored = alarm, 0.0, None
-        self._look_for_fresh_scores()
-        if self.pending is None:
+            if self._looks is not None:
+                self._looks.ask()
+        self._look_for_fresh_scores(samples)
+        if self.pending is None or self._clock() < self._again_s:
             return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)
         since = self._known(samples, self.pending.since_s)
-        if len(since) < self.settings.least_requests or self._clock() < self._again_s:
+        if len(since) < self.settings.least_requests:
             return None
         alarm, self.pending = self.pending, None
-        decision = await self.reconsider(since, alarm.since_s)
+        stale = not self._scores_tell(samples, alarm)
+        self._unscored = None if self._fresh(alarm.since_s) else alarm
+        until_s = alarm.since_s + self.settings.looks_within_s if stale else 0.0
+        decision = await self.reconsider(since, alarm.since_s, until_s)
         self._again_s = decision.again_s
+        self._waits = bool(until_s) and decision.again_s == until_s
         if self._again_s:
             self.pending = alarm
-        elif not self._scored:
-            self._unscored = alarm
         return decision
 
-    def _look_for_fresh_scores(self) -> None:
-        """A change that was planned for with the scores of before is planned for again when there are newer ones."""
+    def _look_for_fresh_scores(self, samples: Samples) -> None:
+        """A change that was planned for with the scores of before is planned for again when there are newer ones, or
+        when what waited for them need not."""
         alarm = self._unscored
-        if alarm is None or self.pending is not None:
+        if alarm is None:
             return
-        if self._clock() - alarm.at_s > self.settings.caution.horizon_s:
-            self._unscored = None
-            return
-        out = self.settings.folder / "plans" / "scores"
-        out.mkdir(parents=True, exist_ok=True)
-        if self._fresh_table(alarm.since_s, out) is not None:
-            self._unscored, self.pending = None, alarm
+        if self._fresh(alarm.since_s):
+            self._unscored, self.pending, self._again_s = None, alarm, 0.0
             self.note("alarm", "there are scores since the change", {"watched": "scores"})
+        elif self._clock() - alarm.at_s > self.settings.looks_within_s:
+            self._unscored = None
+        elif self._waits and self._scores_tell(samples, alarm):
+            self._waits, self._again_s = False, 0.0
+
+    def _fresh(self, since_s: float) -> bool:
+        return self._looks is not None and self._looks.count(since_s) >= self.settings.least_looks
+
+    def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
+        """Whether there are scores of the new traffic, or those of before do. A router without second looks is not
+        waited for."""
+        if self._looks is None or not self._looks.count(-inf) or self._fresh(alarm.since_s):
+            return True
+        before = samples.between(alarm.since_s - self.settings.looks_within_s, alarm.since_s)
+        return alike(before, self._known(samples, alarm.since_s))
 
     async def _after_a_loss(self, samples: Samples) -> Decision | None:
         """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
@@ -190,8 +213,9 @@ class Controller:
         self.note("alarm", f"the plan does not hold: {why}", {"watched": "promise"})
         return await self.reconsider(self._known(samples, from_s), from_s)
 
-    async def reconsider(self, samples: Samples, since_s: float) -> Decision:
-        """Plans for `samples` and moves there where that pays. Its decision is in the history."""
+    async def reconsider(self, samples: Samples, since_s: float, looks_until_s: float = 0.0) -> Decision:
+        """Plans for `samples` and moves there where that pays. Its decision is in the history. Before `looks_until_s`
+        nothing is given up."""
         asked_s = self._clock()
         out = self.settings.folder / "plans" / f"{asked_s:.0f}"
         there = await self.fleet.backend.observe()
@@ -203,7 +227,7 @@ class Controller:
             return self._decided(Decision("keep", f"no new plan: {error}"), None, asked_s)
         observed = await self.fleet.backend.observe()
         desired = self.fleet.desired(replanned.plan, dict(replanned.candidate.need_rps))
-        decision = self._decision(observed, desired, replanned)
+        decision = self._decision(observed, desired, replanned, looks_until_s)
         self._decided(decision, replanned.plan, asked_s)
         if decision.action == "move" and not self.settings.dry_run:
             needs = dict(replanned.candidate.need_rps), dict(replanned.today.need_rps)
@@ -252,8 +276,6 @@ class Controller:
         out.mkdir(parents=True, exist_ok=True)
         rate_rps = rate_to_plan_rps(samples)
         write_trace(trace_to_plan(samples, self.settings.most_requests, rate_rps), out / "trace.parquet")
-        table = self._fresh_table(since_s, out)
-        self._scored = table is not None
         return Request(
             spec=self.settings.spec,
             trace=out / "trace.parquet",
@@ -261,16 +283,30 @@ class Controller:
             today=self.in_force(),
             gpus=gpus,
             out=out,
-            table=table,
+            table=self._table(since_s, out / TABLE),
             seed=self.settings.seed,
         )
 
-    def _decision(self, observed: Observed, desired: Desired, replanned: Replanned) -> Decision:
+    def _table(self, since_s: float, path: Path) -> Path | None:
+        """Scores since then, or those of the plan in force; None for the spec's."""
+        if self._looks is not None and self._fresh(since_s):
+            self._looks.write(since_s, path)
+        elif (before := self.in_force().parent / TABLE).exists():
+            shutil.copyfile(before, path)
+        else:
+            return None
+        return path
+
+    def _decision(
+        self, observed: Observed, desired: Desired, replanned: Replanned, looks_until_s: float
+    ) -> Decision:
         observed = Observed(
             observed.replicas, observed.gpus, observed.routing, dict(replanned.today.need_rps)
         )
-        found, effort, blocked = self._way(observed, desired)
         entries = self.state.entries()
+        found, effort, blocked = self._way(observed, desired)
+        objective = self._objective()
+        promises = objective is not None and objective.latency_max_s is not None
         situation = Situation(
             now_s=self._clock(),
             today=replanned.today.outlook,
@@ -281,6 +317,9 @@ class Controller:
             changed_at_s=changed_at_s(entries),
             blocked=blocked,
             same=found is not None and not found.steps,
+            gives_up=given_up(observed, desired),
+            looks_until_s=looks_until_s,
+            late=1.0 - objective.quantile if objective is not None and promises else 1.0,
         )
         return decide(situation, self.settings.caution)
 
@@ -289,8 +328,9 @@ class Controller:
             found = rollout(observed, desired, at_once=self.settings.at_once)
         except Blocked as error:
             return None, None, str(error)
-        startups = measured_startups(self.state.entries(), self.settings.startup_s)
-        return found, effort_of(found, startups), ""
+        startup_s = measured_startups(self.state.entries(), self.settings.startup_s)
+        effort = effort_of(found, startup_s)
+        return found, replace(effort, back_s=back_s(observed, desired, startup_s, self.settings.at_once)), ""
 
     async def carry_out(self, begun: UnderWay) -> None:
         await carry_out(begun, self.fleet, self._journal, at_once=self.settings.at_once)

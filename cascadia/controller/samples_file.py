@@ -11,7 +11,6 @@ from cascadia.domain.workload import Floats
 
 PATTERN = "requests-*.parquet"
 ARRIVALS_PATTERN = "arrivals-*.parquet"
-QUALITY_PATTERN = "quality-*.parquet"
 COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "status", "e2e_s", "steps"]
 ANSWERED = 200
 
@@ -70,32 +69,6 @@ def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Float
         came_s,
         np.array([row["e2e_s"] if row["status"] == ANSWERED else np.inf for row in rows], dtype=np.float64),
     )
-
-
-def write_fresh_quality(
-    folder: Path, since_s: float, stages: tuple[str, ...], path: Path, least: int
-) -> bool:
-    """A quality table of the questions that went through all stages since then; False where they are fewer than
-    `least`, and nothing is written."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for file in sorted(folder.glob(QUALITY_PATTERN)):
-        try:
-            rows = parquet.read_table(file).to_pylist()
-        except (OSError, pa.ArrowException):
-            continue  # it was deleted to make room, or is damaged: the others tell
-        for row in rows:
-            if row["at_s"] >= since_s:
-                found.setdefault(row["prompt_id"], {})[row["stage"]] = row
-    whole = [by_stage for by_stage in found.values() if set(stages) <= set(by_stage)]
-    if len(whole) < least:
-        return False
-    names = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")
-    table = [{name: by_stage[stage][name] for name in names} for by_stage in whole for stage in stages]
-    parquet.write_table(pa.Table.from_pylist(table), path)
-    return True
 
 
 def _rows(path: Path, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]] | None:

@@ -78,6 +78,7 @@ class Router:
         self.admin: AdminServer | None = None
         self._face: Application | None = None
         self._admin_face: Application | None = None
+        self._samples_face: Application | None = None
         self._watchers: dict[Replica, asyncio.Task[None]] = {}
         self._retired: list[tuple[Lineup, list[Replica]]] = []
         """Older lineups with requests under way, oldest first, and the replicas that leave with each."""
@@ -192,6 +193,11 @@ class Router:
             from cascadia.router.admin_face import admin_face
 
             self._admin_face = admin_face(self)
+        samples = self.settings.samples
+        if samples is not None and samples.token is not None:
+            from cascadia.router.samples_face import samples_face
+
+            self._samples_face = samples_face(samples.folder, samples.token)
         if self.admin is not None:
             await self.admin.start()
         if self.reloader is not None:
@@ -232,6 +238,9 @@ class Router:
             raise RuntimeError("a router serves after `start`")
         if self._admin_face is not None and self.admin is None and scope["path"].startswith("/admin/"):
             await self._admin_face(scope, receive, send)
+            return
+        if self._samples_face is not None and scope["path"].startswith("/samples"):
+            await self._samples_face(scope, receive, send)
             return
         refused = refusal(self.access, scope)
         if refused is None:

@@ -164,6 +164,7 @@ class SampleSettings:
     """The workload log: `ratio` (0-1) of the requests, as Parquet files in `folder`.
 
     A file is ended after `rows` or `seconds`, whichever comes first; the oldest go when all are above `max_bytes`.
+    `token`: who sends it is given the files (`/samples`); nobody where it is None.
     """
 
     folder: Path
@@ -173,13 +174,15 @@ class SampleSettings:
     max_bytes: int = 2**30
     text: bool = False
     """Whether the question and the held answers are written too."""
+    token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ShadowSettings:
     """`ratio` (0-1) of the cascade's requests are asked of all stages once more, when they are answered.
 
-    Only where each stage has less than `busy` (0-1) of its room taken, and within `tokens_per_hour`.
+    Only where each stage has less than `busy` (0-1) of its room taken, and within `tokens_per_hour`. For ten minutes
+    after a controller asked for more, `burst_ratio` of them, `burst_at_once`, on the tokens of the next `burst_hours`.
     """
 
     ratio: float = 0.0
@@ -187,6 +190,9 @@ class ShadowSettings:
     tokens_per_hour: int = 100_000
     max_tokens: int = 1024
     """Of an answer whose request sets no limit."""
+    burst_ratio: float = 0.5
+    burst_at_once: int = 4
+    burst_hours: float = 6.0
 
 
 @dataclass(frozen=True, slots=True)

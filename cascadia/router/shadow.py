@@ -1,7 +1,9 @@
 """A second look at a few requests: all stages answer, the judge scores them all, and quality tables stay fresh.
 
 It begins when the client has its answer, goes on only where stages and judge have room to spare, ends at once where a
-client has to wait for a replica, and keeps within a number of tokens per hour. One look at a time.
+client has to wait for a replica, and keeps within a number of tokens per hour. One look at a time, but for the ten
+minutes after a controller has asked for more: traffic has changed, and scores of before say nothing of it. What they
+cost is of the hours to come.
 """
 
 import asyncio
@@ -9,6 +11,7 @@ import random
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascadia.router.answers import Choice, Written, read_document
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
     from cascadia.router.app import Router
 
 HOUR_S = 3600.0
+ASKED_FILE = "looks-asked"
+"""In the folder of the workload log: when it was touched last, more looks were asked for."""
+BURST_S = 600.0
+WATCHED_S = 1.0
 
 
 class _GivenUp(Exception):
@@ -45,37 +52,55 @@ class Shadow:
         self.router = router
         self.budget = Budget(settings.tokens_per_hour)
         self._rng = random.Random()
-        self._looking: asyncio.Task[None] | None = None
-        self._crowded = False
+        self._looking: set[asyncio.Task[None]] = set()
+        self._crowded: set[asyncio.Task[None]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._asked_s = 0.0
+
+    def start(self) -> None:
+        if self.settings.burst_hours > 0:
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     def done(self, record: Record) -> None:
         """An observer of requests."""
-        if record.ask is None or record.answered is None or self._rng.random() >= self.settings.ratio:
+        burst = self._bursts()
+        ratio = self.settings.burst_ratio if burst else self.settings.ratio
+        if record.ask is None or record.answered is None or self._rng.random() >= ratio:
             return
-        if self._looking is not None or self.router.draining:
+        if len(self._looking) >= (self.settings.burst_at_once if burst else 1) or self.router.draining:
             self._count("busy")
             return
         request_id = record.entry["request_id"].encode()
-        self._looking = asyncio.get_running_loop().create_task(self._look(record.ask, request_id))
+        self._looking.add(asyncio.get_running_loop().create_task(self._look(record.ask, request_id)))
 
     async def stop(self) -> None:
-        looking = self._looking
-        if looking is not None:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+        ending = [*self._looking, *([self._watching] if self._watching else [])]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        path = self.samples.settings.folder / ASKED_FILE
+        while True:
+            self._asked_s = await asyncio.to_thread(_touched_s, path)
+            await asyncio.sleep(WATCHED_S)
+
+    def _bursts(self) -> bool:
+        return 0.0 <= time.time() - self._asked_s < BURST_S
 
     def _count(self, outcome: str) -> None:
         self.router.metrics.shadows.labels(outcome).inc()
 
     def _yield(self) -> None:
         """A client has to wait: what is asked for here is dropped."""
-        self._crowded = True
-        if self._looking is not None:
-            self._looking.cancel()
+        self._crowded |= self._looking
+        for looking in self._looking:
+            looking.cancel()
 
     async def _look(self, ask: Ask, request_id: bytes) -> None:
         stages, shared = list(self.router.stages), self.router.all_stages
-        self._crowded = False
+        this = asyncio.current_task()
+        assert this is not None
         for stage in shared:
             stage.admission.when_crowded = self._yield
         try:
@@ -86,13 +111,15 @@ class Shadow:
         except (StageFailed, JudgeFailed):
             self._count("failed")
         except asyncio.CancelledError:
-            if not self._crowded:
+            if this not in self._crowded:
                 raise
             self._count("crowded")
         finally:
-            self._looking = None
-            for stage in shared:
-                stage.admission.when_crowded = None
+            self._looking.discard(this)
+            self._crowded.discard(this)
+            if not self._looking:
+                for stage in shared:
+                    stage.admission.when_crowded = None
 
     async def _rows(self, ask: Ask, request_id: bytes, stages: list[Stage]) -> list[Row]:
         """One a stage. Raises `_GivenUp`, `StageFailed` or `JudgeFailed`."""
@@ -101,7 +128,7 @@ class Shadow:
             raise _GivenUp("unfit")
         estimate = len(stages) * tokens_of(ask.body, ask.fields)
         now_s = asyncio.get_running_loop().time()
-        if not self.budget.has(estimate, now_s):
+        if not self.budget.has(estimate, now_s, self.settings.burst_hours if self._bursts() else 0.0):
             raise _GivenUp("budget")
         judges = [self.router.judge] if self.router.judge else []
         prompt_id, asked = self.samples.hashed(request_id), question(ask.fields)
@@ -186,12 +213,21 @@ class Budget:
         self._left = float(per_hour)
         self._at_s: float | None = None
 
-    def has(self, tokens: float, now_s: float) -> bool:
+    def has(self, tokens: float, now_s: float, ahead_hours: float = 0.0) -> bool:
+        """`ahead_hours`: whose tokens may be spent before they are earned."""
         if self._at_s is not None:
             earned = (now_s - self._at_s) * self.per_hour / HOUR_S
             self._left = min(self.per_hour, self._left + earned)
         self._at_s = now_s
-        return self._left >= tokens
+        return self._left + ahead_hours * self.per_hour >= tokens
 
     def spend(self, tokens: float) -> None:
         self._left -= tokens
+
+
+def _touched_s(path: Path) -> float:
+    """Unix time; 0 where there is no such file."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

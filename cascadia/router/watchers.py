@@ -49,6 +49,8 @@ class Watchers:
         if self.tracing is not None or self.samples is not None:
             # Their threads compute, and by default may do so for 5 ms before the event loop gets its turn.
             sys.setswitchinterval(TURN_S)
+        if self.shadow is not None:
+            self.shadow.start()
         if self.page is not None:
             self.page.history.start()
 

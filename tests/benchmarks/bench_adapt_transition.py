@@ -125,7 +125,7 @@ def measure(load: float, folder: Path) -> list[Ran]:
     starts = [r.start_s for r in day.regimes]
     spans = list(zip(starts, [*starts[1:], day.duration_s], strict=True))
     first = plan_for(day, folder / "known", *spans[0])
-    world = World(day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, fresh=200)
+    world = World(day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_looks=200)
     served: list[tuple[float, Path]] = []
     alone: list[Path] = []
     base_s = 0.0

@@ -1,11 +1,19 @@
-"""An engine that costs nothing: it answers any chat after a moment with its own name."""
+"""An engine that costs nothing: it answers any chat after a moment with its own name.
+
+It says to have read what it was sent and written as many tokens as were allowed, and that it is sure of the answer by
+chance: margins of log-probabilities are uniform.
+"""
 
 import asyncio
 import json
+import math
+import random
 from contextlib import suppress
+from typing import Any
 
 PORT = 8000
 TAKES_S = 0.02
+BYTES_PER_TOKEN = 4
 
 
 class Engine:
@@ -45,25 +53,35 @@ class Engine:
                 self._busy += 1
                 try:
                     body = await reader.readexactly(_length(head))
-                    await self._answer(writer, json.loads(body) if body else None)
+                    await self._answer(writer, body)
                 finally:
                     self._busy -= 1
         self._writers.discard(writer)
         writer.close()
 
-    async def _answer(self, writer: asyncio.StreamWriter, asked: dict[str, object] | None) -> None:
-        document: dict[str, object] = {"status": "ok"}
-        if asked is not None:
+    async def _answer(self, writer: asyncio.StreamWriter, body: bytes) -> None:
+        document: dict[str, Any] = {"status": "ok"}
+        if body:
             await asyncio.sleep(TAKES_S)
-            message = {"role": "assistant", "content": self._name}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            usage = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
-            document = {"id": "x", "object": "chat.completion", "created": 0, "model": asked.get("model")}
-            document |= {"choices": [choice], "usage": usage}
+            document = _chat(json.loads(body), len(body) // BYTES_PER_TOKEN, self._name)
         text = json.dumps(document).encode()
         head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(text)}\r\n\r\n"
         writer.write(head.encode() + text)
         await writer.drain()
+
+
+def _chat(asked: dict[str, Any], read_tokens: int, name: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": name}
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop"}
+    if asked.get("logprobs"):
+        p = random.uniform(0.5, 0.99)
+        told = [{"token": token, "logprob": math.log(q)} for token, q in (("yes", p), ("no", 1.0 - p))]
+        choice["logprobs"] = {"content": [{**told[0], "top_logprobs": told}]}
+    written = asked.get("max_tokens", 1)
+    usage = {"prompt_tokens": read_tokens, "completion_tokens": written}
+    usage["total_tokens"] = read_tokens + written
+    about = {"id": "x", "object": "chat.completion", "created": 0, "model": asked["model"]}
+    return {**about, "choices": [choice], "usage": usage}
 
 
 def _length(head: bytes) -> int:

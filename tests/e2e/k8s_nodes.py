@@ -9,6 +9,7 @@ gets SIGTERM, and has its grace period. A node whose object is deleted is dead: 
 """
 
 import asyncio
+import base64
 import contextlib
 import sys
 from datetime import UTC, datetime
@@ -123,6 +124,12 @@ class Kubelets:
                     return False
                 await asyncio.sleep(LOOK_S)
             process.write(text)
+        if isinstance(process, RealRouter):
+            while (environment := await self._environment(pod)) is None:
+                if self._deleted(uid):
+                    return False
+                await asyncio.sleep(LOOK_S)
+            process.environment = environment
         await asyncio.sleep(self.startup_s if isinstance(process, Engine) else 0.0)
         await process.start()
         return True
@@ -156,6 +163,22 @@ class Kubelets:
                     return str(answer.json()["data"]["router.yaml"])
                 return None
         return ""
+
+    async def _environment(self, pod: Pod) -> dict[str, str] | None:
+        """Of its first container; None while a secret is missing."""
+        found = {}
+        for variable in pod["spec"]["containers"][0].get("env", ()):
+            if "value" in variable:
+                found[variable["name"]] = variable["value"]
+                continue
+            named = variable["valueFrom"]["secretKeyRef"]
+            space = pod["metadata"]["namespace"]
+            answer = await self.client.get(f"/api/v1/namespaces/{space}/secrets/{named['name']}")
+            if answer.status_code != 200:
+                return None
+            packed = answer.json()["data"][named["key"]]
+            found[variable["name"]] = base64.b64decode(packed).decode()
+        return found
 
     async def _until_deleted(self, uid: str) -> None:
         while not self._deleted(uid):

@@ -10,6 +10,7 @@ from typing import Any
 from cascadia.clients.kubernetes_api import KubernetesApi
 from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes_plan import KubernetesPlan, kubernetes_plan
+from cascadia.controller.kubernetes_pods import ready
 from cascadia.domain.cluster import Cluster as Gpus
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
@@ -25,6 +26,7 @@ from tests.unit.render.plans import plan, stage
 SPACE = "llm"
 CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
 HELM_S = 180
+SAMPLES_TOKEN = "of-these-tests-and-no-others"
 
 
 def h100_nodes(count: int) -> dict[str, int]:
@@ -71,7 +73,19 @@ def values_with_controller(of: Plan, over: dict[str, Any] | None = None) -> dict
 def install(on: Cluster, of: Plan, over: dict[str, Any] | None = None) -> dict[str, Any]:
     values = values_with_controller(of, over)
     helm(on, "install", "cascadia", str(CHART), "--create-namespace", values=values)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cascadia-samples"}}
+    answer = on.ask(
+        "POST", f"/api/v1/namespaces/{SPACE}/secrets", {**secret, "stringData": {"token": SAMPLES_TOKEN}}
+    )
+    assert answer.status_code in (201, 409)
     return values
+
+
+def ready_routers(on: Cluster) -> list[str]:
+    """Their addresses."""
+    found = on.get(f"/api/v1/namespaces/{SPACE}/pods")["items"]
+    routers = [pod for pod in found if pod["metadata"]["labels"].get("cascadia/workload") == "router"]
+    return [pod["status"]["podIP"] for pod in routers if ready(pod)]
 
 
 @asynccontextmanager

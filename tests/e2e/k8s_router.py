@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ class RealRouter:
 
     def __init__(self, address: str, folder: Path, services: Services) -> None:
         self.address = address
+        self.environment: dict[str, str] = {}
         self._folder = folder
         self._services = services
         self._process: subprocess.Popen[bytes] | None = None
@@ -34,7 +36,10 @@ class RealRouter:
         command = [*program, "serve", str(self._folder / "router.yaml")]
         log = (self._folder / "log").open("wb")
         self._process = subprocess.Popen(
-            [*command, "--host", self.address, "--port", str(PORT), "--no-log"], stdout=log, stderr=log
+            [*command, "--host", self.address, "--port", str(PORT), "--no-log"],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, **self.environment},
         )
         log.close()
 

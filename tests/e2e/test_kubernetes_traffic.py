@@ -12,10 +12,9 @@ import pytest
 from cascadia.controller.backend import move
 from cascadia.controller.fleet import reached
 from tests.e2e.k8s_cluster import Cluster, cluster, until
-from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, install, moving
+from tests.e2e.k8s_release import h100_nodes, h100_plan, install, moving, ready_routers
 
 BEFORE, AFTER = h100_plan(1, small=4, large=2), h100_plan(1, small=2, large=3)
-PODS = f"/api/v1/namespaces/{SPACE}/pods"
 CLIENTS = 6
 SETTINGS = {
     "router": {"config": {"samples": {"folder": "samples", "seconds": 30}, "page": False}},
@@ -28,13 +27,6 @@ SETTINGS = {
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with cluster(tmp_path_factory.mktemp("cluster"), h100_nodes(1), startup_s=1.0, routers="real") as found:
         yield found
-
-
-def routers(on: Cluster) -> list[str]:
-    """Addresses of those that are ready."""
-    found = [p for p in on.get(PODS)["items"] if p["metadata"]["labels"].get("cascadia/workload") == "router"]
-    conditions = [(p, {c["type"]: c["status"] for c in p["status"].get("conditions", ())}) for p in found]
-    return [p["status"]["podIP"] for p, said in conditions if said.get("Ready") == "True"]
 
 
 class Load:
@@ -68,8 +60,8 @@ def test_no_request_fails_while_replicas_come_and_go(made: Cluster) -> None:
         async with moving(made, values, BEFORE, AFTER) as (backend, (old, new)):
             await backend.prepare(old)
             await move(backend, old.desired({}), at_once=6)
-            await asyncio.to_thread(until, lambda: len(routers(made)) == 2, "two routers")
-            load = Load(routers(made))
+            await asyncio.to_thread(until, lambda: len(ready_routers(made)) == 2, "two routers")
+            load = Load(ready_routers(made))
             loading = asyncio.create_task(load.run())
             await asyncio.sleep(2)
             before = load.answered.total()

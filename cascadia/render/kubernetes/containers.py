@@ -43,6 +43,12 @@ def given(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
+def from_secret(variable: str, named: Values) -> dict[str, Any]:
+    """A container's variable; `named` says which `secretName` and `secretKey`."""
+    secret = {"name": named["secretName"], "key": named["secretKey"]}
+    return {"name": variable, "valueFrom": {"secretKeyRef": secret}}
+
+
 def pull_secrets(release: Release) -> list[dict[str, str]]:
     return [{"name": name} for name in release.values["imagePullSecrets"]]
 

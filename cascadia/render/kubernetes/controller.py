@@ -6,6 +6,7 @@ from typing import Any
 from cascadia.render.kubernetes.own_service import Mounted, own_deployment
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
+from cascadia.render.kubernetes.router import samples_token
 from cascadia.render.yaml_text import yaml_text
 
 NAME = "controller"
@@ -55,7 +56,11 @@ def controller(release: Release) -> Iterator[dict[str, Any]]:
     yield own_deployment(
         release,
         NAME,
-        {**values, "args": [*_arguments(release), *values["args"]]},
+        {
+            **values,
+            "args": [*_arguments(release), *values["args"]],
+            "env": [*samples_token(release), *values["env"]],
+        },
         release.named(NAME),
         _mounted(release),
         _GRACE_S,
@@ -71,7 +76,7 @@ def _arguments(release: Release) -> list[str]:
         f"--namespace={release.namespace}",
         f"--release={release.name}",
         f"--values={VALUES}/values.yaml",
-        f"--samples={SAMPLES}",
+        *([f"--samples={SAMPLES}"] if release.values[NAME]["samples"]["claimName"] else []),
         "--run-dir=/tmp/run",
         "--host=0.0.0.0",
         "--port=8000",
@@ -83,14 +88,14 @@ def _mounted(release: Release) -> list[Mounted]:
     spec: dict[str, Any] = {"configMap": {"name": values["spec"]["configMapName"]}}
     if values["spec"]["claimName"]:
         spec = {"persistentVolumeClaim": {"claimName": values["spec"]["claimName"]}}
-    samples: dict[str, Any] = {"emptyDir": {}}
-    if values["samples"]["claimName"]:
-        samples = {"persistentVolumeClaim": {"claimName": values["samples"]["claimName"]}}
-    return [
+    mounted: list[Mounted] = [
         ({"name": "values", "configMap": {"name": release.named(NAME)}}, VALUES),
         ({"name": "spec", **spec}, SPEC),
-        ({"name": "samples", **samples}, SAMPLES),
     ]
+    if values["samples"]["claimName"]:
+        samples = {"persistentVolumeClaim": {"claimName": values["samples"]["claimName"]}}
+        mounted.append(({"name": "samples", **samples}, SAMPLES))
+    return mounted
 
 
 def _rules(release: Release) -> list[dict[str, Any]]:

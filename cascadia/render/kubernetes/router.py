@@ -7,6 +7,7 @@ from typing import Any
 from cascadia.render.kubernetes.containers import (
     CONTAINER_SECURITY,
     HTTP,
+    from_secret,
     given,
     image,
     pod_security,
@@ -14,7 +15,12 @@ from cascadia.render.kubernetes.containers import (
     spread,
 )
 from cascadia.render.kubernetes.release import Release
-from cascadia.render.kubernetes.router_config import JUDGE_KEY, router_config
+from cascadia.render.kubernetes.router_config import (
+    JUDGE_KEY,
+    SAMPLES_TOKEN,
+    hands_out_samples,
+    router_config,
+)
 from cascadia.render.kubernetes.scaling import scaling
 from cascadia.render.yaml_text import yaml_text
 
@@ -167,6 +173,11 @@ def _container(release: Release) -> dict[str, Any]:
 
 def _environment(release: Release) -> list[dict[str, Any]]:
     key = release.values["judge"]["apiKey"]
-    secret = {"secretKeyRef": {"name": key["secretName"], "key": key["secretKey"]}}
-    judge = [{"name": JUDGE_KEY, "valueFrom": secret}] if key["secretName"] else []
-    return [*judge, *release.values["router"]["env"]]
+    judge = [from_secret(JUDGE_KEY, key)] if key["secretName"] else []
+    return [*judge, *samples_token(release), *release.values["router"]["env"]]
+
+
+def samples_token(release: Release) -> list[dict[str, Any]]:
+    """What routers and controllers know each other by."""
+    controller = release.values["controller"]
+    return [from_secret(SAMPLES_TOKEN, controller["samples"])] if hands_out_samples(controller) else []

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cascadia.render.kubernetes.chart_values import merged
+from cascadia.render.kubernetes.chart_values import Values, merged
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.units import Unit
@@ -10,6 +10,9 @@ from cascadia.render.kubernetes.workloads import service_name
 
 JUDGE_KEY = "CASCADIA_JUDGE_KEY"
 """Variable of the router's container with the key of a judge elsewhere."""
+
+SAMPLES_TOKEN = "CASCADIA_SAMPLES_TOKEN"
+"""Of routers' and controllers' containers: what opens the routers' workload logs, where they share no volume."""
 
 LARGEST_CONCURRENCY = 100_000
 
@@ -26,12 +29,23 @@ def router_config(release: Release) -> dict[str, Any]:
         "port": HTTP_PORT,
         "limits": {"drain_notice_s": router["noticeSeconds"], "drain_s": router["drainSeconds"]},
         "health": {"startup_s": release.values["engines"]["startupSeconds"]},
-        # The controller reads the workload log, so its files end soon.
-        **(
-            {"samples": {"folder": "/data", "seconds": 30}} if release.values["controller"]["enabled"] else {}
-        ),
+        **_samples(release.values["controller"]),
     }
     return merged(config, router["config"])
+
+
+def hands_out_samples(controller: Values) -> bool:
+    """Whether routers are asked for their workload logs."""
+    samples = controller["samples"]
+    return bool(controller["enabled"] and samples["secretName"] and not samples["claimName"])
+
+
+def _samples(controller: Values) -> dict[str, Any]:
+    """The controller reads the workload log, so its files end soon."""
+    if not controller["enabled"]:
+        return {}
+    token = {"token_env": SAMPLES_TOKEN} if hands_out_samples(controller) else {}
+    return {"samples": {"folder": "/data", "seconds": 30, **token}}
 
 
 def _stage(release: Release, stage: Unit) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Day:
         path.write_text(yaml.safe_dump(spec, sort_keys=False))
         return path
 
-    def table_of(self, part: slice, most: int = 1000, seed: int = 0) -> QualityTable:
+    def table_of(self, part: slice | Ints, most: int = 1000, seed: int = 0) -> QualityTable:
         """Rows of the table that the requests of `part` ask, each at most once."""
         rows = np.unique(np.random.default_rng(seed).choice(self.row[part], most))
         t = self.table

@@ -57,7 +57,7 @@ class SimulatedFleet:
     def __init__(self, day: Day, first: Path, gpus: int = 256, startup_s: Startup = startup_by_size) -> None:
         self.day = day
         self.backend = self
-        self.now_s = 0.0
+        self.now_s = self._looked_s = 0.0
         self.gpu_s = 0.0
         self.in_use: list[tuple[float, int]] = []
         """Since when how many GPUs were held."""
@@ -96,8 +96,10 @@ class SimulatedFleet:
         return Desired(counts, routing_of(found), need_rps, capacity)
 
     def log(self, kept_s: float = KEPT_S) -> Samples:
-        """The workload log of the last `kept_s`: whoever was answered before its last file ended."""
+        """The workload log since `kept_s` before the last look: whoever was answered before its last file ended."""
         day, known_s = self.day, self.now_s // LOG_S * LOG_S
+        kept_s += self.now_s - self._looked_s
+        self._looked_s = self.now_s
         part = day.part(self.now_s - kept_s, known_s)
         answers = self.cascade.answers(part.start, part.stop)
         # Who is turned away is told so at once, and the log at once that it came.

@@ -15,8 +15,9 @@ from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.state import write_in_force
 from cascadia.planner.plan_file import read_plan
 from cascadia.planner.quality_file import write_quality
+from cascadia.router.shadow import BURST_S
 from cascadia_sim.timing import PS_PER_S
-from tests.benchmarks.adapt.days import HOUR_S, Day
+from tests.benchmarks.adapt.days import HOUR_S, Day, Ints
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size
 from tests.benchmarks.adapt.plans import KeptPlanner
 
@@ -25,6 +26,7 @@ TAIL_S = 600.0
 """After the day's last request, for what is still on its way."""
 SHADOW = 20
 """One in so many requests goes through all stages."""
+BURST = 2
 MOVE_ALWAYS = Caution(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
 
 
@@ -39,8 +41,7 @@ class World:
     startup_s: Startup = startup_by_size
     at_once: int = 32
     gpus: int = 256
-    fresh: int = 400
-    """Second looks since a change that replace the scores of before."""
+    least_looks: int = 400
 
     def fleet(self) -> SimulatedFleet:
         return SimulatedFleet(self.day, self.first, self.gpus, self.startup_s)
@@ -117,22 +118,45 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.state.entries())
 
 
+class Looks:
+    """One in `SHADOW` requests goes through all stages as it comes, and one in `BURST` for ten minutes after an alarm.
+    They take no GPU time here."""
+
+    def __init__(self, day: Day, fleet: SimulatedFleet) -> None:
+        self.day = day
+        self.fleet = fleet
+        every = np.arange(len(day.row))
+        self._looked = every % SHADOW == 0
+        self._burst = every % BURST == 0
+
+    def count(self, since_s: float) -> int:
+        return len(self._since(since_s))
+
+    def write(self, since_s: float, path: Path) -> None:
+        write_quality(self.day.table_of(self._since(since_s)), path)
+
+    def ask(self) -> None:
+        part = self.day.part(self.fleet.now_s, self.fleet.now_s + BURST_S)
+        self._looked[part] |= self._burst[part]
+
+    def _since(self, since_s: float) -> Ints:
+        part = self.day.part(max(since_s, 0.0), self.fleet.now_s)
+        return np.flatnonzero(self._looked[part]) + part.start
+
+
 def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:
     folder = world.folder / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "history.jsonl").unlink(missing_ok=True)
     write_in_force(folder, world.first)
-    given = {"detection": Detection(window_s=WINDOW_S), "lag_s": 90.0, "at_once": world.at_once, **changes}
+    given = {
+        "detection": Detection(window_s=WINDOW_S),
+        "lag_s": 90.0,
+        "at_once": world.at_once,
+        "least_looks": world.least_looks,
+        **changes,
+    }
     settings = Settings(folder, world.day.write(world.folder / "spec"), **given)  # type: ignore[arg-type]
-
-    def fresh_table(since_s: float, out: Path) -> Path | None:
-        """Of the questions since then that were sent through all stages."""
-        part = world.day.part(since_s, fleet.now_s)
-        asked = slice(part.start, part.stop, SHADOW)
-        if len(world.day.row[asked]) < world.fresh:
-            return None
-        write_quality(world.day.table_of(asked), out / "quality.parquet")
-        return out / "quality.parquet"
 
     return Controller(
         settings,
@@ -140,7 +164,7 @@ def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[
         fleet.log,
         KeptPlanner(world.folder / "plans", fleet, world.planning_s),
         clock=lambda: fleet.now_s,
-        fresh_table=fresh_table,
+        looks=Looks(world.day, fleet),
     )
 
 

@@ -133,6 +133,86 @@ def test_a_change_that_lasts_is_followed_at_once() -> None:
     assert a_week(loads, noise=0.01) == [600.0 * 300]
 
 
+SMALLER = Effort(stops=3, back_s=240.0)
+
+
+def test_what_is_given_up_waits_for_scores_and_what_is_not_does_not() -> None:
+    shrinking = situation(effort=SMALLER, gives_up="8 GPUs of large", looks_until_s=11 * HOUR_S)
+    decision = decide(shrinking)
+    assert decision.again_s == 11 * HOUR_S
+    assert "it gives up 8 GPUs of large, and scores of this traffic are not there yet" in decision.why
+    assert decide(replace(shrinking, gives_up="")).action == "move"
+    assert decide(replace(shrinking, now_s=11 * HOUR_S)).action == "move"
+    assert decide(replace(shrinking, today=outlook(10.0, keeps_bounds=False))).action == "move"
+
+
+def test_what_would_be_wanted_back_too_often_is_not_given_up() -> None:
+    """Nine minutes of late requests in an hour are more than 5 %, and in three hours they are not."""
+    hourly = situation(
+        effort=SMALLER,
+        gives_up="8 GPUs of large",
+        late=0.05,
+        changed_at_s=[6 * HOUR_S, 7 * HOUR_S, 8 * HOUR_S],
+    )
+    decision = decide(hourly)
+    assert "traffic changes each 60 min: 8 GPUs of large would be missed too often" in decision.why
+    assert decision.again_s == 11 * HOUR_S
+    assert decide(replace(hourly, now_s=11 * HOUR_S)).action == "move"
+    assert decide(replace(hourly, changed_at_s=[2 * HOUR_S, 5 * HOUR_S, 8 * HOUR_S])).action == "move"
+    assert decide(replace(hourly, late=1.0)).action == "move"
+
+
+def a_week_of_cost(loads: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> list[tuple[float, float]]:
+    """When it moves, and to a plan for which load: the dearer, the more it can do. Asked again as it wants to be."""
+    made_for, again_s = float(loads[0]), 0.0
+    moved: list[tuple[float, float]] = []
+    changed_at_s: list[float] = []
+    for i, load in enumerate(loads.tolist()):
+        now_s = 600.0 * i
+        if i and load != loads[i - 1]:
+            changed_at_s.append(now_s)
+        elif not (again_s and now_s >= again_s):
+            continue
+        gives_up = "GPUs" if load < made_for else ""
+        asked = situation(
+            now_s=now_s,
+            today=replace(outlook(made_for, keeps_bounds=made_for >= load), what="cost", unit="$/h"),
+            candidate=replace(outlook(load), what="cost", unit="$/h"),
+            effort=SMALLER if gives_up else Effort(240.0, 960.0, 1.0, starts=3),
+            same=made_for == load,
+            moved_at_s=[at_s for at_s, _ in moved],
+            changed_at_s=list(changed_at_s),
+            gives_up=gives_up,
+            late=0.05,
+        )
+        decision = decide(asked)
+        again_s = decision.again_s
+        if decision.action == "move":
+            made_for = load
+            moved.append((now_s, load))
+    return moved
+
+
+@pytest.mark.parametrize("period_h", [1, 2, 4])
+def test_a_load_that_swings_quickly_ends_in_the_plan_that_holds_for_all_of_it(period_h: int) -> None:
+    hours = np.arange(7 * 144) / 6
+    moved = a_week_of_cost(6.0 - 4.0 * np.sign(np.sin(2 * np.pi * hours / period_h + 1e-9)))
+    assert len(moved) <= 3
+    assert moved[-1] == (1.5 * period_h * HOUR_S, 10.0)
+
+
+def test_days_and_nights_are_followed() -> None:
+    hours = np.arange(7 * 144) / 6
+    moved = a_week_of_cost(6.0 - 4.0 * np.sign(np.sin(2 * np.pi * hours / 24 + 1e-9)))
+    assert len(moved) == 13
+
+
+def test_when_the_swinging_ends_what_is_not_needed_is_given_up() -> None:
+    hours = np.arange(144) / 6
+    moved = a_week_of_cost(np.where((hours < 12) & (hours % 2 >= 1), 10.0, 2.0))
+    assert moved[-1] == (12 * HOUR_S + 3 * HOUR_S, 2.0)
+
+
 def test_a_slower_plan_is_no_rescue_where_latency_is_what_is_sought() -> None:
     decision = decide(situation(today=outlook(100.0, keeps_bounds=False), candidate=outlook(500.0)))
     assert decision.action == "keep"

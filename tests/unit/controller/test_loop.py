@@ -1,7 +1,6 @@
 """The loop, from traffic to steps, on virtual time: what it does, what it leaves alone, and what survives its death."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing,
 from cascadia.controller.history import Entry
 from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.replan import PlanningFailed, Prospect, Replanned, Request
+from cascadia.controller.second_looks import SecondLooks
 from cascadia.controller.state import UNDER_WAY, write_in_force
 from cascadia.controller.steps import AwaitReady, Step, apply
 from cascadia.controller.windows import Samples
@@ -77,6 +77,7 @@ class World:
         )
         self.now_s = 0.0
         self.asked: list[Request] = []
+        self.asked_at_s: list[float] = []
         self.settings = Settings(tmp_path, tmp_path / "cascade.yaml", **settings)  # type: ignore[arg-type]
         self.answer: Replanned | PlanningFailed = Replanned(
             tmp_path / "new" / "plan.json",
@@ -88,20 +89,19 @@ class World:
 
     async def replan(self, request: Request, limit_s: float) -> Replanned:
         self.asked.append(request)
+        self.asked_at_s.append(self.now_s)
         if isinstance(self.answer, PlanningFailed):
             raise self.answer
         return self.answer
 
-    def controller(
-        self, fresh_table: Callable[[float, Path], Path | None] = lambda _s, _o: None
-    ) -> Controller:
+    def controller(self, looks: SecondLooks | None = None) -> Controller:
         return Controller(
             self.settings,
             Plans(self.machine),
             lambda: self.samples.between(0.0, self.now_s),
             self.replan,
             clock=lambda: self.now_s,
-            fresh_table=fresh_table,
+            looks=looks,
         )
 
     def live(self, until_s: float, controller: Controller | None = None) -> list[Decision]:
@@ -255,12 +255,92 @@ def test_a_plan_that_does_not_hold_is_left_though_traffic_is_the_same(tmp_path: 
     assert 2 * HOUR_S + 300.0 < alarm.at_s < 2 * HOUR_S + 1200.0
 
 
+class Looks:
+    """One by the end of each ten seconds from `from_s` on."""
+
+    def __init__(self, world: World, from_s: float = 0.0) -> None:
+        self.world = world
+        self.from_s = from_s
+        self.asked_at_s: list[float] = []
+
+    def count(self, since_s: float) -> int:
+        return max(0, int((self.world.now_s - max(since_s, self.from_s)) / 10.0))
+
+    def write(self, since_s: float, path: Path) -> None:
+        path.write_bytes(b"a table")
+
+    def ask(self) -> None:
+        self.asked_at_s.append(self.world.now_s)
+
+
 def test_a_change_is_planned_for_again_when_there_are_scores_of_it(tmp_path: Path) -> None:
     world = World(tmp_path)
-    known_s = CHANGE_S + 0.5 * HOUR_S
-    table = tmp_path / "quality.parquet"
-    controller = world.controller(lambda _since, _out: table if world.now_s >= known_s else None)
+    world.answer = growing(world.answer)
+    looks = Looks(world, CHANGE_S)
+    controller = world.controller(looks)
     first, second = world.live(CHANGE_S + HOUR_S, controller)
-    assert [request.table for request in world.asked] == [None, table]
-    assert (first.action, second.why) == ("move", "today's plan is the best found (p95 20 s)")
-    assert "there are scores since the change" in [entry.what for entry in controller.state.entries()]
+    assert [request.table and request.table.name for request in world.asked] == [None, "quality.parquet"]
+    assert first.action == "move"
+    assert second.why.startswith("today's plan is the best found")
+    alarm, *_, scores, _ = (
+        entry for entry in controller.state.entries() if entry.kind in ("alarm", "decision")
+    )
+    assert scores.what == "there are scores since the change"
+    assert looks.asked_at_s == [alarm.at_s]
+
+
+def growing(answer: Replanned | PlanningFailed) -> Replanned:
+    """Today's plan breaks its bounds, and the candidate keeps them."""
+    assert isinstance(answer, Replanned)
+    return replace(
+        answer, today=replace(answer.today, outlook=replace(answer.today.outlook, keeps_bounds=False))
+    )
+
+
+def test_gpus_are_not_given_up_on_scores_of_before_the_change(tmp_path: Path) -> None:
+    """`new` has one GPU less for the large stage."""
+    world = World(tmp_path)
+    kept, moved = world.live(CHANGE_S + 2 * HOUR_S, world.controller(Looks(world)))
+    assert "gives up 1 GPUs of large, and scores of this traffic are not there yet" in kept.why
+    assert moved.action == "move"
+    assert [request.table is None for request in world.asked] == [True, False]
+    assert CHANGE_S + 2000.0 <= world.asked_at_s[1] < CHANGE_S + 2120.0  # 200 looks, one in ten seconds
+
+
+def test_they_are_given_up_where_scores_do_not_come_in_time(tmp_path: Path) -> None:
+    world = World(tmp_path, looks_within_s=1000.0)
+    kept, moved = world.live(CHANGE_S + 2 * HOUR_S, world.controller(Looks(world)))
+    assert moved.action == "move"
+    assert [request.table for request in world.asked] == [None, None]
+    assert kept.again_s <= world.asked_at_s[1] < kept.again_s + 120.0
+
+
+def test_they_are_given_up_at_once_where_gates_show_the_same_questions(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    same = {"small": np.full(len(world.samples), 70.0)}
+    world.samples = replace(world.samples, scores=same)
+    (decision, _) = world.live(CHANGE_S + HOUR_S, world.controller(Looks(world)))
+    assert decision.action == "move"
+
+
+def test_a_router_without_second_looks_is_not_waited_for(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (decision,) = world.live(CHANGE_S + HOUR_S)
+    assert decision.action == "move"
+
+
+def test_growing_waits_for_no_scores(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.answer = growing(world.answer)
+    first, *_ = world.live(CHANGE_S + HOUR_S, world.controller(Looks(world)))
+    assert first.action == "move"
+
+
+def test_a_later_change_is_planned_for_with_the_scores_of_the_plan_in_force(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (tmp_path / "old" / "quality.parquet").write_bytes(b"of the last plan")
+    world.live(CHANGE_S + HOUR_S)
+    (request,) = world.asked
+    assert request.table is not None
+    assert request.table.read_bytes() == b"of the last plan"
+    assert request.table.parent == request.out

@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from pyarrow import parquet
 
-from cascadia.controller.samples_file import SampleFiles, write_fresh_quality
-from cascadia.planner.quality_file import read_quality
-from cascadia.router.samples_rows import ARRIVALS, QUALITY, REQUESTS, Row, batch_of, schema_of
+from cascadia.controller.samples_file import SampleFiles
+from cascadia.router.samples_rows import ARRIVALS, REQUESTS, Row, batch_of, schema_of
 
 
 def request(arrival_s: float, *scores: tuple[str, float | None]) -> Row:
@@ -57,30 +55,3 @@ def test_new_files_are_added_and_old_requests_forgotten(tmp_path: Path) -> None:
     (tmp_path / "requests-broken.parquet").write_bytes(b"PAR1 and no more")
     write(tmp_path, "b", REQUESTS, request(150.0))
     assert files.read().arrival_s.tolist() == [90.0, 150.0]
-
-
-def looked_at(prompt: str, stage: str, score: float, at_s: float) -> Row:
-    row: dict[str, Any] = dict.fromkeys(schema_of(QUALITY, text=False).names)
-    return row | {
-        "prompt_id": prompt, "stage": stage, "score": score, "at_s": at_s, "input_tokens": 5, "output_tokens": 7,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(("least", "written"), [(2, True), (3, False)])
-def test_questions_that_went_through_all_stages_since_become_a_quality_table(
-    tmp_path: Path, least: int, written: bool
-) -> None:
-    rows = [looked_at(p, s, 50.0, 10.0) for p in ("p", "q") for s in ("small", "large")]
-    write(
-        tmp_path,
-        "a",
-        QUALITY,
-        *rows,
-        looked_at("half", "small", 1.0, 10.0),
-        looked_at("old", "small", 1.0, 1.0),
-    )
-    path = tmp_path / "table.parquet"
-    assert write_fresh_quality(tmp_path, 5.0, ("small", "large"), path, least) == written
-    assert path.exists() == written
-    if written:
-        assert read_quality(path, ("small", "large")).prompt_ids == ("p", "q")

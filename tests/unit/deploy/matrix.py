@@ -202,4 +202,7 @@ MATRIX: dict[str, Case] = {
     "a controller that nobody scrapes": Case(
         _with({"controller": {"enabled": True}, "networkPolicy": {"metricsFrom": []}})
     ),
+    "a controller that watches nothing": Case(
+        _with({"controller": {"enabled": True, "samples": {"secretName": ""}}})
+    ),
 }

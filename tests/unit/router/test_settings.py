@@ -67,6 +67,8 @@ def test_a_file_becomes_settings(tmp_path: Path) -> None:
         ("health_path: null", "health_path: 'x y'", "health_path"),
         ("threshold: 70", "threshold: .nan", "threshold"),
         ("api_key_env: KEY", "api_key_file: nothing.key", "no such file"),
+        ("limits:", "samples: {folder: log, token_env: KEY}\nlimits:", "shorter than 16 characters"),
+        ("limits:", "samples: {folder: log, token_env: NONE}\nlimits:", "NONE is not set"),
         ("api_key_env: KEY", "api_key_env: KEY, api_key_file: engine.key", "are both given"),
         ("limits:", "admin: {port: 9901}\nlimits:", "needs keys"),
         ("limits:", "keys: {file: k, redis_url: 'http://h'}\nlimits:", "is no address of a Redis"),

@@ -186,11 +186,32 @@ CASES: dict[str, list[Case]] = {
         (
             lambda section: whole(samples=section),
             {"folder": "f"},
-            {"folder": "g", "ratio": 0.5, "rows": 5, "seconds": 9, "max_bytes": 2**21, "text": True},
+            {
+                "folder": "g",
+                "ratio": 0.5,
+                "rows": 5,
+                "seconds": 9,
+                "max_bytes": 2**21,
+                "text": True,
+                "token_env": "KEY",
+                "token_file": "token",
+            },
         )
     ],
     "ShadowSection": [
-        (shadow, {}, {"ratio": 0.5, "busy": 0.1, "tokens_per_hour": 5, "max_tokens": 6}),
+        (
+            shadow,
+            {},
+            {
+                "ratio": 0.5,
+                "busy": 0.1,
+                "tokens_per_hour": 5,
+                "max_tokens": 6,
+                "burst_ratio": 0.7,
+                "burst_at_once": 2,
+                "burst_hours": 1.0,
+            },
+        ),
     ],
 }
 BY_NUMBERS = {"limits", "health"}
@@ -199,6 +220,7 @@ BY_NUMBERS = {"limits", "health"}
 
 def read(document: Document, folder: Path) -> RouterSettings:
     (folder / "secret").write_text("from-a-file")
+    (folder / "token").write_text("a-token-from-a-file")
     (folder / "url").write_text("redis://h/2")
     path = folder / "router.yaml"
     path.write_text(json.dumps(document))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+from cascadia.controller.second_looks import LookFiles
 from cascadia.planner.quality_file import read_quality
 from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
 from cascadia.router.shadow import Budget
@@ -171,11 +172,55 @@ def test_it_is_off_unless_asked_for_and_leaves_what_goes_straight_alone(tmp_path
             async with running(shadowed(tmp_path, small, large), GATE) as router:
                 await router.chat("large")
                 assert router.router.watchers.shadow is not None
-                assert router.router.watchers.shadow._looking is None
+                assert router.router.watchers.shadow._looking == set()
         assert ShadowSettings().ratio == 0.0
         assert (len(small.requests), len(large.requests)) == (1, 1)
 
     run(main)
+
+
+def test_whoever_plans_gets_more_looks_for_a_while_on_tokens_of_hours_to_come(tmp_path: Path) -> None:
+    async def hang_seconds(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if len(engine.requests) in (2, 4):
+            await release.wait()
+        send(writer, 200, completion(engine.text))
+
+    release = asyncio.Event()
+    LookFiles(tmp_path, ("small", "large")).ask()
+
+    async def main() -> None:
+        small, large = FakeEngine("weak", answer=hang_seconds), FakeEngine("strong")
+        few: dict[str, Any] = {"ratio": 1e-12, "tokens_per_hour": 500, "burst_ratio": 1.0, "burst_at_once": 2}
+        async with started(small, large):
+            async with running(shadowed(tmp_path, small, large, **few, burst_hours=0.0), GATE) as router:
+                await router.chat()
+                assert looked(router, "done") == looked(router, "budget") == 0
+            small.requests.clear()
+            async with running(shadowed(tmp_path, small, large, **few, burst_hours=24.0), GATE) as router:
+                shadow = router.router.watchers.shadow
+                assert shadow is not None
+                await until(shadow._bursts)
+                await router.chat()
+                await until(lambda: len(small.requests) == 2)
+                await router.chat()
+                await until(lambda: len(small.requests) == 4)
+                await router.chat()
+                assert looked(router, "busy") == 1
+                release.set()
+                await until(lambda: looked(router, "done") == 2)
+        assert quality_rows(tmp_path) == 4
+
+    run(main)
+
+
+def test_a_burst_spends_what_comes_later_and_no_more() -> None:
+    budget = Budget(3600)
+    budget.spend(3600)
+    assert budget.has(7200, 0.0, ahead_hours=2.0)
+    assert not budget.has(7201, 0.0, ahead_hours=2.0)
+    budget.spend(7200)
+    assert not budget.has(1, 7200.0)
+    assert budget.has(1, 7201.0)
 
 
 def test_the_budget_comes_back_over_an_hour_and_is_not_saved_for_longer() -> None:

@@ -93,3 +93,16 @@ spec:
         - {{- toYaml .volume | nindent 10 }}
         {{- end }}
 {{- end }}
+
+{{/* What routers and controllers know each other by, where the workload log is not on a volume that they share. */}}
+{{- define "cascadia.samplesToken" -}}
+{{- with .Values.controller }}
+{{- if and .enabled .samples.secretName (not .samples.claimName) -}}
+- name: CASCADIA_SAMPLES_TOKEN
+  valueFrom:
+    secretKeyRef:
+      name: {{ .samples.secretName }}
+      key: {{ .samples.secretKey }}
+{{- end }}
+{{- end }}
+{{- end }}
