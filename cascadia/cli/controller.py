@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import positive, with_output
-from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, release_options, run_dir_option
+from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, plan_path, release_options, run_dir_option
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -202,7 +202,7 @@ def _remember(folder: Path, plan: Path) -> None:
     from cascadia.controller.state import IN_FORCE, write_in_force
 
     if not (folder / IN_FORCE).exists():
-        write_in_force(folder, plan / "plan.json" if plan.is_dir() else plan)
+        write_in_force(folder, plan_path(plan))
 
 
 async def _watch(made: "Controller", window_s: float) -> None:

@@ -30,6 +30,11 @@ def release_options(command: Callable[..., None]) -> Callable[..., None]:
     return space(named(command))
 
 
+def plan_path(plan: Path) -> Path:
+    """Of the file, where the folder with it was named."""
+    return plan / "plan.json" if plan.is_dir() else plan
+
+
 def asked(run_dir: Path | None, what: str, **members: Any) -> dict[str, Any]:
     """The fleet's answer."""
     from cascadia.controller.local_control import ask

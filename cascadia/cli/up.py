@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import with_output
-from cascadia.cli.fleet_common import RUN_DIR, run_dir_option
+from cascadia.cli.fleet_common import RUN_DIR, plan_path, run_dir_option
 from cascadia.cli.output import Output
 from cascadia.domain.errors import CascadiaError
 
@@ -53,10 +53,10 @@ def up(
     if detach:
         _detached(folder, url, output)
     else:
-        _attached(found, folder, url, output)
+        _attached(found, plan_path(plan), folder, url, output)
 
 
-def _attached(found: "LocalPlan", folder: Path, url: str, output: Output) -> None:
+def _attached(found: "LocalPlan", source: Path, folder: Path, url: str, output: Output) -> None:
     from cascadia.controller.local_supervisor import supervise
 
     def ready() -> None:
@@ -64,7 +64,9 @@ def _attached(found: "LocalPlan", folder: Path, url: str, output: Output) -> Non
         output.document({"url": url, "run_dir": folder, "stages": found.routing.stages})
         sys.stdout.flush()
 
-    asyncio.run(supervise(found, folder, ready=ready, note=lambda step: output.note(str(step))))
+    asyncio.run(
+        supervise(found, folder, source=source, ready=ready, note=lambda step: output.note(str(step)))
+    )
 
 
 def _detached(folder: Path, url: str, output: Output) -> None:

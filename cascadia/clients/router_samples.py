@@ -33,15 +33,23 @@ class Source(NamedTuple):
 
 
 class RouterSamples:
-    """Into `folder`, which is made. `token`: what routers were told to give samples to."""
+    """Into `folder`, which is made. `token`: what routers were told to give samples to.
 
-    def __init__(self, sources: Callable[[], Awaitable[list[Source]]], folder: Path, token: str) -> None:
+    `asked`: a file that is touched where more second looks are wanted; each router is told so once.
+    """
+
+    def __init__(
+        self, sources: Callable[[], Awaitable[list[Source]]], folder: Path, token: str, asked: Path
+    ) -> None:
         self._sources = sources
         self._folder = folder
         self._headers = {"authorization": f"Bearer {token}"}
+        self._asked = asked
+        self._told: dict[str, float] = {}
+        self._told_before = _touched(asked)
 
     async def fetch(self) -> None:
-        """What routers have by now. Raises `SamplesMissing`."""
+        """What routers have by now, and the wish for more looks. Raises `SamplesMissing`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.glob("*.parquet"):
             if _forgotten(path.name):
@@ -56,7 +64,11 @@ class RouterSamples:
     async def _fetch(self, client: httpx.AsyncClient, source: Source) -> str:
         """Until it has nothing new: more is written while much is fetched. What went wrong, if anything did."""
         base = f"{source.url}/samples"
+        asked = _touched(self._asked)
         try:
+            if asked != self._told.get(source.name, self._told_before):
+                (await client.post(f"{base}/looks")).raise_for_status()
+                self._told[source.name] = asked
             while new := [name for name in await _names(client, base) if self._wanted(name)]:
                 for name in new:
                     await self._take(client, base, name)
@@ -76,6 +88,11 @@ class RouterSamples:
 
     def _wanted(self, name: str) -> bool:
         return not _forgotten(name) and not (self._folder / name).exists()
+
+
+def _touched(path: Path) -> float:
+    """Unix time; 0 where there is no such file."""
+    return path.stat().st_mtime if path.exists() else 0.0
 
 
 async def _names(client: httpx.AsyncClient, base: str) -> list[str]:

@@ -12,6 +12,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from msgspec import structs
+
 from cascadia.router.answers import Choice, Usage, Written, read_document, read_events
 from cascadia.router.conversations import Conversations, Session
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
@@ -26,7 +28,8 @@ from cascadia.router.responses import read_response, read_response_events
 from cascadia.router.rules import refusal
 from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
 from cascadia.router.spent import counted, spend
-from cascadia.router.stage import MISSING, Live, Reply, Stage
+from cascadia.router.stage import Stage
+from cascadia.router.stage_answers import MISSING, Live, Reply
 from cascadia.router.steps import Step, begun
 from cascadia.router.tracing_ids import FORWARDED, Trace
 
@@ -222,7 +225,7 @@ class Cascade:
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
         call = self._call(ask, stage, None, gated=bool(ask.fields.stream))
-        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
+        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
         try:
             reply = await stage.buffered(call, _READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from cascadia.router.answers import Choice, Written, read_document
 from cascadia.router.cascade import Ask, by_verifiers
 from cascadia.router.failures import StageFailed
@@ -27,7 +29,8 @@ from cascadia.router.rules import refusal
 from cascadia.router.samples import Samples
 from cascadia.router.samples_rows import Row
 from cascadia.router.settings import JudgeSettings, ShadowSettings
-from cascadia.router.stage import Reply, Stage
+from cascadia.router.stage import Stage
+from cascadia.router.stage_answers import Reply
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
@@ -194,7 +197,7 @@ class Shadow:
 
     async def _again(self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any]) -> Choice:
         call = self._call(ask, stage, gate)
-        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
+        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
         return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:

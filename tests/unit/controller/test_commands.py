@@ -33,9 +33,13 @@ def test_a_local_yaml_that_makes_no_sense_is_one_line(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["status", "down", "drain small-0", "scale small 2 --dry-run"])
+@pytest.mark.parametrize(
+    "command", ["status", "down", "drain small-0", "scale small 2 --dry-run", "move PLAN"]
+)
 def test_where_no_fleet_runs_each_command_says_how_to_start_one(tmp_path: Path, command: str) -> None:
-    done = run(*command.split(), "--run-dir", str(tmp_path))
+    write_plan(two_stages(1, 1), tmp_path / "plan.json")
+    words = command.replace("PLAN", str(tmp_path)).split()
+    done = run(*words, "--run-dir", str(tmp_path))
     assert done.exit_code == 2
     assert "no fleet runs here; start one with `cascadia up`" in done.stderr
 
