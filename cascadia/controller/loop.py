@@ -144,14 +144,14 @@ class Controller:
         self._look_for_fresh_scores(samples)
         if self.pending is None or self._clock() < self._again_s:
             return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)
-        since = self._known(samples, self.pending.since_s)
+        since = self._known(samples, self._changed_by_s(self.pending))
         if len(since) < self.settings.least_requests:
             return None
         alarm, self.pending = self.pending, None
         stale = not self._scores_tell(samples, alarm)
-        self._unscored = None if self._fresh(alarm.since_s) else alarm
+        self._unscored = None if self._fresh(self._changed_by_s(alarm)) else alarm
         until_s = alarm.since_s + self.settings.looks_within_s if stale else 0.0
-        decision = await self.reconsider(since, alarm.since_s, until_s)
+        decision = await self.reconsider(since, self._changed_by_s(alarm), until_s)
         self._again_s = decision.again_s
         self._waits = bool(until_s) and decision.again_s == until_s
         if self._again_s:
@@ -164,7 +164,7 @@ class Controller:
         alarm = self._unscored
         if alarm is None:
             return
-        if self._fresh(alarm.since_s):
+        if self._fresh(self._changed_by_s(alarm)):
             self._unscored, self.pending, self._again_s = None, alarm, 0.0
             self.note("alarm", "there are scores since the change", {"watched": "scores"})
         elif self._clock() - alarm.at_s > self.settings.looks_within_s:
@@ -178,10 +178,14 @@ class Controller:
     def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
         """Whether there are scores of the new traffic, or those of before do. A router without second looks is not
         waited for."""
-        if self._looks is None or not self._looks.count(-inf) or self._fresh(alarm.since_s):
+        if self._looks is None or not self._looks.count(-inf) or self._fresh(self._changed_by_s(alarm)):
             return True
         before = samples.between(alarm.since_s - self.settings.looks_within_s, alarm.since_s)
-        return alike(before, self._known(samples, alarm.since_s))
+        return alike(before, self._known(samples, self._changed_by_s(alarm)))
+
+    def _changed_by_s(self, alarm: Alarm) -> float:
+        """The first window that seems changed may hold much of before."""
+        return alarm.since_s + self.settings.detection.window_s
 
     async def _after_a_loss(self, samples: Samples) -> Decision | None:
         """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
