@@ -1,6 +1,7 @@
 """`cascadia up`: a plan's engines, judge and router as processes of this machine."""
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
@@ -49,7 +50,7 @@ def up(
     found = local_plan(read_plan(plan), local)
     folder = made_run_dir(run_dir)
     router_port = int(found.router.get("port", 8000))
-    _refuse_taken(folder, router_port)
+    _check(found, folder, router_port)
     url = f"http://127.0.0.1:{router_port}"
     if detach:
         _detached(folder, url, output)
@@ -57,14 +58,24 @@ def up(
         _attached(found, plan_path(plan), folder, url, output)
 
 
-def _refuse_taken(folder: Path, port: int) -> None:
-    """Before engines load for minutes: whoever else answers at the router's port would be taken for it."""
+def _check(found: "LocalPlan", folder: Path, port: int) -> None:
+    """Before engines load for minutes: that the router can be started. Whoever else answers at its port would be taken
+    for it."""
     from cascadia.clients.local_ports import is_free
     from cascadia.controller.local_supervisor import LOCK, only_one
+    from cascadia.planner.text_file import write_whole
+    from cascadia.router.settings_file import read_settings
 
+    somewhere = {"replicas": [{"url": "http://127.0.0.1:1"}]}
+    document = {**found.router, "stages": [{**stage, **somewhere} for stage in found.router["stages"]]}
+    if len(found.routing.stages) > len(document["stages"]):
+        document["judge"] = {**found.router["judge"], **somewhere}
     with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
         if not is_free(port):
             raise BadInput(f"port {port}", "another program listens there", "name another with --port")
+        path = folder / "router.yaml"
+        write_whole(path, json.dumps(document))
+        read_settings(path)
 
 
 def _attached(found: "LocalPlan", source: Path, folder: Path, url: str, output: Output) -> None:

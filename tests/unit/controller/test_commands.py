@@ -18,6 +18,7 @@ from tests.unit.controller.machine import two_stages
     [
         ({"stages": {"medium": {"command": ["x"]}}}, "stages.medium: the plan has no such stage"),
         ({"stages": {"small": {"comand": ["x"]}}}, "comand"),
+        ({"router": {"prt": 8000}}, "router.yaml: prt: unknown key; did you mean 'port'?"),
         ({"router": {"port": "web"}}, "router.port: is 'web'; write a number from 1 to 65535"),
         ({"router": {"stages": []}}, "router.stages: comes from the plan"),
     ],
