@@ -148,7 +148,7 @@ class KubernetesBackend:
     async def _start(self, start: Start) -> None:
         owner = await self._owner()
         made = self._made[start.kind]
-        replica = made.replica(start.name, start.kind, start.machine, start.shuns)
+        replica = made.replica(start.name, start.kind, start.machine, only=bool(start.empties))
         for document in [*made.shared(), replica]:
             document["metadata"] = {**document["metadata"], "ownerReferences": [owner]}
             await self.api.apply(document)
