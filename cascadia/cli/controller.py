@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import positive, with_output
-from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, release_options, run_dir_option
+from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, plan_path, release_options, run_dir_option
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -63,6 +63,8 @@ STANDBY_S = 1.0
               help="Second looks since a change that replace the scores of before.")  # fmt: skip
 @click.option("--looks-within", "looks_within_s", type=positive, default=3600.0, show_default=True, metavar="S",
               help="So long no stage gives anything up for want of them.")  # fmt: skip
+@click.option("--headroom", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
+              help="More requests than came that a plan with a latency bound is made for.")  # fmt: skip
 @click.option("--least-gain", type=positive, default=0.1, show_default=True, metavar="SHARE",
               help="A move must better the objective by this share.")  # fmt: skip
 @click.option("--cooldown", "cooldown_s", type=positive, default=1800.0, show_default=True, metavar="S",
@@ -98,6 +100,7 @@ def controller(
     least_requests: int,
     least_looks: int,
     looks_within_s: float,
+    headroom: float,
     least_gain: float,
     cooldown_s: float,
     moves_per_day: int,
@@ -123,6 +126,8 @@ def controller(
     folder = (run_dir or RUN_DIR).resolve()
     if backend == "local" and not folder.is_dir():
         raise BadInput(str(folder), "no fleet runs here", "start one with `cascadia up`")
+    if samples is not None and not samples.is_dir():
+        raise BadInput(str(samples), "no such folder", "name that of the router's `samples`")
     settings = Settings(
         folder,
         spec.resolve(),
@@ -133,6 +138,7 @@ def controller(
         least_requests=least_requests,
         least_looks=least_looks,
         looks_within_s=looks_within_s,
+        headroom=headroom,
         plan_limit_s=plan_limit_s,
         startup_s=startup_s,
         at_once=at_once,
@@ -201,7 +207,7 @@ def _remember(folder: Path, plan: Path) -> None:
     from cascadia.controller.state import IN_FORCE, write_in_force
 
     if not (folder / IN_FORCE).exists():
-        write_in_force(folder, plan / "plan.json" if plan.is_dir() else plan)
+        write_in_force(folder, plan_path(plan))
 
 
 async def _watch(made: "Controller", window_s: float) -> None:

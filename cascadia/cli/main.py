@@ -39,6 +39,7 @@ COMMANDS = {
     "logs": Entry("cascadia.cli.logs:logs", "Show what an engine or the router wrote."),
     "drain": Entry("cascadia.cli.drain:drain", "Send a replica nothing new."),
     "scale": Entry("cascadia.cli.scale:scale", "Run more or fewer replicas of a stage."),
+    "move": Entry("cascadia.cli.move:move", "Move what runs here to another plan."),
     "down": Entry("cascadia.cli.down:down", "End what `up` began."),
     "controller": Entry("cascadia.cli.controller:controller", "Watch the traffic and move to better plans."),
     "history": Entry("cascadia.cli.history:history", "Show what the controller decided."),

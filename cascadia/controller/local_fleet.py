@@ -254,6 +254,8 @@ class LocalFleet:
 
     def _router_document(self) -> dict[str, Any]:
         document = dict(self.told.document)
+        if self.router is not None:
+            document["port"] = self.router.program.port
         document["stages"] = [
             {**stage, "replicas": self._replicas(stage["name"])} for stage in document["stages"]
         ]

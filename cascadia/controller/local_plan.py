@@ -69,7 +69,9 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
     judges = sorted({kind.stage for kind in counts} - {stage.name for stage in plan.stages})
     served = (*stages, *judges)
     thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1])
-    label = blake2b(orjson.dumps(router, option=orjson.OPT_SORT_KEYS), digest_size=5).hexdigest()
+    # Where it listens is settled when it starts, and may have been told to `cascadia up` alone.
+    told = {name: value for name, value in router.items() if name != "port"}
+    label = blake2b(orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=5).hexdigest()
     there = {pool.name: pool.gpus for pool in plan.cluster.pools}
     return LocalPlan(launches, counts, Routing(served, thresholds, label), there, router)
 

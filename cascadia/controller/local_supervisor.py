@@ -16,6 +16,7 @@ from cascadia.controller.local_backend import LocalBackend
 from cascadia.controller.local_control import listening
 from cascadia.controller.local_fleet import LocalFleet
 from cascadia.controller.local_plan import LocalPlan
+from cascadia.controller.state import begin
 from cascadia.controller.steps import AwaitReady, Route, Start, Step
 from cascadia.domain.errors import BadInput
 
@@ -27,18 +28,21 @@ async def supervise(
     plan: LocalPlan,
     folder: Path,
     *,
+    source: Path | None = None,
     ready: Callable[[], None] = lambda: None,
     note: Callable[[Step], None] = lambda _: None,
     restarts: Restarts | None = None,
 ) -> None:
-    """Until SIGTERM, SIGINT or `down`; a second signal ends what is still draining. Raises `StepFailed` where the plan
-    does not come up; then nothing is left.
+    """Until SIGTERM, SIGINT or `down`; a second signal ends what is still draining. `source`: the plan's file, which is
+    remembered as the one in force. Raises `StepFailed` where the plan does not come up; then nothing is left.
     """
     become_subreaper()
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
         fleet = LocalFleet(folder, gpu_ids(plan, os.environ), restarts)
+        if source is not None:
+            begin(folder, source)
         hurrying: list[asyncio.Task[None]] = []
 
         def end() -> None:

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from cascadia.controller.backend import Backend, Moved, StepFailed, move, move_or_return
+from cascadia.controller.backend import StepFailed, move
+from cascadia.controller.carry_out import Fleet, Journal, Timed, carry_out
 from cascadia.controller.decide import Caution, Decision, Effort, Situation, decide
 from cascadia.controller.demand import rate_to_plan_rps, trace_to_plan
 from cascadia.controller.detect import Alarm, Detection, Detector
@@ -25,7 +26,7 @@ from cascadia.controller.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.second_looks import SecondLooks
 from cascadia.controller.stale_scores import alike, given_up
 from cascadia.controller.state import FileState, State, UnderWay
-from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop
+from cascadia.controller.steps import Drain, Route, Start, Stop
 from cascadia.controller.windows import RATE, Samples, Window, windows
 from cascadia.domain.objective import Objective
 from cascadia.planner.plan_file import read_plan
@@ -42,7 +43,8 @@ class Settings:
     """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
     it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are.
     `least_looks`: since a change, that replace the scores of before; for so many nothing is given up, but for
-    `looks_within_s` at most. `startup_s`: of a model that never started here.
+    `looks_within_s` at most. `headroom`: a share more requests than came are planned for where latency is bounded, as
+    those who come while a change is followed are late. `startup_s`: of a model that never started here.
     """
 
     folder: Path
@@ -54,21 +56,13 @@ class Settings:
     least_requests: int = 200
     least_looks: int = 200
     looks_within_s: float = 3600.0
+    headroom: float = 0.05
     most_requests: int = 20_000
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
     at_once: int = 1
     dry_run: bool = False
     seed: int = 0
-
-
-class Fleet(Protocol):
-    """The backend, and how a plan becomes what it is to run. Raises `BadInput` for a plan that it cannot."""
-
-    @property
-    def backend(self) -> Backend: ...
-
-    def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired: ...
 
 
 Replanner = Callable[[Request, float], Awaitable[Replanned]]
@@ -96,7 +90,7 @@ class Controller:
         self._replan = replanner
         self._clock = clock
         self._looks = looks
-        self._tell = tell
+        self._journal = Journal(self.state, tell, clock)
         self._detector = Detector(settings.detection, settings.seed)
         self._fed_until_s: dict[bool, float] = {}
         self._not_before_s = self._hold_after_s = 0.0
@@ -122,7 +116,7 @@ class Controller:
         observed = replace(observed, need_rps=desired.need_rps)
         if self._clock() < self._hold_after_s or _lost(desired, observed.gpus):
             return True
-        backend = Timed(self.fleet.backend, self.note, self._clock)
+        backend = Timed(self.fleet.backend, self._journal)
         first = observed.routing is None
         at_once = sum(desired.counts.values()) if first else self.settings.at_once
         try:
@@ -150,14 +144,14 @@ class Controller:
         self._look_for_fresh_scores(samples)
         if self.pending is None or self._clock() < self._again_s:
             return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)
-        since = self._known(samples, self.pending.since_s)
+        since = self._known(samples, self._changed_by_s(self.pending))
         if len(since) < self.settings.least_requests:
             return None
         alarm, self.pending = self.pending, None
         stale = not self._scores_tell(samples, alarm)
-        self._unscored = None if self._fresh(alarm.since_s) else alarm
+        self._unscored = None if self._fresh(self._changed_by_s(alarm)) else alarm
         until_s = alarm.since_s + self.settings.looks_within_s if stale else 0.0
-        decision = await self.reconsider(since, alarm.since_s, until_s)
+        decision = await self.reconsider(since, self._changed_by_s(alarm), until_s)
         self._again_s = decision.again_s
         self._waits = bool(until_s) and decision.again_s == until_s
         if self._again_s:
@@ -170,7 +164,7 @@ class Controller:
         alarm = self._unscored
         if alarm is None:
             return
-        if self._fresh(alarm.since_s):
+        if self._fresh(self._changed_by_s(alarm)):
             self._unscored, self.pending, self._again_s = None, alarm, 0.0
             self.note("alarm", "there are scores since the change", {"watched": "scores"})
         elif self._clock() - alarm.at_s > self.settings.looks_within_s:
@@ -184,10 +178,14 @@ class Controller:
     def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
         """Whether there are scores of the new traffic, or those of before do. A router without second looks is not
         waited for."""
-        if self._looks is None or not self._looks.count(-inf) or self._fresh(alarm.since_s):
+        if self._looks is None or not self._looks.count(-inf) or self._fresh(self._changed_by_s(alarm)):
             return True
         before = samples.between(alarm.since_s - self.settings.looks_within_s, alarm.since_s)
-        return alike(before, self._known(samples, alarm.since_s))
+        return alike(before, self._known(samples, self._changed_by_s(alarm)))
+
+    def _changed_by_s(self, alarm: Alarm) -> float:
+        """The first window that seems changed may hold much of before."""
+        return alarm.since_s + self.settings.detection.window_s
 
     async def _after_a_loss(self, samples: Samples) -> Decision | None:
         """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
@@ -293,6 +291,7 @@ class Controller:
             out=out,
             table=self._table(since_s, out / TABLE),
             seed=self.settings.seed,
+            headroom=self.settings.headroom,
         )
 
     def _table(self, since_s: float, path: Path) -> Path | None:
@@ -339,26 +338,7 @@ class Controller:
         return found, replace(effort, back_s=back_s(observed, desired, startup_s, self.settings.at_once)), ""
 
     async def carry_out(self, begun: UnderWay) -> None:
-        """`to`, or `back` where a step fails; the state says so from before the first step to after the last, so that
-        whoever comes next ends what was begun."""
-        self.state.put_under_way(begun)
-        to, back = begun.to, begun.back
-        desired = self.fleet.desired(to, begun.need_rps)
-        last_good = self.fleet.desired(back, begun.need_now_rps)
-        self.note("begun", f"to {to.parent.name}", {"to": str(to), "from": str(back)})
-        backend = Timed(self.fleet.backend, self.note, self._clock)
-        try:
-            await move_or_return(
-                backend, desired, last_good, need_rps=begun.need_now_rps, at_once=self.settings.at_once
-            )
-        except Moved as error:
-            self.note("rolled-back", str(error), {})
-        except (StepFailed, Blocked) as error:
-            self.note("failed", f"neither forward nor back: {error}", {})
-        else:
-            self.state.put_in_force(to)
-            self.note("moved", f"{to.parent.name} is in force", {"plan": str(to)})
-        self.state.put_under_way(None)
+        await carry_out(begun, self.fleet, self._journal, at_once=self.settings.at_once)
 
     def _decided(self, decision: Decision, plan: Path | None, asked_s: float) -> Decision:
         dry = " (dry run)" if self.settings.dry_run and decision.action == "move" else ""
@@ -374,9 +354,7 @@ class Controller:
         return decision
 
     def note(self, kind: Kind, what: str, facts: dict[str, Any]) -> None:
-        entry = Entry(self._clock(), kind, what, facts)
-        self.state.add(entry)
-        self._tell(entry)
+        self._journal.note(kind, what, facts)
 
 
 def _lost(wanted: Desired, there: Mapping[str, int]) -> list[str]:
@@ -384,33 +362,3 @@ def _lost(wanted: Desired, there: Mapping[str, int]) -> list[str]:
     return [
         pool for pool in sorted({k.pool for k in wanted.counts}) if wanted.gpus(pool) > there.get(pool, 0)
     ]
-
-
-class Timed:
-    """A backend whose steps are noted, with what each start took."""
-
-    def __init__(
-        self, backend: Backend, note: Callable[[Kind, str, dict[str, Any]], None], clock: Callable[[], float]
-    ) -> None:
-        self._backend = backend
-        self.note = note
-        self._clock = clock
-        self._begun: dict[str, tuple[Start, float]] = {}
-
-    async def observe(self) -> Observed:
-        return await self._backend.observe()
-
-    async def take(self, step: Step) -> None:
-        began_s = self._clock()
-        await self._backend.take(step)
-        facts: dict[str, Any] = {"took_s": round(self._clock() - began_s, 3)}
-        if isinstance(step, Start):
-            self._begun[step.name] = step, began_s
-        elif isinstance(step, AwaitReady) and step.name in self._begun:
-            start, at_s = self._begun.pop(step.name)
-            facts |= {
-                "startup_s": round(self._clock() - at_s, 3),
-                "spec": start.kind.spec,
-                "stage": start.kind.stage,
-            }
-        self.note("step", str(step), facts)

@@ -80,5 +80,11 @@ class FileState:
         write_whole(path, json.dumps(document))
 
 
+def begin(folder: Path, plan: Path) -> None:
+    """A fleet comes up with `plan`: what one before it was in the middle of is nobody's business any more."""
+    (folder / UNDER_WAY).unlink(missing_ok=True)
+    write_in_force(folder, plan)
+
+
 def write_in_force(folder: Path, plan: Path) -> None:
     write_whole(folder / IN_FORCE, json.dumps({"plan": str(plan.resolve())}))
