@@ -123,6 +123,8 @@ def controller(
     folder = (run_dir or RUN_DIR).resolve()
     if backend == "local" and not folder.is_dir():
         raise BadInput(str(folder), "no fleet runs here", "start one with `cascadia up`")
+    if samples is not None and not samples.is_dir():
+        raise BadInput(str(samples), "no such folder", "name that of the router's `samples`")
     settings = Settings(
         folder,
         spec.resolve(),

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from cascadia.domain.errors import BadInput
+
 RUN_DIR = Path("cascadia-run")
 CONTROLLER_LOCK = "controller.lock"
 """Held by whoever moves replicas, in the run-dir."""
@@ -33,6 +35,17 @@ def release_options(command: Callable[..., None]) -> Callable[..., None]:
 def plan_path(plan: Path) -> Path:
     """Of the file, where the folder with it was named."""
     return plan / "plan.json" if plan.is_dir() else plan
+
+
+def made_run_dir(run_dir: Path | None) -> Path:
+    """The folder, made where it is missing."""
+    folder = (run_dir or RUN_DIR).resolve()
+    try:
+        (folder / "logs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"cannot be written to ({error.strerror})"
+        raise BadInput(str(folder), what, "name another with --run-dir") from None
+    return folder
 
 
 def asked(run_dir: Path | None, what: str, **members: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import with_output
-from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, run_dir_option
+from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, asked, run_dir_option
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -33,7 +33,7 @@ def scale(stage: str, replicas: int, run_dir: Path | None, dry_run: bool, output
     if dry_run:
         taken = asyncio.run(_scale(folder, stage, replicas, dry_run, output))
     else:
-        folder.mkdir(parents=True, exist_ok=True)
+        asked(folder, "observe")
         with only_one(folder / CONTROLLER_LOCK, "a controller runs on this fleet", "end it first"):
             taken = asyncio.run(_scale(folder, stage, replicas, dry_run, output))
     output.document({"stage": stage, "replicas": replicas, "steps": [str(step) for step in taken]})

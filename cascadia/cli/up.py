@@ -1,6 +1,7 @@
 """`cascadia up`: a plan's engines, judge and router as processes of this machine."""
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import with_output
-from cascadia.cli.fleet_common import RUN_DIR, plan_path, run_dir_option
+from cascadia.cli.fleet_common import made_run_dir, plan_path, run_dir_option
 from cascadia.cli.output import Output
-from cascadia.domain.errors import CascadiaError
+from cascadia.domain.errors import BadInput, CascadiaError
 
 if TYPE_CHECKING:
     from cascadia.controller.local_plan import LocalPlan
@@ -47,13 +48,34 @@ def up(
     if port is not None:
         local = local.model_copy(update={"router": {**local.router, "port": port}})
     found = local_plan(read_plan(plan), local)
-    folder = (run_dir or RUN_DIR).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    url = f"http://127.0.0.1:{found.router.get('port', 8000)}"
+    folder = made_run_dir(run_dir)
+    router_port = int(found.router.get("port", 8000))
+    _check(found, folder, router_port)
+    url = f"http://127.0.0.1:{router_port}"
     if detach:
         _detached(folder, url, output)
     else:
         _attached(found, plan_path(plan), folder, url, output)
+
+
+def _check(found: "LocalPlan", folder: Path, port: int) -> None:
+    """Before engines load for minutes: that the router can be started. Whoever else answers at its port would be taken
+    for it."""
+    from cascadia.clients.local_ports import is_free
+    from cascadia.controller.local_supervisor import LOCK, only_one
+    from cascadia.planner.text_file import write_whole
+    from cascadia.router.settings_file import read_settings
+
+    somewhere = {"replicas": [{"url": "http://127.0.0.1:1"}]}
+    document = {**found.router, "stages": [{**stage, **somewhere} for stage in found.router["stages"]]}
+    if len(found.routing.stages) > len(document["stages"]):
+        document["judge"] = {**found.router["judge"], **somewhere}
+    with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
+        if not is_free(port):
+            raise BadInput(f"port {port}", "another program listens there", "name another with --port")
+        path = folder / "router.yaml"
+        write_whole(path, json.dumps(document))
+        read_settings(path)
 
 
 def _attached(found: "LocalPlan", source: Path, folder: Path, url: str, output: Output) -> None:
@@ -73,7 +95,6 @@ def _detached(folder: Path, url: str, output: Output) -> None:
     """The same command again in a session of its own, waited for until it serves."""
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--detach", "--json")]
     log = folder / "logs" / "up.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, *arguments],

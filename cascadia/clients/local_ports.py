@@ -39,7 +39,7 @@ def reserve(first: int, folder: Path | None = None) -> Reserved:
         except BlockingIOError:
             os.close(descriptor)
             continue
-        if _is_free(port):
+        if is_free(port):
             return Reserved(port, descriptor)
         os.close(descriptor)
     raise OSError(f"no port from {first} on is free")
@@ -69,7 +69,8 @@ def listen(host: str, port: int, *, backlog: int = BACKLOG, reuse_port: bool = F
     return listening
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether a server could listen there now."""
     with socket.socket() as probe:
         # As servers do: a port whose last connections are still closing is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

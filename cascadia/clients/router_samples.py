@@ -5,6 +5,7 @@ whoever starts anew loses and doubles nothing. A router that goes takes along wh
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -16,6 +17,8 @@ import httpx
 from cascadia.domain.errors import CascadiaError
 from cascadia.whole_file import whole_file
 
+_FILE = re.compile(r"[a-z]+-\d{8}T\d{6}Z-[\w-]+\.parquet")
+"""KIND-TIME-PROCESS-NUMBER (`samples_writer.py`)."""
 TIMEOUT_S = 10.0
 KEPT_S = 2 * 86_400.0
 
@@ -76,6 +79,8 @@ class RouterSamples:
             return f"{source.name} (it answers {error.response.status_code})"
         except httpx.HTTPError as error:
             return f"{source.name} ({type(error).__name__})"
+        except ValueError:
+            return f"{source.name} (it answers no list of files)"
         return ""
 
     async def _take(self, client: httpx.AsyncClient, base: str, name: str) -> None:
@@ -96,12 +101,15 @@ def _touched(path: Path) -> float:
 
 
 async def _names(client: httpx.AsyncClient, base: str) -> list[str]:
+    """Raises `ValueError` for an answer that is none."""
     answer = await client.get(base)
     answer.raise_for_status()
-    return [Path(name).name for name in answer.json()]
+    names = answer.json()
+    if not isinstance(names, list) or not all(isinstance(n, str) and _FILE.fullmatch(n) for n in names):
+        raise ValueError(base)
+    return names
 
 
 def _forgotten(name: str) -> bool:
-    """Names are KIND-TIME-... (`samples_writer.py`)."""
     ended = datetime.strptime(name.split("-")[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     return ended.timestamp() < time.time() - KEPT_S

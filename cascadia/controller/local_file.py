@@ -50,6 +50,9 @@ def read_local(path: Path | None) -> Local:
         raise bad_input(error, Local, str(path)) from None
     if "stages" in local.router:
         raise BadInput(f"{path}: router.stages", "comes from the plan", "leave it out")
+    port = local.router.get("port", 1)
+    if type(port) is not int or not 0 < port < 65536:
+        raise BadInput(f"{path}: router.port", f"is {port!r}", "write a number from 1 to 65535")
     values = {"{python}": sys.executable, "{here}": str(path.parent.resolve())}
     stages = {name: _filled(engine, values) for name, engine in local.stages.items()}
     return local.model_copy(update={"stages": stages})

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from cascadia.router.cascade import Ask
 from cascadia.router.conversations import session_of
+from cascadia.router.decision import Ask
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError
 from cascadia.router.records import Record

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cascadia.router.cascade import Ask
+from cascadia.router.decision import Ask
 from cascadia.router.requests import BYTES_PER_TOKEN, Fields
 from cascadia.router.steps import Step
 from cascadia.router.tracing_ids import Trace

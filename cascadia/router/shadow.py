@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from cascadia.router.answers import Choice, Written, read_document
-from cascadia.router.cascade import Ask, by_verifiers
+from cascadia.router.decision import Ask
 from cascadia.router.failures import StageFailed
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gates import Gate, JudgeFailed, judged
@@ -28,6 +28,7 @@ from cascadia.router.requests import rewritten, tokens_of
 from cascadia.router.rules import refusal
 from cascadia.router.samples import Samples
 from cascadia.router.samples_rows import Row
+from cascadia.router.scoring import by_verifiers
 from cascadia.router.settings import JudgeSettings, ShadowSettings
 from cascadia.router.stage import Stage
 from cascadia.router.stage_answers import Reply
@@ -126,7 +127,8 @@ class Shadow:
 
     async def _rows(self, ask: Ask, request_id: bytes, stages: list[Stage]) -> list[Row]:
         """One a stage. Raises `_GivenUp`, `StageFailed` or `JudgeFailed`."""
-        gate, judge = self.router.cascade.gate, self.router.cascade.judge
+        scoring = self.router.cascade.scoring
+        gate, judge = scoring.gate, scoring.judge
         if gate is None or judge is None or ask.api == "responses":
             raise _GivenUp("unfit")
         estimate = len(stages) * tokens_of(ask.body, ask.fields)

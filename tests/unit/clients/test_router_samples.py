@@ -115,6 +115,17 @@ def test_another_token_opens_nothing_and_the_reason_is_said(tmp_path: Path) -> N
     run(main)
 
 
+def test_who_is_no_router_is_not_believed(tmp_path: Path) -> None:
+    async def main() -> None:
+        stranger = FakeEngine()  # which says {} to any GET
+        async with started(stranger):
+            found = Source("stranger", stranger.url, serves=True)
+            with pytest.raises(SamplesMissing, match="it answers no list of files"):
+                await fetcher(tmp_path, found).fetch()
+
+    run(main)
+
+
 @pytest.mark.parametrize("name", [".hash-key", "..%2Fkeys.json", "../keys.json", "requests-.parquet.part"])
 def test_nothing_but_whole_files_of_the_log_is_handed_out(tmp_path: Path, name: str) -> None:
     (tmp_path / "keys.json").write_text("{}")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cascadia.clients.local_ports import listen
 from cascadia.controller.history import Entry, History
 from cascadia.planner.plan_file import write_plan
 from tests.unit.cli.commands import run
@@ -17,6 +18,8 @@ from tests.unit.controller.machine import two_stages
     [
         ({"stages": {"medium": {"command": ["x"]}}}, "stages.medium: the plan has no such stage"),
         ({"stages": {"small": {"comand": ["x"]}}}, "comand"),
+        ({"router": {"prt": 8000}}, "router.yaml: prt: unknown key; did you mean 'port'?"),
+        ({"router": {"port": "web"}}, "router.port: is 'web'; write a number from 1 to 65535"),
         ({"router": {"stages": []}}, "router.stages: comes from the plan"),
     ],
 )
@@ -34,14 +37,34 @@ def test_a_local_yaml_that_makes_no_sense_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "command", ["status", "down", "drain small-0", "scale small 2 --dry-run", "move PLAN"]
+    "command", ["status", "down", "drain small-0", "scale small 2", "scale small 2 --dry-run", "move PLAN"]
 )
 def test_where_no_fleet_runs_each_command_says_how_to_start_one(tmp_path: Path, command: str) -> None:
     write_plan(two_stages(1, 1), tmp_path / "plan.json")
     words = command.replace("PLAN", str(tmp_path)).split()
-    done = run(*words, "--run-dir", str(tmp_path))
+    done = run(*words, "--run-dir", str(tmp_path / "run"))
     assert done.exit_code == 2
     assert "no fleet runs here; start one with `cascadia up`" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("detached", [[], ["--detach"]])
+def test_a_port_that_another_listens_at_is_refused_before_anything_is_started(
+    tmp_path: Path, detached: list[str]
+) -> None:
+    write_plan(two_stages(1, 1), tmp_path / "plan.json")
+    with listen("127.0.0.1", 0) as other:
+        port = str(other.getsockname()[1])
+        done = run("up", str(tmp_path), "--run-dir", str(tmp_path / "run"), "--port", port, *detached)
+    assert done.exit_code == 2
+    assert f"port {port}: another program listens there; name another with --port" in done.stderr
+
+
+def test_a_run_dir_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    write_plan(two_stages(1, 1), tmp_path / "plan.json")
+    done = run("up", str(tmp_path), "--run-dir", str(tmp_path / "plan.json" / "run"))
+    assert done.exit_code == 2
+    assert "cannot be written to (Not a directory); name another with --run-dir" in done.stderr
 
 
 def test_a_log_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from typing import get_args
 
 import click
 import pytest
@@ -11,10 +12,14 @@ from cascadia.cli.main import main
 from cascadia.clients.local_process import Restarts
 from cascadia.controller.decide import Caution
 from cascadia.controller.detect import Detection
+from cascadia.controller.history import Kind
 from cascadia.controller.local_file import Local
 from tests.data import ROOT
 
-PAGES = {name: (ROOT / "docs" / "how-to" / f"{name}.md").read_text() for name in ("one-machine", "adapt")}
+PAGES = {
+    name: (ROOT / "docs" / "how-to" / f"{name}.md").read_text()
+    for name in ("one-machine", "adapt", "upgrade")
+}
 LOOP = (ROOT / "docs" / "design" / "control-loop.md").read_text()
 SHOWN = [
     line[2:]
@@ -36,6 +41,12 @@ def test_a_shown_command_is_understood(line: str) -> None:
 def test_the_shown_local_yaml_is_valid() -> None:
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGES["one-machine"], re.DOTALL)
     assert set(Local.model_validate(yaml.safe_load(text)).stages) == {"small", "large"}
+
+
+def test_the_state_machine_has_every_event_of_the_history() -> None:
+    (drawn,) = re.findall(r"```mermaid\n(.*?)```", LOOP, re.DOTALL)
+    told = set(re.findall(r"[\w-]+", " ".join(line.partition(": ")[2] for line in drawn.splitlines())))
+    assert set(get_args(Kind)) <= told
 
 
 def test_told_numbers_are_the_codes() -> None:

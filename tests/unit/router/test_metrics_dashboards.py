@@ -12,6 +12,7 @@ from tests.unit.router.test_metrics import documented
 ROOT = Path(__file__).parents[3]
 DASHBOARD = ROOT / "deploy/grafana/cascadia.json"
 ALERTS = ROOT / "deploy/grafana/alerts.yaml"
+SHIPPED = (ALERTS, ROOT / "deploy/helm/cascadia/dashboards/alerts.yaml")
 SCRAPED = {"job", "instance", "le"}
 """Labels that Prometheus adds, or a histogram has."""
 PROCESS = {
@@ -87,8 +88,24 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
         taken |= cells
 
 
+def alerts(path: Path) -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
+
+
+def test_the_runbook_is_of_the_alerts_that_are_shipped_and_no_others() -> None:
+    page = (ROOT / "docs/how-to/watch-a-router.md").read_text(encoding="utf-8")
+    told = re.findall(r"^### (\w+)$", page, re.MULTILINE)
+    shipped = [rule["alert"] for path in SHIPPED for rule in alerts(path)]
+    assert sorted(told) == sorted(set(shipped))
+    listed = re.findall(
+        r"\[(Cascadia\w+)\]\(how-to/watch-a-router\.md#(\w+)\)", (ROOT / "docs/runbook.md").read_text()
+    )
+    assert sorted(name for name, _ in listed) == sorted(told)
+    assert all(anchor == name.lower() for name, anchor in listed)
+
+
 def test_every_alert_has_its_page_in_the_runbook() -> None:
-    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    rules = alerts(ALERTS)
     assert len({rule["alert"] for rule in rules}) == len(rules)
     for rule in rules:
         page, _, anchor = rule["annotations"]["runbook"].partition("#")
