@@ -61,6 +61,8 @@ STANDBY_S = 1.0
               help="Second looks since a change that replace the scores of before.")  # fmt: skip
 @click.option("--looks-within", "looks_within_s", type=positive, default=3600.0, show_default=True, metavar="S",
               help="So long no stage gives anything up for want of them.")  # fmt: skip
+@click.option("--headroom", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
+              help="More requests than came that a plan with a latency bound is made for.")  # fmt: skip
 @click.option("--least-gain", type=positive, default=0.1, show_default=True, metavar="SHARE",
               help="A move must better the objective by this share.")  # fmt: skip
 @click.option("--cooldown", "cooldown_s", type=positive, default=1800.0, show_default=True, metavar="S",
@@ -95,6 +97,7 @@ def controller(
     least_requests: int,
     least_looks: int,
     looks_within_s: float,
+    headroom: float,
     least_gain: float,
     cooldown_s: float,
     moves_per_day: int,
@@ -132,6 +135,7 @@ def controller(
         least_requests=least_requests,
         least_looks=least_looks,
         looks_within_s=looks_within_s,
+        headroom=headroom,
         plan_limit_s=plan_limit_s,
         startup_s=startup_s,
         at_once=at_once,

@@ -5,6 +5,7 @@ whoever starts anew loses and doubles nothing. A router that goes takes along wh
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -16,6 +17,8 @@ import httpx
 from cascadia.domain.errors import CascadiaError
 from cascadia.whole_file import whole_file
 
+_FILE = re.compile(r"[a-z]+-\d{8}T\d{6}Z-[\w-]+\.parquet")
+"""KIND-TIME-PROCESS-NUMBER (`samples_writer.py`)."""
 TIMEOUT_S = 10.0
 KEPT_S = 2 * 86_400.0
 
@@ -33,15 +36,23 @@ class Source(NamedTuple):
 
 
 class RouterSamples:
-    """Into `folder`, which is made. `token`: what routers were told to give samples to."""
+    """Into `folder`, which is made. `token`: what routers were told to give samples to.
 
-    def __init__(self, sources: Callable[[], Awaitable[list[Source]]], folder: Path, token: str) -> None:
+    `asked`: a file that is touched where more second looks are wanted; each router is told so once.
+    """
+
+    def __init__(
+        self, sources: Callable[[], Awaitable[list[Source]]], folder: Path, token: str, asked: Path
+    ) -> None:
         self._sources = sources
         self._folder = folder
         self._headers = {"authorization": f"Bearer {token}"}
+        self._asked = asked
+        self._told: dict[str, float] = {}
+        self._told_before = _touched(asked)
 
     async def fetch(self) -> None:
-        """What routers have by now. Raises `SamplesMissing`."""
+        """What routers have by now, and the wish for more looks. Raises `SamplesMissing`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.glob("*.parquet"):
             if _forgotten(path.name):
@@ -56,7 +67,11 @@ class RouterSamples:
     async def _fetch(self, client: httpx.AsyncClient, source: Source) -> str:
         """Until it has nothing new: more is written while much is fetched. What went wrong, if anything did."""
         base = f"{source.url}/samples"
+        asked = _touched(self._asked)
         try:
+            if asked != self._told.get(source.name, self._told_before):
+                (await client.post(f"{base}/looks")).raise_for_status()
+                self._told[source.name] = asked
             while new := [name for name in await _names(client, base) if self._wanted(name)]:
                 for name in new:
                     await self._take(client, base, name)
@@ -64,6 +79,8 @@ class RouterSamples:
             return f"{source.name} (it answers {error.response.status_code})"
         except httpx.HTTPError as error:
             return f"{source.name} ({type(error).__name__})"
+        except ValueError:
+            return f"{source.name} (it answers no list of files)"
         return ""
 
     async def _take(self, client: httpx.AsyncClient, base: str, name: str) -> None:
@@ -78,13 +95,21 @@ class RouterSamples:
         return not _forgotten(name) and not (self._folder / name).exists()
 
 
+def _touched(path: Path) -> float:
+    """Unix time; 0 where there is no such file."""
+    return path.stat().st_mtime if path.exists() else 0.0
+
+
 async def _names(client: httpx.AsyncClient, base: str) -> list[str]:
+    """Raises `ValueError` for an answer that is none."""
     answer = await client.get(base)
     answer.raise_for_status()
-    return [Path(name).name for name in answer.json()]
+    names = answer.json()
+    if not isinstance(names, list) or not all(isinstance(n, str) and _FILE.fullmatch(n) for n in names):
+        raise ValueError(base)
+    return names
 
 
 def _forgotten(name: str) -> bool:
-    """Names are KIND-TIME-... (`samples_writer.py`)."""
     ended = datetime.strptime(name.split("-")[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     return ended.timestamp() < time.time() - KEPT_S

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from cascadia.controller.fleet import Desired, Observed, reached
 from cascadia.controller.reconcile import rollout
-from cascadia.controller.steps import Step
+from cascadia.controller.steps import Start, Step
 from cascadia.domain.errors import CascadiaError
 
 MOST_STEPS = 10_000
@@ -73,11 +74,19 @@ async def move_or_return(
 
 
 def _batch(steps: list[Step]) -> int:
-    """Steps of one sort that stand together, so that many may load or drain at a time; what waits for them is next."""
-    return next((i for i, step in enumerate(steps) if type(step) is not type(steps[0])), len(steps))
+    """Steps of one sort that stand together, so that many may load or drain at a time; what waits for them is next.
+    Who is started for another to leave a machine is not wanted beside it: that is one batch, from start to drain."""
+    if _empties(steps[0]):
+        return 3
+    ends = (i for i, step in enumerate(steps) if type(step) is not type(steps[0]) or _empties(step))
+    return next(ends, len(steps))
+
+
+def _empties(step: Step) -> bool:
+    return isinstance(step, Start) and step.shuns != ""
 
 
 def _with_need(observed: Observed, need_rps: Mapping[str, float] | None) -> Observed:
     if need_rps is None:
         return observed
-    return Observed(observed.replicas, observed.gpus, observed.routing, need_rps)
+    return replace(observed, need_rps=need_rps)

@@ -25,13 +25,23 @@ def needed_rps(need_rps: Mapping[str, float], stage: str) -> float:
 class Kind:
     """Replicas of one kind can stand in for one another. `spec` says what is started: model, engine, flags, shape.
 
-    `gpus` of `pool` are what one takes, from its start until it has stopped. A judge is a stage like any other.
+    `gpus` of `pool` are what one takes, from its start until it has stopped: as many for each of its `pods`, and those
+    of a pod are of one machine. A judge is a stage like any other.
     """
 
     stage: str
     pool: str
     gpus: int
     spec: str = ""
+    pods: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`gpus`: those that it has, free or not; they are of each of `pools`."""
+
+    gpus: int
+    pools: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,8 @@ class Replica:
     """`ready`: it answers, and the router sends to it. `draining`: it gets nothing new. `failed`: nobody restarts it.
 
     `running` are the requests it has in hand. Of equals one with less `company`, the GPUs that are taken on its
-    machine, leaves first: machines become empty as a whole, and have room for what is larger.
+    machine, leaves first: machines become empty as a whole, and have room for what is larger. `on`: the machine of each
+    of its pods that has one.
     """
 
     name: str
@@ -47,6 +58,7 @@ class Replica:
     state: State
     running: int = 0
     company: int = 0
+    on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +77,15 @@ class Routing:
 class Observed:
     """`gpus`: by pool, those there are. `routing` None: no router has been told anything yet.
 
-    `need_rps`: by stage, what today's traffic asks of it under the routing in force; 0 where absent.
+    `need_rps`: by stage, what today's traffic asks of it under the routing in force; 0 where absent. `machines`: by
+    name, those that pods may be started on; empty where GPUs of a pool are as good as of one.
     """
 
     replicas: tuple[Replica, ...]
     gpus: Mapping[str, int]
     routing: Routing | None = None
     need_rps: Mapping[str, float] = field(default_factory=dict)
+    machines: Mapping[str, Machine] = field(default_factory=dict)
 
     def used(self, pool: str) -> int:
         """A replica holds its GPUs until it has stopped."""

@@ -24,6 +24,7 @@ from cascadia.controller.kubernetes_pods import (
     gpus_there,
     kind_of,
     lost,
+    machines_of,
     ready_for_s,
     replica_of,
     serves,
@@ -113,12 +114,13 @@ class KubernetesBackend:
         nodes = await self.api.nodes()
         replicas = beside((replica_of(f.workload, f.pods, nodes), f.pods) for f in found.values())
         there = gpus_there(self.pools, nodes)
-        return Observed(replicas, there, await self.routers.routing())
+        machines = machines_of(self.pools, nodes)
+        return Observed(replicas, there, await self.routers.routing(), machines=machines)
 
     async def _take(self, step: Step) -> None:
         match step:
-            case Start(name, kind):
-                await self._start(name, self._made[kind], kind)
+            case Start():
+                await self._start(step)
             case AwaitReady(name):
                 await self._await_ready(name)
             case Undrain(name):
@@ -138,9 +140,11 @@ class KubernetesBackend:
                 await self._tell(routing)
                 await self._sweep()
 
-    async def _start(self, name: str, made: Made, kind: Kind) -> None:
+    async def _start(self, start: Start) -> None:
         owner = await self._owner()
-        for document in [*made.shared(), made.replica(name, kind)]:
+        made = self._made[start.kind]
+        replica = made.replica(start.name, start.kind, start.machine, start.shuns)
+        for document in [*made.shared(), replica]:
             document["metadata"] = {**document["metadata"], "ownerReferences": [owner]}
             await self.api.apply(document)
 

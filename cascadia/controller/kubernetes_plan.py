@@ -58,8 +58,11 @@ class Made:
     group: Group
     capacity_rps: float
 
-    def replica(self, name: str, kind: Kind) -> dict[str, Any]:
-        """The workload of the replica `name`, which ends in a number that no other of its stage has."""
+    def replica(self, name: str, kind: Kind, machine: str = "", shuns: str = "") -> dict[str, Any]:
+        """The workload of the replica `name`, which ends in a number that no other of its stage has.
+
+        Its pods rather run on the node `machine`, and never on `shuns`.
+        """
         stem = f"{self.group['name']}-{name.rpartition('-')[2]}"
         found = workload(self.release, self.unit, {**self.group, "replicas": 1})
         about, spec = found["metadata"], found["spec"]
@@ -81,6 +84,7 @@ class Made:
             templates = [ranks["leaderTemplate"], ranks["workerTemplate"]]
         for template in templates:
             template["metadata"]["labels"] = template["metadata"]["labels"] | label
+            _place(template["spec"]["affinity"]["nodeAffinity"], machine, shuns)
         return found
 
     def shared(self) -> list[dict[str, Any]]:
@@ -186,7 +190,17 @@ def _kind(release: Release, unit: Unit, group: Group, stage: str) -> Kind:
     if group["podsPerReplica"] > 1:
         pods.append(engine_pod(release, unit, group, serves=False))
     gpus = group["gpusPerPod"] * group["podsPerReplica"]
-    return Kind(stage, group["pool"], gpus, _digest([group["podsPerReplica"], *pods]))
+    spec = _digest([group["podsPerReplica"], *pods])
+    return Kind(stage, group["pool"], gpus, spec, group["podsPerReplica"])
+
+
+def _place(affinity: dict[str, Any], machine: str, shuns: str) -> None:
+    if machine:
+        named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [machine]}]}
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 100, "preference": named}]
+    if shuns:
+        (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        term["matchFields"] = [{"key": "metadata.name", "operator": "NotIn", "values": [shuns]}]
 
 
 def _pools(plan: Plan, base: Values) -> dict[str, PoolGpus]:

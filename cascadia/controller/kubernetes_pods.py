@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from cascadia.controller.fleet import Kind, Replica, State
+from cascadia.controller.fleet import Kind, Machine, Replica, State
 from cascadia.controller.kubernetes_plan import ADMITTED, DRAINING, KIND, REPLICA, PoolGpus
 from cascadia.render.kubernetes.release import SERVES
 
@@ -41,7 +41,8 @@ def replica_of(workload: Document, pods: Iterable[Document], nodes: Iterable[Doc
         state = "failed"
     elif ADMITTED in said and any(serves(pod) for pod in pods):
         state = "ready"
-    return Replica(said[REPLICA], kind_of(workload), state)
+    on = tuple(pod["spec"]["nodeName"] for pod in pods if "nodeName" in pod["spec"])
+    return Replica(said[REPLICA], kind_of(workload), state, on=on)
 
 
 def kind_of(workload: Document) -> Kind:
@@ -91,16 +92,35 @@ def _node(pods: Iterable[Document]) -> str:
     return next((str(pod["spec"]["nodeName"]) for pod in pods if "nodeName" in pod["spec"]), "")
 
 
+def machines_of(pools: Mapping[str, PoolGpus], nodes: Iterable[Document]) -> dict[str, Machine]:
+    """Nodes with GPUs that are ready and not cordoned."""
+    found = {}
+    for node in filter(_takes_pods, nodes):
+        product = node["metadata"].get("labels", {})
+        here = {n: p for n, p in pools.items() if product.get(p.label) in p.products}
+        gpus = max((_gpus(node, pool.resource) for pool in here.values()), default=0)
+        if gpus:
+            found[node["metadata"]["name"]] = Machine(gpus, frozenset(here))
+    return found
+
+
+def _takes_pods(node: Document) -> bool:
+    cordoned = node.get("spec", {}).get("unschedulable", False)
+    return not cordoned and _condition(node, "Ready").get("status") == "True"
+
+
+def _gpus(node: Document, resource: str) -> int:
+    return int(node["status"].get("allocatable", {}).get(resource, 0))
+
+
 def gpus_there(pools: Mapping[str, PoolGpus], nodes: Iterable[Document]) -> dict[str, int]:
     """By pool: on nodes that are ready and not cordoned. Pools of one product share its nodes, in their order."""
     left: dict[tuple[str, str], int] = {}
-    for node in nodes:
-        if node.get("spec", {}).get("unschedulable") or _condition(node, "Ready").get("status") != "True":
-            continue
+    for node in filter(_takes_pods, nodes):
         about = node["metadata"].get("labels", {})
         for label, resource in {(pool.label, pool.resource) for pool in pools.values()}:
             key = about.get(label, ""), resource
-            left[key] = left.get(key, 0) + int(node["status"].get("allocatable", {}).get(resource, 0))
+            left[key] = left.get(key, 0) + _gpus(node, resource)
     there = {}
     for name, pool in pools.items():
         taken = 0

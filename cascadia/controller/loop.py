@@ -43,7 +43,8 @@ class Settings:
     """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
     it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are.
     `least_looks`: since a change, that replace the scores of before; for so many nothing is given up, but for
-    `looks_within_s` at most. `startup_s`: of a model that never started here.
+    `looks_within_s` at most. `headroom`: a share more requests than came are planned for where latency is bounded, as
+    those who come while a change is followed are late. `startup_s`: of a model that never started here.
     """
 
     folder: Path
@@ -55,6 +56,7 @@ class Settings:
     least_requests: int = 200
     least_looks: int = 200
     looks_within_s: float = 3600.0
+    headroom: float = 0.05
     most_requests: int = 20_000
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
@@ -142,14 +144,14 @@ class Controller:
         self._look_for_fresh_scores(samples)
         if self.pending is None or self._clock() < self._again_s:
             return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)
-        since = self._known(samples, self.pending.since_s)
+        since = self._known(samples, self._changed_by_s(self.pending))
         if len(since) < self.settings.least_requests:
             return None
         alarm, self.pending = self.pending, None
         stale = not self._scores_tell(samples, alarm)
-        self._unscored = None if self._fresh(alarm.since_s) else alarm
+        self._unscored = None if self._fresh(self._changed_by_s(alarm)) else alarm
         until_s = alarm.since_s + self.settings.looks_within_s if stale else 0.0
-        decision = await self.reconsider(since, alarm.since_s, until_s)
+        decision = await self.reconsider(since, self._changed_by_s(alarm), until_s)
         self._again_s = decision.again_s
         self._waits = bool(until_s) and decision.again_s == until_s
         if self._again_s:
@@ -162,7 +164,7 @@ class Controller:
         alarm = self._unscored
         if alarm is None:
             return
-        if self._fresh(alarm.since_s):
+        if self._fresh(self._changed_by_s(alarm)):
             self._unscored, self.pending, self._again_s = None, alarm, 0.0
             self.note("alarm", "there are scores since the change", {"watched": "scores"})
         elif self._clock() - alarm.at_s > self.settings.looks_within_s:
@@ -176,10 +178,14 @@ class Controller:
     def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
         """Whether there are scores of the new traffic, or those of before do. A router without second looks is not
         waited for."""
-        if self._looks is None or not self._looks.count(-inf) or self._fresh(alarm.since_s):
+        if self._looks is None or not self._looks.count(-inf) or self._fresh(self._changed_by_s(alarm)):
             return True
         before = samples.between(alarm.since_s - self.settings.looks_within_s, alarm.since_s)
-        return alike(before, self._known(samples, alarm.since_s))
+        return alike(before, self._known(samples, self._changed_by_s(alarm)))
+
+    def _changed_by_s(self, alarm: Alarm) -> float:
+        """The first window that seems changed may hold much of before."""
+        return alarm.since_s + self.settings.detection.window_s
 
     async def _after_a_loss(self, samples: Samples) -> Decision | None:
         """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
@@ -285,6 +291,7 @@ class Controller:
             out=out,
             table=self._table(since_s, out / TABLE),
             seed=self.settings.seed,
+            headroom=self.settings.headroom,
         )
 
     def _table(self, since_s: float, path: Path) -> Path | None:
@@ -300,9 +307,7 @@ class Controller:
     def _decision(
         self, observed: Observed, desired: Desired, replanned: Replanned, looks_until_s: float
     ) -> Decision:
-        observed = Observed(
-            observed.replicas, observed.gpus, observed.routing, dict(replanned.today.need_rps)
-        )
+        observed = replace(observed, need_rps=dict(replanned.today.need_rps))
         entries = self.state.entries()
         found, effort, blocked = self._way(observed, desired)
         objective = self._objective()

@@ -3,7 +3,7 @@
 `reconcile` is pure. Whoever carries its steps out may die between any two of them: what is observed then is
 reconciled again. It promises, and tests/unit/controller holds it to that with an exhaustive search beside it:
 
-- a replica that both plans have is left alone;
+- a replica that both plans have is left alone, unless its machine has to be emptied for what finds no other;
 - GPUs are never exceeded (those of the pool, and surge GPUs where given);
 - the last ready replica of a stage that the router sends to is never taken;
 - a stage's capacity stays at least at what today's traffic needs where some order of steps does so, else as large a
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, needed_rps
 from cascadia.controller.order import Add, Move, Needs, Remove, Switch, Task, find_order
+from cascadia.controller.room import NoRoom, with_room
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.domain.errors import CascadiaError
 
@@ -52,8 +53,12 @@ def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollou
     for keep in KEEPS:
         moves = find_order(task, keep)
         if moves is not None:
-            taken = {replica.name for replica in observed.replicas}
-            return Rollout([*first, *_steps(settled, moves, desired, taken, at_once)], keep)
+            names = _Names({replica.name for replica in observed.replicas})
+            steps = [*first, *_steps(settled, moves, desired, names, at_once)]
+            try:
+                return Rollout(with_room(observed, steps, names), keep)
+            except NoRoom as error:
+                raise Blocked(str(error)) from None
     raise Blocked(_why_blocked(task))
 
 
@@ -112,12 +117,13 @@ def _task(settled: Observed, desired: Desired) -> Task:
 
 
 def _steps(
-    settled: Observed, moves: list[Move], desired: Desired, taken: set[str], at_once: int
+    settled: Observed, moves: list[Move], desired: Desired, names: "_Names", at_once: int
 ) -> Iterator[Step]:
-    """Neighbouring moves of one sort are taken together: the GPUs and capacity at their end are the least between."""
-    names, leaving = _Names(taken), _leaving(settled.replicas)
+    """Neighbouring moves of one sort are taken together: the GPUs and capacity at their end are the least between. What
+    is added goes largest first: small ones find room beside it."""
+    leaving = _leaving(settled.replicas)
     for sort, run in groupby(moves, key=type):
-        for some in _batches(list(run), at_once):
+        for some in _batches(sorted(run, key=_smallness), at_once):
             if sort is Add:
                 started = [Start(next(names[move.kind.stage]), move.kind) for move in some]
                 yield from started
@@ -133,6 +139,10 @@ def _steps(
 def _batches(moves: list[Move], size: int) -> Iterator[list[Add | Remove]]:
     for i in range(0, len(moves), max(1, size)):
         yield [move for move in moves[i : i + max(1, size)] if not isinstance(move, Switch)]
+
+
+def _smallness(move: Move) -> int:
+    return -move.kind.gpus if isinstance(move, Add) else 0
 
 
 class _Names(dict[str, Iterator[str]]):

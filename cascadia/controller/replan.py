@@ -12,11 +12,12 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascadia.controller.decide import Outlook
-from cascadia.domain.errors import CascadiaError
+from cascadia.domain.errors import CascadiaError, Infeasible
 from cascadia.planner.text_file import write_whole
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class PlanningFailed(CascadiaError):
 class Request:
     """`trace`: today's requests, to be replayed at `rate_rps`; `table`: fresh scores, the spec's where None.
 
-    `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it.
+    `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it. Where the
+    objective bounds latency the new plan is made for `headroom` (0-1) more requests, if that can be.
     """
 
     spec: Path
@@ -49,6 +51,7 @@ class Request:
     out: Path
     table: Path | None = None
     seed: int = 0
+    headroom: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ def main(folder: str) -> None:
 
 
 def _replanned(request: Request) -> dict[str, Any]:
+    from cascadia.domain.problem import Problem
     from cascadia.planner.plan import plan
     from cascadia.planner.plan_file import read_plan, write_plan
     from cascadia.planner.problem_file import read_problem
@@ -118,17 +122,27 @@ def _replanned(request: Request) -> dict[str, Any]:
     from cascadia.planner.spec_overrides import Overrides
     from cascadia.planner.trace_file import read_trace_for
 
-    def change(spec: Spec) -> Spec:
+    def problem_at(rate_rps: float) -> Problem:
+        return read_problem(request.spec, partial(change, rate_rps))
+
+    def change(rate_rps: float, spec: Spec) -> Spec:
         workload = spec.workload.model_copy(update={"trace": str(request.trace), "format": None})
         table = spec.quality.table if request.table is None else str(request.table)
         quality = spec.quality.model_copy(update={"table": table})
         changed = spec.model_copy(update={"workload": workload, "quality": quality})
         gpus = tuple((pool, count) for pool, count in request.gpus.items())
-        return Overrides(gpus=gpus, rate_rps=request.rate_rps)(changed)
+        return Overrides(gpus=gpus, rate_rps=rate_rps)(changed)
 
     _remember_prefixes(request)
-    problem = read_problem(request.spec, change)
-    found = plan(problem).plan
+    problem = problem_at(request.rate_rps)
+    bounded = problem.objective.latency_max_s is not None
+    try:
+        wider = problem_at(request.rate_rps * (1.0 + request.headroom)) if bounded else problem
+        found = plan(wider).plan
+    except Infeasible:
+        if not bounded:
+            raise
+        found = plan(problem).plan
     write_plan(found, request.out / PLAN)
     trace, _ = read_trace_for(request.trace, None, request.rate_rps, request.seed)
     folder = request.spec.parent
@@ -208,6 +222,7 @@ def _document(request: Request) -> dict[str, Any]:
     paths = {name: str(getattr(request, name).resolve()) for name in ("spec", "trace", "today", "out")}
     table = None if request.table is None else str(request.table.resolve())
     others = {"rate_rps": request.rate_rps, "gpus": dict(request.gpus), "seed": request.seed}
+    others["headroom"] = request.headroom
     return {**paths, **others, "table": table}
 
 
@@ -215,5 +230,10 @@ def _request(document: Mapping[str, Any]) -> Request:
     paths = {name: Path(document[name]) for name in ("spec", "trace", "today", "out")}
     table = None if document["table"] is None else Path(document["table"])
     return Request(
-        rate_rps=document["rate_rps"], gpus=document["gpus"], seed=document["seed"], table=table, **paths
+        rate_rps=document["rate_rps"],
+        gpus=document["gpus"],
+        seed=document["seed"],
+        headroom=document["headroom"],
+        table=table,
+        **paths,
     )

@@ -7,13 +7,19 @@ from cascadia.controller.fleet import Kind, Observed, Replica, Routing
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Takes the GPUs and begins to load the model."""
+    """Takes the GPUs and begins to load the model.
+
+    `machine`: where that leaves most room for others; `shuns`: one that is being emptied. Empty where none is.
+    """
 
     name: str
     kind: Kind
+    machine: str = ""
+    shuns: str = ""
 
     def __str__(self) -> str:
-        return f"start {self.name} ({self.kind.gpus} of {self.kind.pool})"
+        why = f" to empty {self.shuns}" if self.shuns else ""
+        return f"start {self.name} ({self.kind.gpus} of {self.kind.pool}){why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,8 +159,12 @@ def combine(
     routing: int,
     effort: Effort,
     menu: dict[int, list[Option]] | None = None,
+    within_s: float | None = None,
 ) -> list[Ranked]:
-    """Combinations of a routing's options (or of those in `menu`), by what their composed latencies promise."""
+    """Combinations of a routing's options (or of those in `menu`), by what their composed latencies promise.
+
+    Those that promise more than `within_s` (the objective's bound where None) come last.
+    """
     search, problem = state.search, state.search.problem
     menu = state.menu(routing) if menu is None else menu
     if not menu:
@@ -180,7 +184,7 @@ def combine(
     usd = np.zeros(len(grid))
     for d, c in enumerate(choices):
         usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
-    goal, limit = problem.objective.goal, problem.objective.latency_max_s
+    goal, limit = problem.objective.goal, within_s or problem.objective.latency_max_s
     keys = [usd, latency] if goal == "cost" else [latency, usd]
     late = latency > (limit * 1.02 if limit is not None else np.inf)
     order = np.lexsort((keys[1], keys[0], late | ~np.isfinite(latency)))

@@ -5,7 +5,7 @@ refused at the door, since a queue full of requests that end unserved is how ove
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 
 from cascadia.clients.upstream_connection import TICK_S
@@ -16,6 +16,8 @@ from cascadia.router.replica import Call, Replica
 from cascadia.router.settings import Limits
 from cascadia.router.turns import Rank, Turns
 
+LEARNS = 0.1
+"""Weight of the latest answer in a stage's typical time."""
 MARGIN = 2.0
 """Who must wait is let in where its deadline leaves this many times what answers take beside the wait."""
 
@@ -66,7 +68,7 @@ class Admission:
                 late = monotonic() + TICK_S >= call.deadline_s
                 raise StageFailed(self.stage, "deadline") if late else self.overloaded
 
-    def free(self, call: Call, tried: list[Replica]) -> Replica | None:
+    def free(self, call: Call, tried: Sequence[Replica]) -> Replica | None:
         """One that has room now."""
         now_s = monotonic()
         candidates = [
@@ -78,8 +80,16 @@ class Admission:
 
     def ended(self) -> None:
         """A request left its replica: the next may have its place."""
-        self._pace.ended(monotonic(), waiting=bool(self.turns))
-        self.turns.wake()
+        if self.turns:
+            self._pace.ended(monotonic())
+            self.turns.wake()
+        else:
+            self._pace.calm()
+
+    def took(self, seconds: float) -> None:
+        """A whole answer did."""
+        typical_s = self.typical_s
+        self.typical_s = typical_s + LEARNS * (seconds - typical_s) if typical_s else seconds
 
     @property
     def overloaded(self) -> Overloaded:

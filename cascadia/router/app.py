@@ -189,6 +189,7 @@ class Router:
         self._watch()
         self.resolver.start()
         keep_up(self.access, self.settings.keys, self.metrics)
+        self.news.start()
         if self.settings.admin is not None:
             from cascadia.router.admin_face import admin_face
 
@@ -210,6 +211,7 @@ class Router:
             await self.reloader.stop()
         await self.resolver.stop()
         await self.siblings.stop()
+        await self.news.stop()
         if self.admin is not None:
             await self.admin.stop()
         watchers = list(self._watchers.values())

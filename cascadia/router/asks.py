@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from cascadia.router.cascade import Ask
 from cascadia.router.conversations import session_of
+from cascadia.router.decision import Ask
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError
 from cascadia.router.records import Record
-from cascadia.router.requests import APIS, Api, Fields, tokens_of
+from cascadia.router.requests import Fields
 from cascadia.router.responses import refers_elsewhere
 from cascadia.router.settings import RouterSettings
 
@@ -46,8 +46,6 @@ def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
 
 def ask_of(
     exchange: Exchange,
-    path: str,
-    body: bytes,
     fields: Fields,
     settings: RouterSettings,
     *,
@@ -64,18 +62,17 @@ def ask_of(
         _name(exchange, b"min-stage", fields.min_stage),
         _name(exchange, b"max-stage", fields.max_stage),
     )
-    api: Api = APIS[path]
-    if api == "responses" and (why := refers_elsewhere(fields)):
+    if exchange.api == "responses" and (why := refers_elsewhere(fields)):
         message = f"{why} is kept by one engine: name its stage, one of {', '.join(settings.names)}."
         raise ApiError(400, "not_cascaded", message, param=why)
     sticky = settings.conversations.start == "sticky"
     return Ask(
-        api=api,
-        path=path.encode("ascii"),
-        body=body,
+        api=exchange.api,
+        path=exchange.path,
+        body=exchange.body,
         fields=fields,
         headers=exchange.forwarded,
-        tokens=tokens_of(body, fields),
+        tokens=record.tokens,
         prefix=prefix,
         deadline_s=urgency.deadline_s,
         first=first,

@@ -3,7 +3,8 @@
 from typing import Any
 
 from cascadia.router.answers import Usage
-from cascadia.router.cascade import Ask, Cascade, Decision
+from cascadia.router.cascade import Cascade
+from cascadia.router.decision import Ask, Decision
 from cascadia.router.exchange import Exchange
 from cascadia.router.relay import relay
 from cascadia.router.release import Noting, released_events, released_response, with_note, without_logprobs

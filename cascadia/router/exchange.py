@@ -12,6 +12,7 @@ from cascadia.router.wire import CLOSE_LINE, JSON, LAST_CHUNK, Headers, chunk, h
 if TYPE_CHECKING:
     from cascadia.router.access import Hold
     from cascadia.router.protocol import Front
+    from cascadia.router.requests import Api
 
 CLIENT_LEFT = 499
 """As nginx logs a request whose client did not wait."""
@@ -42,6 +43,7 @@ class Exchange:
         "_done",
         "_front",
         "_lasting",
+        "api",
         "authorization",
         "body",
         "expects",
@@ -60,9 +62,12 @@ class Exchange:
         "traceparent",
     )
 
-    def __init__(self, front: "Front", path: str, headers: Headers, *, lasting: bool, chunked: bool) -> None:
+    def __init__(
+        self, front: "Front", path: bytes, api: "Api", headers: Headers, *, lasting: bool, chunked: bool
+    ) -> None:
         self._front = front
         self.path = path
+        self.api = api
         self._lasting = lasting
         self._chunked = chunked
         self._done = False
@@ -89,6 +94,9 @@ class Exchange:
                     self.given[name[len(_OWN) :]] = value
             elif name == b"content-length":
                 self.length = int(value)
+            elif name == b"authorization":
+                # Of two nobody knows which is meant.
+                self.authorization = b"twice" if self.authorization else value
             elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
                 request_id = value
             elif name in (b"traceparent", b"tracestate") and value.isascii() and value.decode().isprintable():
@@ -96,9 +104,6 @@ class Exchange:
                     self.traceparent = value
                 else:
                     traces += name + b": " + value + b"\r\n"
-            elif name == b"authorization":
-                # Of two nobody knows which is meant.
-                self.authorization = b"twice" if self.authorization else value
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
             elif name == b"x-session-id":

@@ -8,7 +8,9 @@ bucket may then be below zero, and who overdrew it waits until it is filled agai
 import math
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 from cascadia.router.keys import KeyLimits
 
@@ -19,7 +21,7 @@ CONCURRENT_RETRY_S = 1.0
 """Nobody knows when a request under way will end."""
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct, frozen=True):
     """`refused` names the limit, or is None. `requests` and `tokens` are left; `wait_s` until it could be granted.
 
     `wait_s` is infinite where the request is larger than its limit.
@@ -91,7 +93,7 @@ class Told:
     def lines(self, verdict: Verdict) -> bytes:
         """Whole lines of an answer's head."""
         rpm, tpm = self._requests, self._tokens
-        _, requests, tokens, _ = verdict
+        requests, tokens = verdict.requests, verdict.tokens
         if rpm is not None and tpm is not None:
             return self._lines % (
                 requests if requests > 0.0 else 0,

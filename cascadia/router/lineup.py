@@ -20,6 +20,7 @@ from cascadia.router.journal import Journal
 from cascadia.router.metrics import Metrics
 from cascadia.router.replica import Replica
 from cascadia.router.resolved import Addresses, resolved
+from cascadia.router.scoring import Scoring
 from cascadia.router.service import Service
 from cascadia.router.settings import JudgeSettings, RouterSettings
 from cascadia.router.stage import Stage
@@ -53,18 +54,17 @@ class Lineup:
         self._judge: Judge
         gate: Gate | None
         if before is not None and same:
-            self._judge, gate = before._judge, before.cascade.gate
+            self._judge, gate = before._judge, before.cascade.scoring.gate
         else:
             self._judge = judge_of(judge, limits, metrics)
             gate = given_gate or self._judge.gate
             if before is not None and _judges_alike(before.settings.judge, settings.judge):
-                _keep_verdicts(gate, before.cascade.gate)
+                _keep_verdicts(gate, before.cascade.scoring.gate)
         self.conversations = Conversations(settings.conversations)
         if before is not None and before.settings.conversations == settings.conversations:
             self.conversations = before.conversations
-        self.cascade: Cascade = Cascade(
-            self.stages, gate, judge or _SCORED, metrics, self.conversations, self._judge.foresight
-        )
+        scoring = Scoring(gate, judge or _SCORED, metrics.judge_seconds, self._judge.foresight)
+        self.cascade: Cascade = Cascade(self.stages, scoring, self.conversations)
         self.service = Service(settings, self.stages, self.cascade, metrics, journal, access, watchers)
 
     @property

@@ -13,11 +13,12 @@ class Pace:
         self.gap_s = 0.0
         self._last_s: float | None = None
 
-    def ended(self, now_s: float, *, waiting: bool) -> None:
-        """A request ended. `waiting`: whether others waited then; what ends in calm says nothing of a queue."""
-        if not waiting:
-            self._last_s = None
-            return
+    def calm(self) -> None:
+        """A request ended while nobody waited, which says nothing of a queue."""
+        self._last_s = None
+
+    def ended(self, now_s: float) -> None:
+        """A request ended while others waited."""
         if self._last_s is not None:
             gap_s = now_s - self._last_s
             self.gap_s += LEARNS * (gap_s - self.gap_s) if self.gap_s else gap_s

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from cascadia.clients.upstream_connection import Connection
 from cascadia.router.answers import usage_of_reply
 from cascadia.router.exchange import CLIENT_LEFT, Exchange
+from cascadia.router.persistence import Begun
 from cascadia.router.records import Record
 from cascadia.router.replica import Call
 from cascadia.router.requests import Fields
-from cascadia.router.stage import Begun, Stage
+from cascadia.router.stage import Stage
 from cascadia.router.straight import answer, straight
 
 if TYPE_CHECKING:

@@ -91,7 +91,8 @@ class Front(Reading):
                 request.begin()
         finally:
             self._pumping = False
-        self._hold_reading(bool(self._ready))
+        if bool(self._ready) != self._unread:
+            self._hold_reading(not self._unread)
         if self.running is None and not self._ready:
             if self._refusal is not None:
                 self._say_refusal()
@@ -170,7 +171,7 @@ class Front(Reading):
 
     def _hold_reading(self, hold: bool) -> None:
         """A client that asks on before it was answered is not read from meanwhile."""
-        if hold != self._unread and not self.gone and not self.transport.is_closing():
+        if not self.gone and not self.transport.is_closing():
             self._unread = hold
             if hold:
                 self.transport.pause_reading()

@@ -18,7 +18,7 @@ from cascadia.router.requests import APIS
 if TYPE_CHECKING:
     from cascadia.router.protocol import Front
 
-HOT_PATHS = {path.encode("ascii"): path for path in APIS}
+_HOT_PATHS = {path.encode("ascii"): api for path, api in APIS.items()}
 PATIENT_BYTES = 64 * 1024
 """A body up to this size is read before anybody asks for the key, so that a refusal leaves the connection whole."""
 _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
@@ -131,10 +131,12 @@ class Reading(asyncio.Protocol, ABC):
         version = parser.get_http_version()
         lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
         method = parser.get_method()
-        path = HOT_PATHS.get(self._url.partition(b"?")[0]) if method == b"POST" else None
+        path = self._url.partition(b"?")[0]
+        api = _HOT_PATHS.get(path) if method == b"POST" else None
         front: Front = self  # type: ignore[assignment]
-        if path is not None:
-            exchange = Exchange(front, path, self._headers, lasting=lasting, chunked=version == "1.1")
+        if api is not None:
+            chunked = version == "1.1"
+            exchange = Exchange(front, path, api, self._headers, lasting=lasting, chunked=chunked)
             self.coming = exchange
         else:
             self.coming = Errand(front, method, self._url, self._headers, version=version, lasting=lasting)
@@ -150,7 +152,7 @@ class Reading(asyncio.Protocol, ABC):
             self._refusal = ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
         elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
             self._refusal = self._too_large()
-        elif path is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
+        elif api is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
             self._refusal = self.doors.service.turns_away(exchange)
 
     def on_body(self, body: bytes) -> None:

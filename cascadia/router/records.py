@@ -1,10 +1,11 @@
 """All that is seen of one request: what log, metrics, samples, spans and page are made from when it is over."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from cascadia.router.cascade import Ask
+from msgspec import Struct
+
+from cascadia.router.decision import Ask
 from cascadia.router.requests import BYTES_PER_TOKEN, Fields
 from cascadia.router.steps import Step
 from cascadia.router.tracing_ids import Trace
@@ -12,8 +13,7 @@ from cascadia.router.tracing_ids import Trace
 LEFT = "left"
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """`entry` is the line of the log. Times are the event loop's. `ask` None: the request went straight to a stage, or
     nowhere. What the client wrote (`body`, `fields`) is here for whoever hashes it; nobody keeps it."""
 
@@ -21,10 +21,12 @@ class Record:
     started_at_s: float
     first_at_s: float | None = None
     ended_at_s: float = 0.0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Step] = []
     trace: Trace | None = None
     body: bytes = b""
     fields: Fields | None = None
+    tokens: int = 0
+    """An estimate of prompt and answer together."""
     ask: Ask | None = None
 
     @property

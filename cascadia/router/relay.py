@@ -9,7 +9,8 @@ from cascadia.router.failures import failed
 from cascadia.router.release import Noting
 from cascadia.router.requests import Api
 from cascadia.router.responses import FAILED, FINAL
-from cascadia.router.stage import Live, Stage
+from cascadia.router.stage import Stage
+from cascadia.router.stage_answers import Live
 from cascadia.router.steps import Step
 from cascadia.router.wire import Headers
 

@@ -1,7 +1,9 @@
 """One engine: its address, its health, the work it has in hand, and exchanges with it."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 from cascadia.clients.upstream_connection import Connection
 from cascadia.clients.upstream_errors import UpstreamError
@@ -15,7 +17,7 @@ FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
 State = Literal["starting", "ready", "down", "draining"]
 
 
-class Call(NamedTuple):
+class Call(Struct, frozen=True):
     """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of in and out together.
 
     `deadline_s` is in the event loop's time. `step` is told what becomes of it.
@@ -105,9 +107,9 @@ class Replica:
             self.state = "starting" if self.health_request else "ready"
 
     def request(self, call: Call) -> bytes:
-        length = str(len(call.body)).encode("ascii")
-        head = b"POST " + call.path + self._prefix + call.headers + b"content-length: " + length
-        return head + b"\r\n\r\n" + call.body
+        body = call.body
+        length = b"content-length: %d\r\n\r\n" % len(body)
+        return b"".join((b"POST ", call.path, self._prefix, call.headers, length, body))
 
     async def begin(self, request: bytes, first_byte_s: float, total_s: float) -> Connection:
         """An exchange whose head has come. Raises `UpstreamError`; else `pool.release` it in the end.

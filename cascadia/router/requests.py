@@ -64,12 +64,14 @@ class Fields(Struct):
     @property
     def has_own(self) -> bool:
         """Whether a field of the cascade's own is there, be it null."""
-        limits = (self.max_stage, self.min_stage, self.deadline_ms, self.quality_min, self.priority)
-        return any(limit is not UNSET for limit in limits)
+        return not (
+            self.max_stage is self.min_stage is self.deadline_ms is self.quality_min is self.priority is UNSET
+        )
 
     @property
     def output_tokens(self) -> int:
-        return max(1, self.output_limit or OUTPUT_TOKENS) * max(1, self.n or 1)
+        limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens or OUTPUT_TOKENS
+        return max(1, limit) * max(1, self.n or 1)
 
     @property
     def output_limit(self) -> int | None:

@@ -14,6 +14,7 @@ from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.failures import ApiError
 from cascadia.router.guard import authorization_of, refuse
 from cascadia.router.samples_rows import KINDS
+from cascadia.router.shadow import ASKED_FILE
 
 PATH = "/samples"
 _FILE = re.compile(rf"(?:{'|'.join(KINDS)})-[\w-]+\.parquet")
@@ -37,6 +38,10 @@ def samples_face(folder: Path, token: str) -> Application:
         except FileNotFoundError:  # it made room for another
             raise HTTPException(404) from None
         return Response(content, media_type="application/vnd.apache.parquet")
+
+    @app.post(f"{PATH}/looks", status_code=202, summary="More second looks are wanted, for a while.")
+    async def looks() -> None:
+        await asyncio.to_thread((folder / ASKED_FILE).touch)
 
     wanted = b"Bearer " + token.encode("ascii")
 

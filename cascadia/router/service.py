@@ -17,7 +17,6 @@ from cascadia.router.metrics import Metrics
 from cascadia.router.plain import Plain
 from cascadia.router.records import Record
 from cascadia.router.requests import (
-    APIS,
     BYTES_PER_TOKEN,
     CASCADED,
     Fields,
@@ -34,7 +33,7 @@ Work = Coroutine[Any, Any, None]
 
 
 class Service:
-    """`begin` serves one request of a path in `APIS`."""
+    """`begin` serves one request of the OpenAI API."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class Service:
 
     def begin(self, exchange: Exchange) -> None:
         """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
-        entry: dict[str, Any] = {"api": APIS[exchange.path], "model": "other"}
+        entry: dict[str, Any] = {"api": exchange.api, "model": "other"}
         record = Record(entry, exchange.started_s, body=exchange.body)
         self.metrics.running += 1
         self.running += 1
@@ -147,12 +146,14 @@ class Service:
         if self.tracing is not None:
             record.trace = self.tracing.begin(exchange.traceparent, exchange.forwarded)
         if access is None:
-            record.fields = read_fields(body)
-            return self._routed(exchange, record.fields, record)
+            record.fields = fields = read_fields(body)
+            record.tokens = tokens_of(body, fields)
+            return self._routed(exchange, fields, record)
         account = access.caller(exchange.authorization, "inference")
         record.entry["key"] = account.key.name
         record.fields = fields = read_fields(body)
-        tokens, prompt_tokens = tokens_of(body, fields), len(body) // BYTES_PER_TOKEN
+        record.tokens = tokens = tokens_of(body, fields)
+        prompt_tokens = len(body) // BYTES_PER_TOKEN
         if access.shared is not None:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
             return self._routed_when(admitted, exchange, fields, record)
@@ -180,13 +181,14 @@ class Service:
             if fields.stream or as_task:
                 return straight(exchange, fields, stage, call)
             return Plain(self, exchange, fields, stage, call, record).begin()
-        if fields.model == self.settings.cascade and APIS[exchange.path] not in CASCADED:
-            message = f"{exchange.path} goes straight to a stage; name one of {', '.join(self.order)}."
+        if fields.model == self.settings.cascade and exchange.api not in CASCADED:
+            message = (
+                f"{exchange.path.decode()} goes straight to a stage; name one of {', '.join(self.order)}."
+            )
             raise ApiError(400, "not_cascaded", message, param="model")
         if fields.model == self.settings.cascade:
             record.entry["model"] = fields.model
-            path, body = exchange.path, exchange.body
-            ask = ask_of(exchange, path, body, fields, self.settings, prefix=prefix, record=record)
+            ask = ask_of(exchange, fields, self.settings, prefix=prefix, record=record)
             record.ask = ask
             return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
         known = ", ".join([self.settings.cascade, *self.order])

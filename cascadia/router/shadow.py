@@ -14,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from cascadia.router.answers import Choice, Written, read_document
-from cascadia.router.cascade import Ask, by_verifiers
+from cascadia.router.decision import Ask
 from cascadia.router.failures import StageFailed
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gates import Gate, JudgeFailed, judged
@@ -26,8 +28,10 @@ from cascadia.router.requests import rewritten, tokens_of
 from cascadia.router.rules import refusal
 from cascadia.router.samples import Samples
 from cascadia.router.samples_rows import Row
+from cascadia.router.scoring import by_verifiers
 from cascadia.router.settings import JudgeSettings, ShadowSettings
-from cascadia.router.stage import Reply, Stage
+from cascadia.router.stage import Stage
+from cascadia.router.stage_answers import Reply
 
 if TYPE_CHECKING:
     from cascadia.router.app import Router
@@ -123,7 +127,8 @@ class Shadow:
 
     async def _rows(self, ask: Ask, request_id: bytes, stages: list[Stage]) -> list[Row]:
         """One a stage. Raises `_GivenUp`, `StageFailed` or `JudgeFailed`."""
-        gate, judge = self.router.cascade.gate, self.router.cascade.judge
+        scoring = self.router.cascade.scoring
+        gate, judge = scoring.gate, scoring.judge
         if gate is None or judge is None or ask.api == "responses":
             raise _GivenUp("unfit")
         estimate = len(stages) * tokens_of(ask.body, ask.fields)
@@ -194,7 +199,7 @@ class Shadow:
 
     async def _again(self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any]) -> Choice:
         call = self._call(ask, stage, gate)
-        call = call._replace(body=rewritten(call.body, stage.settings.model, changes))
+        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
         return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:

@@ -1,12 +1,12 @@
 """A stage's turn in a request, as it is seen by the log, the workload samples, the spans and the page."""
 
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(slots=True)
-class Step:
+
+class Step(Struct):
     """Times ending in `_at_s` are the event loop's; None: did not happen.
 
     `outcome` is empty while the turn lasts, and stays so where the client left meanwhile. `counted`: the tokens are the

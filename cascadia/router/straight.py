@@ -5,12 +5,13 @@ from time import monotonic
 from cascadia.router.answers import Usage, usage_of_reply
 from cascadia.router.asks import urgency_of
 from cascadia.router.exchange import Exchange
+from cascadia.router.persistence import Begun
 from cascadia.router.records import Record
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
-from cascadia.router.requests import APIS, Fields, rewritten, tokens_of
+from cascadia.router.requests import Fields, rewritten
 from cascadia.router.responses import refers_elsewhere
-from cascadia.router.stage import Begun, Stage
+from cascadia.router.stage import Stage
 from cascadia.router.steps import Step
 
 
@@ -26,9 +27,8 @@ def call_of(
     step = Step(stage.name, exchange.started_s)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
-    path = exchange.path.encode("ascii")
-    kept = APIS[exchange.path] == "responses" and refers_elsewhere(fields) is not None
-    return Call(path, body, forwarded, tokens_of(body, fields), prefix, deadline_s, priority, step, kept)
+    kept = exchange.api == "responses" and refers_elsewhere(fields) is not None
+    return Call(exchange.path, body, forwarded, record.tokens, prefix, deadline_s, priority, step, kept)
 
 
 async def straight(
@@ -38,7 +38,7 @@ async def straight(
     step = call.step
     assert step is not None
     # An embedding is never a stream, whatever the client says.
-    if fields.stream and APIS[exchange.path] != "embeddings":
+    if fields.stream and exchange.api != "embeddings":
         live = await stage.opened(call)
         if live.reply is not None:
             live.close(True)
@@ -47,7 +47,7 @@ async def straight(
             return
         step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
-        await relay(exchange, APIS[exchange.path], stage, live, [stage.header], None, step)
+        await relay(exchange, exchange.api, stage, live, [stage.header], None, step)
         return
     reply = await stage.buffered(call, usage_of_reply, begun)
     if reply.found is None:

@@ -1,6 +1,6 @@
 """The paper's test of transitions (Cascadia, section 4.4, figure 11 and table 5): three traces of 8, 16 and 10 minutes.
 
-    python -m tests.benchmarks.bench_adapt_transition [--loads 2] [--out adapt-results]
+    python -m tests.benchmarks.bench_adapt_transition [--loads 2] [--confidences 0.5 0.95] [--out adapt-results]
 
 On 32 simulated H100s. Planning takes 15 s and replicas start in 2 to 20 s by size, as its appendix G states them.
 Cascadia is the controller, which has to notice each change; CascadeServe is told, and pays for planning and moving as
@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,8 @@ PLANNING_S = 15.0
 TICK_S = 10.0
 TAIL_S = 900.0
 LARGEST_BYTES = 4.1e11
+LOOKS = {0.5: 200, 0.95: 800}
+"""Second looks since a change that tell of it, by the confidence at which the bar is held."""
 
 
 def startup_s(weight_bytes: float) -> float:
@@ -59,6 +62,7 @@ class Ran:
     offered_rps: float
     quality: float
     moves: int
+    confidence: float
 
 
 def ran(system: str, load: float, day: Day, fleet: SimulatedFleet, base_s: float, moves: int) -> Ran:
@@ -70,7 +74,9 @@ def ran(system: str, load: float, day: Day, fleet: SimulatedFleet, base_s: float
     done = answered & (answers.finish_ps <= end_s * PS_PER_S)
     quality = float(day.table.quality[answers.by[answered], day.row[answered]].mean())
     scale = float(np.quantile(latency_s, 0.95, method="inverted_cdf")) / base_s
-    return Ran(system, load, scale, float(done.sum() / end_s), len(day.trace) / end_s, quality, moves)
+    return Ran(
+        system, load, scale, float(done.sum() / end_s), len(day.trace) / end_s, quality, moves, day.confidence
+    )
 
 
 def cascadia(world: World, load: float, base_s: float) -> Ran:
@@ -120,12 +126,14 @@ def written(search: Search, found: Entry, out: Path) -> Path | None:
     return out
 
 
-def measure(load: float, folder: Path) -> list[Ran]:
-    day = transitions(load)
+def measure(load: float, confidence: float, folder: Path) -> list[Ran]:
+    day = transitions(load, confidence)
     starts = [r.start_s for r in day.regimes]
     spans = list(zip(starts, [*starts[1:], day.duration_s], strict=True))
     first = plan_for(day, folder / "known", *spans[0])
-    world = World(day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_looks=200)
+    world = World(
+        day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_looks=LOOKS[confidence]
+    )
     served: list[tuple[float, Path]] = []
     alone: list[Path] = []
     base_s = 0.0
@@ -145,16 +153,24 @@ def measure(load: float, folder: Path) -> list[Ran]:
     return [*found, *sorted(single, key=lambda r: r.slo_scale)[:1]]
 
 
+def _less(ours: Ran, other: Ran) -> str:
+    """By how much our SLO scale is the smaller one."""
+    if other is ours or not np.isfinite(ours.slo_scale):
+        return ""
+    return f"{100 * (1 - ours.slo_scale / other.slo_scale):.0f} %"
+
+
 def table(rows: Sequence[Ran]) -> str:
-    ours = {r.load: r for r in rows if r.system == "Cascadia"}
+    ours = {(r.load, r.confidence): r for r in rows if r.system == "Cascadia"}
     told = [
         (
             r.system,
             f"{r.load:g}",
+            f"{100 * r.confidence:g} %",
             f"{r.offered_rps:.1f}",
             f"{r.done_rps:.1f}",
             f"{r.slo_scale:.2f}",
-            "" if r is ours[r.load] else f"{100 * (1 - ours[r.load].slo_scale / r.slo_scale):.0f} %",
+            _less(ours[r.load, r.confidence], r),
             f"{r.quality:.1f}",
             str(r.moves),
         )
@@ -163,6 +179,7 @@ def table(rows: Sequence[Ran]) -> str:
     columns = (
         "system",
         "load",
+        "bar held at",
         "req/s offered",
         "req/s answered",
         "SLO scale at 95 %",
@@ -176,20 +193,21 @@ def table(rows: Sequence[Ran]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--loads", type=float, nargs="+", default=[2.0])
+    parser.add_argument("--confidences", type=float, nargs="+", choices=LOOKS, default=list(LOOKS))
     parser.add_argument("--out", type=Path, default=Path("adapt-results"))
     options = parser.parse_args()
     rows: list[Ran] = []
-    for load in options.loads:
-        folder = options.out.resolve() / f"transition-{load:g}"
+    for load, confidence in product(options.loads, options.confidences):
+        folder = options.out.resolve() / f"transition-{load:g}-{confidence:g}"
         kept = folder / "ran.json"
         if not kept.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps([asdict(r) for r in measure(load, folder)]))
-            print(f"load {load:g} done", file=sys.stderr, flush=True)
+            kept.write_text(json.dumps([asdict(r) for r in measure(load, confidence, folder)]))
+            print(f"load {load:g} at {confidence:g} done", file=sys.stderr, flush=True)
         rows += [Ran(**r) for r in json.loads(kept.read_text())]
     print(table(rows))
-    ours = {r.load: r.slo_scale for r in rows if r.system == "Cascadia"}
-    return 0 if all(r.slo_scale >= ours[r.load] for r in rows) else 1
+    ours = {(r.load, r.confidence): r.slo_scale for r in rows if r.system == "Cascadia"}
+    return 0 if all(r.slo_scale >= ours[r.load, r.confidence] for r in rows) else 1
 
 
 if __name__ == "__main__":

@@ -50,10 +50,15 @@ def programs() -> Path:
 
 @contextlib.contextmanager
 def cluster(
-    folder: Path, gpus_of_nodes: dict[str, int], startup_s: float = 0.0, routers: str = "fake"
+    folder: Path,
+    gpus_of_nodes: dict[str, int],
+    startup_s: float = 0.0,
+    routers: str = "fake",
+    *,
+    packs: bool = True,
 ) -> Iterator[Cluster]:
     """`gpus_of_nodes`: by node, written PRODUCT/NAME with the product that its label names. `startup_s`: of engines.
-    `routers`: `fake` or `real`."""
+    `routers`: `fake` or `real`. `packs`: whether the scheduler fills nodes one after another; by itself it scatters."""
     found, port, token = programs(), free_port, secrets.token_hex(16)
     etcd, peer, api = (f"http://127.0.0.1:{port()}", f"http://127.0.0.1:{port()}", port())
     (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
@@ -96,7 +101,7 @@ def cluster(
         ],
         [
             "kube-scheduler",
-            f"--config={_packing(folder, config)}",
+            f"--config={_scheduler(folder, config, packs)}",
             "--bind-address=127.0.0.1",
             "--port=0",
             f"--secure-port={port()}",
@@ -130,9 +135,9 @@ def _start(stack: contextlib.ExitStack, log: Path, command: list[str]) -> None:
     stack.callback(process.kill)
 
 
-def _packing(folder: Path, kubeconfig: Path) -> Path:
-    """Fills nodes one after another, as docs/how-to/kubernetes.md asks for: GPUs that are free stay together."""
-    path = folder / "scheduler.yaml"
+def _scheduler(folder: Path, kubeconfig: Path, packs: bool) -> Path:
+    """One that packs fills nodes one after another, as docs/how-to/kubernetes.md advises."""
+    path, told_at = folder / "scheduler.yaml", f"127.0.0.1:{free_port()}"
     spreads = ("NodeResourcesLeastAllocated", "NodeResourcesBalancedAllocation", "PodTopologySpread")
     score = {
         "disabled": [{"name": name} for name in (*spreads, "SelectorSpread")],
@@ -149,7 +154,9 @@ def _packing(folder: Path, kubeconfig: Path) -> Path:
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "leaderElection": {"leaderElect": False},
-        "profiles": [profile],
+        "healthzBindAddress": told_at,
+        "metricsBindAddress": told_at,
+        **({"profiles": [profile]} if packs else {}),
     }
     path.write_text(yaml.safe_dump(document))
     return path

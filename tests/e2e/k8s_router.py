@@ -57,7 +57,7 @@ class RealRouter:
 
 
 class FakeRouter:
-    """Says which revision of its file it has, as soon as it has it."""
+    """Says which revision of its file it has, as soon as it has it, and has no samples."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -81,8 +81,9 @@ class FakeRouter:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        text = json.dumps({"ready": True, "revision": self._revision}).encode()
+        head = await reader.readuntil(b"\r\n\r\n")
+        ready = {"ready": True, "revision": self._revision}
+        text = json.dumps([] if head.startswith(b"GET /samples") else ready).encode()
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(text) + text)
         await writer.drain()
         writer.close()

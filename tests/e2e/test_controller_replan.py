@@ -58,6 +58,19 @@ def test_it_plans_for_the_gpus_that_there_are(request_of_today: Request) -> None
     assert found.candidate.outlook.gpus[pool] <= count // 2
 
 
+def test_where_latency_is_bounded_the_plan_has_room_for_more_than_came(request_of_today: Request) -> None:
+    folder = request_of_today.spec.parent
+    bounded = valid_spec() | {"objective": {"minimize": "cost", "quality_min": 60, "latency_max_s": 60}}
+    spec = write_spec(folder, bounded).rename(folder / "bounded.yaml")
+    write_spec(folder, valid_spec())
+    roomy = replace(request_of_today, spec=spec, headroom=0.2, out=folder / "roomy")
+    found = asyncio.run(replan(roomy, 200.0))
+    plan = read_plan(found.plan)
+    entry = next(stage.name for stage in plan.stages if stage.deployed)
+    assert plan.predicted.rate_rps == pytest.approx(3.6, rel=0.05)
+    assert found.candidate.need_rps[entry] == pytest.approx(3.0, rel=0.05)
+
+
 def test_planning_that_takes_too_long_is_ended(request_of_today: Request) -> None:
     late = replace(request_of_today, out=request_of_today.out.with_name("late"))
     with pytest.raises(PlanningFailed, match=r"planning took longer than 0\.01 s"):

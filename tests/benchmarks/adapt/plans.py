@@ -51,7 +51,8 @@ def _key(request: Request) -> str:
     digest = hashlib.sha256()
     for path in (request.trace, request.table, request.today, request.spec):
         digest.update(path.read_bytes() if path is not None else b"-")
-    digest.update(json.dumps([request.rate_rps, dict(request.gpus), request.seed]).encode())
+    asked = [request.rate_rps, dict(request.gpus), request.seed, request.headroom]
+    digest.update(json.dumps(asked).encode())
     return digest.hexdigest()[:20]
 
 

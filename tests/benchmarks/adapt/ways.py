@@ -105,7 +105,9 @@ def adaptive(
 def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outcome:
     """Plans for the last period's traffic at the end of each, and moves there whatever it is worth."""
     fleet = world.fleet()
-    controller = controller_of(world, f"every-{period_s:.0f}", fleet, {"caution": MOVE_ALWAYS})
+    controller = controller_of(
+        world, f"every-{period_s:.0f}", fleet, {"caution": MOVE_ALWAYS, "headroom": 0.0}
+    )
 
     async def live() -> None:
         for begin_s, end_s in pairwise(np.arange(0.0, world.day.duration_s, period_s)):

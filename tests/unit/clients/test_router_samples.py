@@ -8,6 +8,7 @@ import pytest
 
 from cascadia.clients.router_samples import RouterSamples, SamplesMissing, Source
 from cascadia.controller.samples_file import SampleFiles
+from cascadia.controller.second_looks import ASKED_FILE, LookFiles
 from cascadia.router.settings import RouterSettings, SampleSettings
 from tests.unit.router.engines import QUICK, FakeEngine, Running, run, running, stages, started
 
@@ -36,7 +37,7 @@ def fetcher(folder: Path, *sources: Source, token: str = TOKEN) -> RouterSamples
     async def found() -> list[Source]:
         return list(sources)
 
-    return RouterSamples(found, folder, token)
+    return RouterSamples(found, folder, token, folder / ASKED_FILE)
 
 
 def test_what_two_routers_wrote_is_fetched_once_also_by_who_starts_anew(tmp_path: Path) -> None:
@@ -82,12 +83,45 @@ def test_a_router_that_has_gone_is_no_error_and_one_that_serves_in_silence_is(tm
     run(main)
 
 
+def test_a_wish_for_second_looks_reaches_each_router_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = FakeEngine("yes")
+        here, folders = tmp_path / "here", (tmp_path / "one", tmp_path / "two")
+        async with (
+            started(engine),
+            running(sampled(folders[0], engine)) as first,
+            running(sampled(folders[1], engine)) as second,
+        ):
+            fetched = fetcher(here, source(first), source(second))
+            await fetched.fetch()
+            assert not any((folder / ASKED_FILE).exists() for folder in folders)
+            LookFiles(here, ("small",)).ask()
+            await fetched.fetch()
+            for folder in folders:
+                (folder / ASKED_FILE).unlink()
+            await fetched.fetch()
+            assert not any((folder / ASKED_FILE).exists() for folder in folders)
+
+    run(main)
+
+
 def test_another_token_opens_nothing_and_the_reason_is_said(tmp_path: Path) -> None:
     async def main() -> None:
         engine = FakeEngine("yes")
         async with started(engine), running(sampled(tmp_path / "one", engine)) as up:
             with pytest.raises(SamplesMissing, match="it answers 401"):
                 await fetcher(tmp_path / "here", source(up), token="another").fetch()
+
+    run(main)
+
+
+def test_who_is_no_router_is_not_believed(tmp_path: Path) -> None:
+    async def main() -> None:
+        stranger = FakeEngine()  # which says {} to any GET
+        async with started(stranger):
+            found = Source("stranger", stranger.url, serves=True)
+            with pytest.raises(SamplesMissing, match="it answers no list of files"):
+                await fetcher(tmp_path, found).fetch()
 
     run(main)
 

@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Plan
+from cascadia.planner import refine
 from cascadia.planner.plan import PlanResult, plan
-from tests.unit.planner.problems import FIVE, hosted_judge, problem
+from cascadia.planner.refinement import Effort
+from cascadia_traces.trace import Trace
+from tests.unit.planner.problems import FIVE, NODE, hosted_judge, problem, traffic
 
 
 def planned(objective: Objective) -> PlanResult:
@@ -81,3 +85,32 @@ def test_the_quantile_that_is_asked_for_is_the_one_that_counts() -> None:
 def test_a_latency_goal_may_have_a_latency_bound_too(fastest: Plan) -> None:
     loose = replace(fastest.objective, latency_max_s=2 * fastest.predicted.objective_s)
     assert planned(loose).plan.predicted.objective_s <= fastest.predicted.objective_s
+
+
+def bursts() -> Trace:
+    """Ten seconds at 40 requests/s, ten at 160, ten at 40."""
+    rng = np.random.default_rng(0)
+    arrival_s = np.concatenate(
+        [10 * i + np.sort(rng.uniform(0, 10, 10 * rate)) for i, rate in enumerate((40, 160, 40))]
+    )
+    usual = traffic(len(arrival_s))
+    return Trace(arrival_s - arrival_s[0], usual.input_tokens, usual.output_tokens)
+
+
+def test_where_bursts_outlast_the_window_that_is_composed_the_cheapest_plan_is_found_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is composed as the cheapest under the bound is too slow then; the fast plans of the loop keep it, and cost
+    twice as much."""
+    bursty = problem(
+        FIVE[2:5],
+        pools=(replace(NODE, nodes=8),),
+        judge=hosted_judge(),
+        objective=Objective("cost", 0.95, 60.0, 3.5),
+        trace=bursts(),
+    )
+    effort = Effort(simulated_requests=0, fewest_simulations=3, window_requests=250)
+    found = plan(bursty, effort=effort).plan.predicted
+    assert found.objective_s <= 3.5
+    monkeypatch.setattr(refine, "TIGHTER", 0)
+    assert found.usd_per_hour < 0.7 * plan(bursty, effort=effort).plan.predicted.usd_per_hour

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.router.key_limits import Told, Usage
+from cascadia.router.key_limits import Told, Usage, Verdict
 from cascadia.router.keys import Key, KeyLimits, Keyring
 from cascadia.router.settings import KeySettings, RouterSettings
 from cascadia.router.stream_usage import StreamUsage
@@ -67,12 +67,12 @@ def test_a_minutes_worth_may_come_at_once_and_then_one_at_a_time() -> None:
 def test_tokens_are_put_right_when_they_were_counted_and_who_overdrew_waits() -> None:
     limits, usage = KeyLimits(tokens_per_minute=600), Usage()
     assert usage.take(limits, 500, 0.0).refused is None
-    assert usage.take(limits, 200, 0.0) == ("tokens", 0.0, 100.0, 10.0)
+    assert usage.take(limits, 200, 0.0) == Verdict("tokens", 0.0, 100.0, 10.0)
     usage.settle(500, 50)
     assert usage.take(limits, 200, 0.0).tokens == 350.0
     usage.settle(200, 1150)
     refused = usage.take(limits, 100, 0.0)
-    assert refused == ("tokens", 0.0, -600.0, 70.0)
+    assert refused == Verdict("tokens", 0.0, -600.0, 70.0)
     assert usage.take(limits, 100, 70.0).refused is None
 
 

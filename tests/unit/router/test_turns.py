@@ -111,12 +111,12 @@ def test_time_runs_out_for_who_is_not_woken() -> None:
 
 def test_the_pace_is_learnt_while_others_wait_only() -> None:
     pace = Pace()
-    pace.ended(1.0, waiting=False)
-    pace.ended(9.0, waiting=False)
+    pace.calm()
+    pace.calm()
     assert pace.gap_s == 0.0
     for k in range(5):
-        pace.ended(10.0 + 0.5 * k, waiting=True)
+        pace.ended(10.0 + 0.5 * k)
     assert pace.gap_s == 0.5
-    pace.ended(20.0, waiting=False)
-    pace.ended(90.0, waiting=True)
+    pace.calm()
+    pace.ended(90.0)
     assert pace.gap_s == 0.5

@@ -1,0 +1,58 @@
+"""Where conversations are, told to routers on other hosts through the Redis in which keys' limits are shared.
+
+Published and not kept: who is not there to hear it starts that conversation afresh, and so do all while Redis is gone.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import redis.asyncio
+from redis.exceptions import RedisError
+
+AGAIN_S = 1.0
+"""Between two tries to listen."""
+
+
+class ConversationChannel:
+    """Of all routers whose cascade has this name. `heard` is called with each message, our own among them; `failed`
+    with what is wrong, each time that listening ends."""
+
+    def __init__(
+        self, url: str, cascade: str, heard: Callable[[bytes], None], failed: Callable[[str], None]
+    ) -> None:
+        self._client = redis.asyncio.Redis.from_url(url, protocol=2, socket_keepalive=True, retry=None)
+        self._name = f"cascadia:conversations:{cascade}"
+        self._heard = heard
+        self._failed = failed
+        self._listener: asyncio.Task[None] | None = None
+        self.listening = asyncio.Event()
+
+    def start(self) -> None:
+        self._listener = asyncio.create_task(self._listen())
+
+    async def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.gather(self._listener, return_exceptions=True)
+        await self._client.aclose()
+
+    async def tell(self, news: bytes) -> None:
+        # Who listens says that Redis is gone.
+        with suppress(RedisError, OSError):
+            await self._client.publish(self._name, news)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with self._client.pubsub() as channel:
+                    await channel.subscribe(self._name)
+                    async for message in channel.listen():
+                        if message["type"] == "message":
+                            self._heard(message["data"])
+                        else:
+                            self.listening.set()
+            except (RedisError, OSError) as error:
+                self._failed(type(error).__name__)
+            self.listening.clear()
+            await asyncio.sleep(AGAIN_S)

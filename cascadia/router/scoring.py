@@ -1,0 +1,152 @@
+"""What a stage's answer is worth, and whether that is enough: gate, thresholds, verifiers, and skips by foresight."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from msgspec import structs
+
+from cascadia.router.answers import Choice, Written, read_document, read_events
+from cascadia.router.decision import Ask, Held
+from cascadia.router.failures import StageFailed
+from cascadia.router.gate_context import ASKED, Asked
+from cascadia.router.gate_embedding import EmbeddingGate
+from cascadia.router.gates import Gate, JudgeFailed, judged, within
+from cascadia.router.questions import last_said, question
+from cascadia.router.replica import Call
+from cascadia.router.requests import rewritten
+from cascadia.router.responses import read_response, read_response_events
+from cascadia.router.rules import refusal
+from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
+from cascadia.router.spent import spend
+from cascadia.router.stage import Stage
+from cascadia.router.steps import Step
+from cascadia.router.tally import Spread
+from cascadia.router.tracing_ids import FORWARDED
+
+READERS = {
+    (False, False): read_document,
+    (False, True): read_events,
+    (True, False): read_response,
+    (True, True): read_response_events,
+}
+"""By whether it is a response, and a stream."""
+
+
+class Scoring:
+    """`gate` None only where no threshold asks for a score. `seconds`: of verdicts."""
+
+    def __init__(
+        self,
+        gate: Gate | None,
+        judge: JudgeSettings | None,
+        seconds: Spread,
+        foresight: EmbeddingGate | None = None,
+    ) -> None:
+        self.gate = gate
+        self.judge = judge
+        self.seconds = seconds
+        self.foresight = foresight
+
+    def threshold(self, ask: Ask, stage: Stage) -> float:
+        return max(stage.settings.threshold, ask.quality_min)
+
+    def accepts(self, ask: Ask, held: Held, last: bool) -> tuple[bool, str]:
+        threshold = self.threshold(ask, held.stage)
+        if last or threshold <= ACCEPTS_ALL:
+            return True, ""
+        if held.score is not None:
+            return held.score >= threshold, "score"
+        if threshold > ACCEPTS_NONE_ABOVE:
+            return False, "threshold"
+        return self.judge is not None and self.judge.on_failure == "accept", "judge"
+
+    async def skips(self, ask: Ask, stage: Stage) -> bool:
+        """Whether by the question alone this stage's answer is likely to be of no use. Not known is no."""
+        foresight, judge, least = self.foresight, self.judge, stage.settings.skip_below
+        if foresight is None or judge is None or least is None:
+            return False
+        token = ASKED.set(Asked(stage.name, last_said(ask.fields)))
+        try:
+            expected = partial(foresight.expected, question(ask.fields))
+            return await within(expected, judge.timeout_s, ask.deadline_s) < least
+        except JudgeFailed as error:
+            stage.metrics.judge_failed(error.kind)
+            return False
+        finally:
+            ASKED.reset(token)
+
+    async def score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:
+        """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
+        if any(refusal(ask.fields, choice) for choice in written.choices):
+            stage.metrics.score.observe(0.0)
+            return 0.0
+        proven = by_verifiers(stage, written)
+        if proven is not None:
+            stage.metrics.score.observe(proven)
+            return proven
+        assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
+        step.judged_at_s = monotonic()
+        asked = question(ask.fields)
+        if ask.trace is not None:
+            FORWARDED.set(ask.trace.forwarded(step, judge=True))
+        context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage))
+        token = ASKED.set(context)
+        try:
+            timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
+            verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
+            scores = [await verdicts[0]] if len(verdicts) == 1 else await asyncio.gather(*verdicts)
+        except JudgeFailed as error:
+            stage.metrics.judge_failed(error.kind)
+            step.judge_failure = error.kind
+            return None
+        finally:
+            step.judge_s = monotonic() - step.judged_at_s
+            self.seconds.observe(step.judge_s)
+            ASKED.reset(token)
+        score = min(scores)
+        stage.metrics.score.observe(score)
+        return score
+
+    def call(self, ask: Ask, stage: Stage, step: Step | None, *, gated: bool) -> Call:
+        """`step` None: on behalf of the judge."""
+        changes = stage.told(ask.priority)
+        # A response's log-probabilities are asked for in words of its own, which few engines know.
+        if gated and self.gate is not None and ask.api != "responses":
+            wants = self.gate.wants(ask.api)
+            # What the client asked for itself stays, where it is enough for the gate.
+            changes |= wants if not ask.fields.given("logprobs") else {}
+            if "top_logprobs" in wants and ask.fields.given("logprobs") == b"true":
+                changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
+        if gated and ask.fields.stream and ask.api != "responses":
+            changes["stream_options"] = {"include_usage": True}
+        body = rewritten(ask.body, stage.settings.model, changes)
+        headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
+        return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority, step)
+
+    async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
+        """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
+        call = self.call(ask, stage, None, gated=bool(ask.fields.stream))
+        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        try:
+            reply = await stage.buffered(call, READERS[ask.api == "responses", bool(ask.fields.stream)])
+        except StageFailed as error:
+            raise JudgeFailed(error.kind) from None
+        if reply.found is None:
+            raise JudgeFailed(f"status-{reply.status}")
+        spend(reply.found.usage)
+        stage.metrics.input_tokens.inc(reply.found.usage.input_tokens)
+        stage.metrics.output_tokens.inc(reply.found.usage.output_tokens)
+        return reply.found.choices[0]
+
+
+def by_verifiers(stage: Stage, written: Written) -> float | None:
+    """The score where the stage's verifiers decide alone; None where the judge does."""
+    if not stage.settings.verifiers:
+        return None
+    passed = all(v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices)
+    if passed and stage.settings.verified != "accept":
+        return None
+    return ACCEPTS_NONE_ABOVE if passed else 0.0

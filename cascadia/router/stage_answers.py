@@ -1,0 +1,64 @@
+"""What a stage's engines make of a request: a whole answer, one under way, or a refusal, and whose fault that is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from cascadia.clients.upstream_connection import Connection
+from cascadia.clients.upstream_errors import UpstreamError
+from cascadia.router.replica import Replica
+
+T = TypeVar("T")
+Done = Callable[[bool | None], None]
+"""Ends a request at its replica: True where that did well, None where it cannot be told."""
+
+_MISCONFIGURED = frozenset({401, 403, 404, 405})
+"""Not the client's doing: key, model and path of what an engine gets are the router's."""
+_BUSY = frozenset({408, 409, 425, 429})
+MISSING = frozenset({404, 405})
+"""Not here, be it what was asked for or the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """A whole answer: status 200, and what was `found` in it; or a 4xx that the client has caused."""
+
+    status: int
+    content_type: bytes
+    body: bytes
+    found: T | None = None
+    first_at_s: float | None = None
+    """When its body began, in the loop's time; of an event stream only."""
+
+
+class Live:
+    """An answer under way. `first` is its first part; `close` must be called in the end."""
+
+    __slots__ = ("_connection", "_done", "_replica", "first", "reply")
+
+    def __init__(self, replica: Replica, connection: Connection, done: Done) -> None:
+        self._replica = replica
+        self._connection = connection
+        self._done = done
+        self.first = b""
+        self.reply: Reply[None] | None = None
+        """Set where it turned out to be a refusal instead."""
+
+    async def some(self) -> bytes:
+        """The next part; empty at the end. Raises `UpstreamError`."""
+        return await self._connection.some()
+
+    def close(self, ok: bool | None) -> None:
+        """`ok`: whether the engine did well; None where it cannot be told."""
+        self._replica.pool.release(self._connection)
+        self._done(ok)
+
+
+def refuse(connection: Connection) -> None:
+    """Raises for a status that another replica may not give, and that the client has not caused."""
+    status = connection.status
+    if status in _BUSY:
+        after = connection.retry_after
+        raise UpstreamError("busy", f"HTTP {status}", after_s=int(after) if after.isdigit() else None)
+    if status >= 500 or status < 400 or status in _MISCONFIGURED:
+        raise UpstreamError("status", f"HTTP {status}")
