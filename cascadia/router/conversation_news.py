@@ -39,8 +39,12 @@ class ConversationNews:
             self.follow()
 
     async def stop(self) -> None:
-        if self.channel is not None:
-            await self.channel.stop()
+        # What is gathered still stays untold: it would open a connection that nobody closes.
+        channel, self.channel = self.channel, None
+        if self._telling:
+            await asyncio.wait(self._telling)
+        if channel is not None:
+            await channel.stop()
 
     def follow(self) -> None:
         """From now on the conversations of the plan in force."""
