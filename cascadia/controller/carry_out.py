@@ -46,8 +46,10 @@ async def carry_out(
     state = journal.state
     desired = fleet.desired(begun.to, begun.need_rps)
     last_good = last_good or fleet.desired(begun.back, begun.need_now_rps)
-    state.put_under_way(begun)
-    journal.note("begun", f"to {begun.to.parent.name}", {"to": str(begun.to), "from": str(begun.back)})
+    # Who adopts a move does not begin it: it counts once.
+    if state.under_way() != begun:
+        state.put_under_way(begun)
+        journal.note("begun", f"to {begun.to.parent.name}", {"to": str(begun.to), "from": str(begun.back)})
     backend = Timed(fleet.backend, journal)
     try:
         await move_or_return(backend, desired, last_good, need_rps=begun.need_now_rps, at_once=at_once)

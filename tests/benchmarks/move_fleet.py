@@ -110,7 +110,7 @@ class Fleet:
                 process.terminate()
                 await process.wait()
                 return True
-            steps += sort in ("begun", "step")
+            steps += sort in ("adopted", "step")
             if killing is not None and steps == killing.step:
                 await asyncio.sleep(killing.after_s)
                 with suppress(ProcessLookupError):
@@ -121,7 +121,7 @@ class Fleet:
 
     def _time(self, entries: list[Entry], began_s: float) -> None:
         for entry in entries:
-            if entry.kind == "begun":
+            if entry.kind == "adopted":
                 self.took_s.setdefault("look", []).append(entry.at_s - began_s)
             elif entry.kind == "step":
                 self.took_s.setdefault(entry.what.split()[0], []).append(float(entry.facts["took_s"]))
