@@ -12,6 +12,8 @@ from redis.exceptions import RedisError
 
 AGAIN_S = 1.0
 """Between two tries to listen."""
+PATIENCE_S = 1.0
+"""For Redis to take a message, and for the listener to end."""
 
 
 class ConversationChannel:
@@ -26,24 +28,28 @@ class ConversationChannel:
         self._heard = heard
         self._failed = failed
         self._listener: asyncio.Task[None] | None = None
+        self._stopped = False
         self.listening = asyncio.Event()
 
     def start(self) -> None:
         self._listener = asyncio.create_task(self._listen())
 
     async def stop(self) -> None:
+        self._stopped = True
         if self._listener is not None:
             self._listener.cancel()
-            await asyncio.gather(self._listener, return_exceptions=True)
+            # The client may take a cancellation for a broken connection: then the loop ends by the flag.
+            await asyncio.wait({self._listener}, timeout=PATIENCE_S)
         await self._client.aclose()
 
     async def tell(self, news: bytes) -> None:
         # Who listens says that Redis is gone.
-        with suppress(RedisError, OSError):
-            await self._client.publish(self._name, news)
+        with suppress(RedisError, OSError, TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                await self._client.publish(self._name, news)
 
     async def _listen(self) -> None:
-        while True:
+        while not self._stopped:
             try:
                 async with self._client.pubsub() as channel:
                     await channel.subscribe(self._name)
