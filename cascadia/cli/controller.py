@@ -36,6 +36,8 @@ STANDBY_S = 1.0
               help="0 takes a free one.")  # fmt: skip
 @click.option("--room", "room_s", type=positive, default=600.0, show_default=True, metavar="S",
               help="How long a pod may find no node with room.")  # fmt: skip
+@click.option("--hand-back", "gives_back", is_flag=True,
+              help="Make engines Helm's, and nothing else: before the release's controller is turned off.")  # fmt: skip
 @click.option(
     "--engines", type=click.Path(path_type=Path), help="The local.yaml that `cascadia up` was given."
 )
@@ -87,6 +89,7 @@ def controller(
     host: str,
     port: int,
     room_s: float,
+    gives_back: bool,
     engines: Path | None,
     samples: Path | None,
     ratio: float,
@@ -147,7 +150,7 @@ def controller(
 
         if values is None:
             raise BadInput("--values", "is not given", "name the file with the release's values")
-        given = Release(namespace, release, values, room_s)
+        given = Release(namespace, release, values, room_s, gives_back)
         lead(settings, plan, given, watched, looks_of(plan, watched.folder), (host, port), output)
         return
     made = _made(settings, plan, engines, watched, output)

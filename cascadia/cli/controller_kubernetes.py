@@ -40,12 +40,13 @@ MARGIN_S = 300.0
 
 
 class Release(NamedTuple):
-    """A Helm release, and how long its pods may find no node with room."""
+    """A Helm release, how long its pods may find no node with room, and whether its engines become Helm's."""
 
     namespace: str | None
     name: str
     values: Path
     room_s: float
+    gives_back: bool
 
 
 def lead(
@@ -96,6 +97,7 @@ def lead(
                 plan,
                 look_s=min(LOOK_S, settings.detection.window_s),
                 fetch=None if fetched is None else fetched.fetch,
+                gives_back=given.gives_back,
                 leads=lambda: output.note("leading"),
                 tell=output.note,
             )

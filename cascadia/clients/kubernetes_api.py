@@ -20,7 +20,16 @@ from lightkube.types import CascadeType, PatchType
 from cascadia.domain.errors import BadInput, CascadiaError
 
 Document = dict[str, Any]
-Name = Literal["Pod", "Service", "ConfigMap", "Deployment", "LeaderWorkerSet", "PodDisruptionBudget", "Lease"]
+Name = Literal[
+    "Pod",
+    "Service",
+    "ConfigMap",
+    "Deployment",
+    "ReplicaSet",
+    "LeaderWorkerSet",
+    "PodDisruptionBudget",
+    "Lease",
+]
 
 FIELD_MANAGER = "cascadia-controller"
 TIMEOUT_S = 5.0
@@ -31,6 +40,7 @@ _GROUPS: Mapping[Name, tuple[str, str, str]] = {
     "Service": ("", "v1", "services"),
     "ConfigMap": ("", "v1", "configmaps"),
     "Deployment": ("apps", "v1", "deployments"),
+    "ReplicaSet": ("apps", "v1", "replicasets"),
     "LeaderWorkerSet": ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
     "Lease": ("coordination.k8s.io", "v1", "leases"),
 }
@@ -164,14 +174,17 @@ class KubernetesApi:
         except (ApiError, httpx2.HTTPError) as error:
             raise _failed(error) from None
 
-    async def delete(self, kind: Name, name: str, *, at_once: bool = False) -> None:
-        """It stays until what it owns has gone. `at_once`: without waiting for a kubelet that will not answer. What has
-        gone already is no error."""
+    async def delete(self, kind: Name, name: str, *, at_once: bool = False, keeps: bool = False) -> None:
+        """It stays until what it owns has gone; `keeps`: what it owns stays, without an owner. `at_once`: without
+        waiting for a kubelet that will not answer. What has gone already is no error."""
         await self.fence()
         grace_s = 0 if at_once else None
         try:
             await self._client.delete(
-                self._types[kind], name, grace_period=grace_s, cascade=CascadeType.FOREGROUND
+                self._types[kind],
+                name,
+                grace_period=grace_s,
+                cascade=CascadeType.ORPHAN if keeps else CascadeType.FOREGROUND,
             )
         except (ApiError, httpx2.HTTPError) as error:
             failed = _failed(error)

@@ -83,7 +83,7 @@ def _batch(steps: list[Step]) -> int:
 
 
 def _empties(step: Step) -> bool:
-    return isinstance(step, Start) and step.shuns != ""
+    return isinstance(step, Start) and step.empties != ""
 
 
 def _with_need(observed: Observed, need_rps: Mapping[str, float] | None) -> Observed:

@@ -21,9 +21,11 @@ Kind = Literal[
     "given",
     "holding",
     "held",
+    "handed-back",
 ]
 """`begun` to `moved`, `failed` or `rolled-back` is one move; `adopted`: a controller took up what it found; `given`:
-somebody wants another plan; `holding` to `held`: the plan in force was made so again."""
+somebody wants another plan; `holding` to `held`: the plan in force was made so again; `handed-back`: engines are
+Helm's."""
 
 FILE = "history.jsonl"
 MAX_LINE_BYTES = 1_000_000

@@ -31,6 +31,7 @@ from cascadia.controller.kubernetes_pods import (
     trouble_of,
 )
 from cascadia.controller.kubernetes_routers import Routers
+from cascadia.controller.kubernetes_takeover import take_over
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.render.kubernetes.release import SERVES, Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
@@ -105,9 +106,13 @@ class KubernetesBackend:
         except (ApiFailed, StepFailed) as error:
             raise StepFailed(f"{step}: {error}") from error
 
-    async def prepare(self, plan: KubernetesPlan) -> None:
-        """Routers can start, before there is any replica."""
-        await self.routers.prepare(plan.router_yaml([]), await self._owner())
+    async def prepare(self, plan: KubernetesPlan) -> int:
+        """Routers can start, before there is any replica; engines that Helm made are ours. How many pods of those there
+        were. Raises `BadInput`."""
+        owner = await self._owner()
+        taken = await take_over(self.api, plan, owner)
+        await self.routers.prepare(plan.router_yaml([]), owner)
+        return taken
 
     async def _observe(self) -> Observed:
         found = await self._found()
@@ -143,7 +148,7 @@ class KubernetesBackend:
     async def _start(self, start: Start) -> None:
         owner = await self._owner()
         made = self._made[start.kind]
-        replica = made.replica(start.name, start.kind, start.machine, start.shuns)
+        replica = made.replica(start.name, start.kind, start.machine, only=bool(start.empties))
         for document in [*made.shared(), replica]:
             document["metadata"] = {**document["metadata"], "ownerReferences": [owner]}
             await self.api.apply(document)

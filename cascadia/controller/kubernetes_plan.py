@@ -32,6 +32,9 @@ from cascadia.render.yaml_text import yaml_text
 REPLICA, KIND, CAPACITY = "cascadia/replica", "cascadia/kind", "cascadia/capacity-rps"
 """On a replica's workload: its name (a label too, of its pods as well), what it is, what its plan gave it to do."""
 
+ONLY_ON = "cascadia/only-on"
+"""On the workload too: the only node that its pods may be on."""
+
 ADMITTED, DRAINING = "cascadia/admitted", "cascadia/draining"
 """On the workload too: whether routers send to it."""
 
@@ -58,10 +61,10 @@ class Made:
     group: Group
     capacity_rps: float
 
-    def replica(self, name: str, kind: Kind, machine: str = "", shuns: str = "") -> dict[str, Any]:
+    def replica(self, name: str, kind: Kind, machine: str = "", *, only: bool = False) -> dict[str, Any]:
         """The workload of the replica `name`, which ends in a number that no other of its stage has.
 
-        Its pods rather run on the node `machine`, and never on `shuns`.
+        Its pods rather run on the node `machine`, or `only` there.
         """
         stem = f"{self.group['name']}-{name.rpartition('-')[2]}"
         found = workload(self.release, self.unit, {**self.group, "replicas": 1})
@@ -75,6 +78,8 @@ class Made:
             CAPACITY: f"{self.capacity_rps:.6g}",
         }
         about["annotations"].pop("cascadia/share")
+        if only:
+            about["annotations"][ONLY_ON] = machine
         if "template" in spec:
             spec["strategy"] = {"type": "Recreate"}
             spec["selector"]["matchLabels"] = spec["selector"]["matchLabels"] | label
@@ -84,7 +89,7 @@ class Made:
             templates = [ranks["leaderTemplate"], ranks["workerTemplate"]]
         for template in templates:
             template["metadata"]["labels"] = template["metadata"]["labels"] | label
-            _place(template["spec"]["affinity"]["nodeAffinity"], machine, shuns)
+            _place(template["spec"]["affinity"]["nodeAffinity"], machine, only)
         return found
 
     def shared(self) -> list[dict[str, Any]]:
@@ -194,13 +199,13 @@ def _kind(release: Release, unit: Unit, group: Group, stage: str) -> Kind:
     return Kind(stage, group["pool"], gpus, spec, group["podsPerReplica"])
 
 
-def _place(affinity: dict[str, Any], machine: str, shuns: str) -> None:
-    if machine:
-        named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [machine]}]}
-        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 100, "preference": named}]
-    if shuns:
+def _place(affinity: dict[str, Any], machine: str, only: bool) -> None:
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [machine]}]}
+    if only:
         (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-        term["matchFields"] = [{"key": "metadata.name", "operator": "NotIn", "values": [shuns]}]
+        term |= named
+    elif machine:
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 100, "preference": named}]
 
 
 def _pools(plan: Plan, base: Values) -> dict[str, PoolGpus]:

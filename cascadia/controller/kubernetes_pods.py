@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from cascadia.controller.fleet import Kind, Machine, Replica, State
-from cascadia.controller.kubernetes_plan import ADMITTED, DRAINING, KIND, REPLICA, PoolGpus
+from cascadia.controller.kubernetes_plan import ADMITTED, DRAINING, KIND, ONLY_ON, REPLICA, PoolGpus
 from cascadia.render.kubernetes.release import SERVES
 
 Document = Mapping[str, Any]
@@ -41,6 +41,8 @@ def replica_of(workload: Document, pods: Iterable[Document], nodes: Iterable[Doc
         state = "failed"
     elif ADMITTED in said and any(serves(pod) for pod in pods):
         state = "ready"
+    elif ONLY_ON in said and not any(n["metadata"]["name"] == said[ONLY_ON] for n in nodes if _takes_pods(n)):
+        state = "failed"  # it can start nowhere else
     on = tuple(pod["spec"]["nodeName"] for pod in pods if "nodeName" in pod["spec"])
     return Replica(said[REPLICA], kind_of(workload), state, on=on)
 

@@ -8,6 +8,7 @@ from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
 from cascadia.clients.router_samples import SamplesMissing
 from cascadia.controller.backend import Backend, StepFailed
 from cascadia.controller.fleet import Desired, Observed
+from cascadia.controller.kubernetes_handback import hand_back
 from cascadia.controller.kubernetes_lease import DURATION_S, Lease
 from cascadia.controller.kubernetes_plans import KubernetesPlans
 from cascadia.controller.kubernetes_state import KubernetesState
@@ -15,6 +16,8 @@ from cascadia.controller.loop import Controller
 from cascadia.controller.state import UnderWay
 from cascadia.controller.steps import Step
 from cascadia.domain.errors import BadInput, CascadiaError
+from cascadia.planner.plan_file import read_plan
+from cascadia.render import render
 from cascadia.render.kubernetes.controller import NAME
 from cascadia.render.kubernetes.release import Release
 
@@ -63,22 +66,40 @@ async def run(
     *,
     look_s: float,
     fetch: Callable[[], Awaitable[None]] | None = None,
+    gives_back: bool = False,
     leads: Callable[[], None] = lambda: None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Until it is cancelled. `plan`: the file with the plan that the release is given, which may change. `fetch` brings
-    the workload log up to date. Raises `LeaseLost`, also in the middle of a step: another controller goes on."""
+    the workload log up to date. `gives_back`: makes engines Helm's, and nothing else.
+
+    Raises `LeaseLost`, also in the middle of a step: another controller goes on.
+    """
     await lease.acquire()
     api.fence = lease.fence
     leads()
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(lease.keep())
+            if gives_back:
+                await _give_back(controller, plans, state)
             await _lead(controller, plans, state, plan, look_s, fetch, tell)
     except* CascadiaError as failed:
         raise failed.exceptions[0] from None
     finally:
         await lease.release()
+
+
+async def _give_back(controller: Controller, plans: KubernetesPlans, state: KubernetesState) -> None:
+    """Engines are Helm's then, and this does nothing more but keep others from doing something."""
+    await state.load()
+    plan = state.in_force()
+    given = await hand_back(plans.backend.api, plans.read(plan))
+    found = read_plan(plan)
+    state.helm_values = render(found, found.cluster, "helm-values")
+    controller.note("handed-back", f"{given} pods of {plan.parent.name}: turn the controller off", {})
+    await state.save()
+    await asyncio.Event().wait()
 
 
 async def _lead(
@@ -95,7 +116,8 @@ async def _lead(
         state.put_in_force(plan)
         state.given = state.keep(plan).parent.name
     await state.save()
-    await plans.backend.prepare(plans.read(state.in_force()))
+    if taken := await plans.backend.prepare(plans.read(state.in_force())):
+        controller.note("adopted", f"{taken} pods of engines that Helm had made", {})
     await controller.adopt()
     failed = ""
     while True:

@@ -24,7 +24,7 @@ from cascadia.render.kubernetes.router import NAME as ROUTER
 MOST_ENTRIES = 500
 MOST_BYTES = 900_000
 """Of all: a ConfigMap may have 1 MiB."""
-HISTORY, MOVE = "history.jsonl", "move.json"
+HISTORY, MOVE, HELM_VALUES = "history.jsonl", "move.json", "helm-values.yaml"
 
 
 class KubernetesState:
@@ -38,6 +38,8 @@ class KubernetesState:
         self._in_force: str | None = None
         self._under_way: UnderWay | None = None
         self._saved: Document | None = None
+        self.helm_values = ""
+        """Of the plan in force, for who turns the controller off."""
         self.given = ""
         """The plan that the release was given last, as `keep` calls it."""
 
@@ -109,7 +111,10 @@ class KubernetesState:
         said = {"in_force": self._in_force, "given": self.given, "move": move}
         room = MOST_BYTES - sum(map(len, plans.values()))
         lines = _latest([line_of(entry) for entry in self._entries], room)
-        return {"data": {HISTORY: "".join(lines), MOVE: json.dumps(said)}, "binaryData": plans}
+        told = {HISTORY: "".join(lines), MOVE: json.dumps(said)}
+        if self.helm_values:
+            told[HELM_VALUES] = self.helm_values
+        return {"data": told, "binaryData": plans}
 
     def _kept(self, plan: Path) -> str:
         text = plan.read_bytes()

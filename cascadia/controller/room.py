@@ -3,6 +3,10 @@
 GPUs that are free in a pool are of use to a pod only where they are of one machine. A start is meant for the machine
 that it leaves fullest (best fit), so that large gaps stay whole. Where none has room, replicas that stay are moved off
 one machine: each is started elsewhere before it is drained, at the machine where that takes the fewest GPUs.
+
+Why that ends, though what is to be done is found anew after each replica that moved aside: that one has to be where it
+was meant for, so the others still have their places, and the GPUs that the cheapest machine takes to be emptied become
+fewer each time. What a scheduler puts elsewhere than was wished is only what the plan adds, and that is done once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -132,7 +136,7 @@ class _Room:
             self._instead[name] = new
             for other, taken in self._instead.items():
                 self._instead[other] = new if taken == name else taken
-            yield from (Start(new, kind, to, shuns=aside.machine), AwaitReady(new), Drain(name), Stop(name))
+            yield from (Start(new, kind, to, empties=aside.machine), AwaitReady(new), Drain(name), Stop(name))
 
     def _put(self, name: str, kind: Kind, machines: Iterable[str]) -> None:
         self.kinds[name] = kind

@@ -9,16 +9,17 @@ from cascadia.controller.fleet import Kind, Observed, Replica, Routing
 class Start:
     """Takes the GPUs and begins to load the model.
 
-    `machine`: where that leaves most room for others; `shuns`: one that is being emptied. Empty where none is.
+    `machine`: where that leaves most room for others. `empties`: another that it is started for, and then it has to be
+    at `machine`; else that is a wish. Both empty where there is none.
     """
 
     name: str
     kind: Kind
     machine: str = ""
-    shuns: str = ""
+    empties: str = ""
 
     def __str__(self) -> str:
-        why = f" to empty {self.shuns}" if self.shuns else ""
+        why = f" to empty {self.empties}" if self.empties else ""
         return f"start {self.name} ({self.kind.gpus} of {self.kind.pool}){why}"
 
 

@@ -3,14 +3,18 @@
 The API server, its scheduler and controller manager are real; nodes and kubelets are simulated.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from cascadia.controller.kubernetes_pods import ready
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_controllers import API, Controllers
-from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, helm, install
+from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, helm, install, values_with_controller
 from tests.e2e.k8s_watch import watching
 from tests.unit.deploy.chart import CHART
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
@@ -94,6 +98,99 @@ def test_an_upgrade_of_the_release_and_its_controller_do_not_undo_each_others_wo
     known = len(controllers.history())
     controllers.until_said("held", since=known)
     assert engines(on) == {"small": 2, "large": 3}
+
+
+KEPT = (("apps/v1", "deployments"), ("policy/v1beta1", "poddisruptionbudgets"))
+
+
+def keep(on: Cluster) -> None:
+    """What docs/how-to/kubernetes.md has `kubectl annotate` do before the controller is turned on or off."""
+    merge = {"content-type": "application/merge-patch+json"}
+    body = {"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}
+    paths = [f"/apis/{api}/namespaces/{SPACE}/{kind}" for api, kind in KEPT] + [f"{API}/services"]
+    names = [f"{API}/configmaps/cascadia-router"]
+    for path in paths:
+        found = on.get(f"{path}?labelSelector=app.kubernetes.io/instance=cascadia,cascadia/service")["items"]
+        names += [f"{path}/{one['metadata']['name']}" for one in found]
+    for name in names:
+        on.ask("PATCH", name, body, **merge).raise_for_status()
+
+
+@pytest.mark.parametrize("major", [3, 4])
+def test_engines_of_helm_become_the_controllers_and_helms_again_and_none_is_stopped(
+    made: Cluster, tmp_path: Path, major: int
+) -> None:
+    off = values_with_controller(BEFORE, {"controller": {"enabled": False}})
+    helm(made, "install", "cascadia", str(CHART), "--create-namespace", values=off, major=major)
+    until(lambda: ready_engines(made) == {"small": 4, "large": 2}, "engines are ready")
+    uids = engine_uids(made)
+    keep(made)
+    with watching(made, SPACE) as seen:
+        on = values_with_controller(BEFORE)
+        helm(made, "upgrade", "cascadia", str(CHART), values=on, major=major)
+        write_inputs(tmp_path)
+        write_spec(tmp_path, valid_spec())
+        controllers = Controllers(made, tmp_path)
+        controllers.give(BEFORE)
+        try:
+            controllers.start()
+            entries = controllers.until_said("held")
+            assert "6 pods of engines that Helm had made" in {entry["what"] for entry in entries}
+            assert engine_uids(made) == uids
+            assert not any(entry["what"].startswith(("start", "stop")) for entry in entries)
+            known = len(entries)
+            controllers.give(AFTER)
+            controllers.until_said("moved", since=known)
+        finally:
+            controllers.end()
+        assert engines(made) == {"small": 2, "large": 3}
+        give_back(made, tmp_path / "back", major)
+        assert engines(made) == {"small": 2, "large": 3}
+    assert seen.most <= 8
+    assert seen.fewest_ready["small"] >= 2
+    helm(made, "uninstall", "cascadia", "--wait", major=major)
+    made.ask("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/cascadia-controller")
+    until(lambda: not made.get(f"{API}/pods")["items"], "no pod is left")
+
+
+def give_back(on: Cluster, folder: Path, major: int) -> None:
+    """The controller is turned off, and the same pods are Helm's."""
+    uids = engine_uids(on)
+    folder.mkdir()
+    write_inputs(folder)
+    write_spec(folder, valid_spec())
+    controllers = Controllers(on, folder)
+    controllers.give(AFTER)
+    try:
+        controllers.start("--hand-back")
+        controllers.until_said("handed-back")
+        offered = on.get(f"{API}/configmaps/cascadia-controller-state")["data"]["helm-values.yaml"]
+        off = values_with_controller(AFTER, {"controller": {"enabled": False}})
+        off |= yaml.safe_load(offered)
+        helm(on, "upgrade", "cascadia", str(CHART), "--wait", values=off, major=major)
+    finally:
+        controllers.end()
+    assert engine_uids(on) == uids
+    made = on.get(f"/apis/apps/v1/namespaces/{SPACE}/deployments")["items"]
+    replicas = {one["metadata"]["name"]: one["status"].get("readyReplicas") for one in made}
+    assert replicas == {
+        "cascadia-router": 2,
+        "cascadia-small-h100-tp1pp1": 2,
+        "cascadia-large-h100-tp2pp1": 3,
+    }
+
+
+def engine_pods(on: Cluster) -> list[dict[str, Any]]:
+    found = on.get(f"{API}/pods")["items"]
+    return [pod for pod in found if "cascadia/service" in pod["metadata"]["labels"]]
+
+
+def engine_uids(on: Cluster) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in engine_pods(on)}
+
+
+def ready_engines(on: Cluster) -> Counter[str]:
+    return Counter(pod["metadata"]["labels"]["cascadia/service"] for pod in engine_pods(on) if ready(pod))
 
 
 def _ready_routers(on: Cluster) -> int:

@@ -105,6 +105,7 @@ def _rules(release: Release) -> list[dict[str, Any]]:
     return [
         {"apiGroups": [""], "resources": ["pods"], "verbs": [*read, "patch", "delete"]},
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": [*read, *write]},
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get", "list", "delete"]},
         {
             "apiGroups": ["leaderworkerset.x-k8s.io"],
             "resources": ["leaderworkersets"],

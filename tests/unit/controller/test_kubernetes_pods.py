@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
-from cascadia.controller.kubernetes_plan import ADMITTED, DRAINING, KIND, REPLICA, PoolGpus
+from cascadia.controller.kubernetes_plan import ADMITTED, DRAINING, KIND, ONLY_ON, REPLICA, PoolGpus
 from cascadia.controller.kubernetes_pods import beside, gpus_there, lost, ready_for_s, replica_of, trouble_of
 from cascadia.controller.reconcile import reconcile
 from cascadia.controller.steps import Drain
@@ -47,6 +47,16 @@ def waiting(reason: str, restarts: int = 0) -> dict[str, Any]:
     ended = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
     found = {"state": state, "restartCount": restarts, "ready": False, "image": "i", "lastState": ended}
     return {"containerStatuses": [found]}
+
+
+@pytest.mark.parametrize(
+    ("only_on", "state"), [("a", "starting"), ("cordoned", "failed"), ("gone", "failed")]
+)
+def test_who_may_only_be_on_a_node_that_takes_no_pods_starts_no_more(only_on: str, state: str) -> None:
+    found = workload(ADMITTED)
+    found["metadata"]["annotations"][ONLY_ON] = only_on
+    nodes = [node("a"), node("cordoned", cordoned=True)]
+    assert replica_of(found, [pod(ready=False)], nodes).state == state
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations, count, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cascadia.controller.backend import move
@@ -71,7 +71,7 @@ def test_one_machine_is_emptied_for_what_finds_none() -> None:
         "await large-0",
         "route to large, small",
     ]
-    assert [(step.machine, step.shuns) for step in steps if isinstance(step, Start)] == [
+    assert [(step.machine, step.empties) for step in steps if isinstance(step, Start)] == [
         ("a", "b"),
         ("b", ""),
     ]
@@ -122,7 +122,7 @@ def taken(observed: Observed) -> Counter[str]:
 
 
 class Scattering:
-    """Starts each replica on the emptiest machine that may take it, whatever was meant; and checks each step."""
+    """Starts each replica on the emptiest machine that may take it, whatever was wished; and checks each step."""
 
     def __init__(self, observed: Observed, desired: Desired) -> None:
         self.observed = observed
@@ -136,7 +136,8 @@ class Scattering:
         self.observed = apply(self.observed, step)
         if isinstance(step, Start):
             used = taken(self.observed)
-            may = [m for m in self.observed.machines if m != step.shuns and used[m] + step.kind.gpus <= GPUS]
+            asked = [step.machine] if step.empties else self.observed.machines
+            may = [m for m in asked if used[m] + step.kind.gpus <= GPUS]
             assert may, f"{step} finds no machine: {used}"
             on = (min(may, key=lambda m: (used[m], m)),)
             replicas = tuple(replace(r, on=on) if r.name == step.name else r for r in self.observed.replicas)
@@ -144,6 +145,9 @@ class Scattering:
 
 
 @given(moves_on_machines())
+@example((fleet((TWO, ONE), (TWO, ONE), (TWO, ONE)), wanted(medium=3, large=1)))
+@example((fleet((TWO,), (TWO,), (TWO,)), wanted(medium=3, large=1)))
+@example((fleet((ONE, ONE), (TWO,), (ONE,)), wanted(medium=3, large=1)))
 @settings(max_examples=150, deadline=None)
 def test_every_start_finds_a_machine_though_the_scheduler_scatters(case: tuple[Observed, Desired]) -> None:
     observed, desired = case
