@@ -139,7 +139,7 @@ class Controller:
         if alarm is not None:
             self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
             self.pending, self._again_s, self._unscored = alarm, 0.0, None
-            if self._looks is not None:
+            if self._looks is not None and not self.settings.dry_run:
                 self._looks.ask()
         self._look_for_fresh_scores(samples)
         if self.pending is None or self._clock() < self._again_s:

@@ -116,18 +116,17 @@ def keep(on: Cluster) -> None:
         on.ask("PATCH", name, body, **merge).raise_for_status()
 
 
-@pytest.mark.parametrize("major", [3, 4])
 def test_engines_of_helm_become_the_controllers_and_helms_again_and_none_is_stopped(
-    made: Cluster, tmp_path: Path, major: int
+    made: Cluster, tmp_path: Path
 ) -> None:
     off = values_with_controller(BEFORE, {"controller": {"enabled": False}})
-    helm(made, "install", "cascadia", str(CHART), "--create-namespace", values=off, major=major)
+    helm(made, "install", "cascadia", str(CHART), "--create-namespace", values=off)
     until(lambda: ready_engines(made) == {"small": 4, "large": 2}, "engines are ready")
     uids = engine_uids(made)
     keep(made)
     with watching(made, SPACE) as seen:
         on = values_with_controller(BEFORE)
-        helm(made, "upgrade", "cascadia", str(CHART), values=on, major=major)
+        helm(made, "upgrade", "cascadia", str(CHART), values=on)
         write_inputs(tmp_path)
         write_spec(tmp_path, valid_spec())
         controllers = Controllers(made, tmp_path)
@@ -144,16 +143,16 @@ def test_engines_of_helm_become_the_controllers_and_helms_again_and_none_is_stop
         finally:
             controllers.end()
         assert engines(made) == {"small": 2, "large": 3}
-        give_back(made, tmp_path / "back", major)
+        give_back(made, tmp_path / "back")
         assert engines(made) == {"small": 2, "large": 3}
     assert seen.most <= 8
     assert seen.fewest_ready["small"] >= 2
-    helm(made, "uninstall", "cascadia", "--wait", major=major)
+    helm(made, "uninstall", "cascadia", "--wait")
     made.ask("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/cascadia-controller")
     until(lambda: not made.get(f"{API}/pods")["items"], "no pod is left")
 
 
-def give_back(on: Cluster, folder: Path, major: int) -> None:
+def give_back(on: Cluster, folder: Path) -> None:
     """The controller is turned off, and the same pods are Helm's."""
     uids = engine_uids(on)
     folder.mkdir()
@@ -167,7 +166,7 @@ def give_back(on: Cluster, folder: Path, major: int) -> None:
         offered = on.get(f"{API}/configmaps/cascadia-controller-state")["data"]["helm-values.yaml"]
         off = values_with_controller(AFTER, {"controller": {"enabled": False}})
         off |= yaml.safe_load(offered)
-        helm(on, "upgrade", "cascadia", str(CHART), "--wait", values=off, major=major)
+        helm(on, "upgrade", "cascadia", str(CHART), "--wait", values=off)
     finally:
         controllers.end()
     assert engine_uids(on) == uids
