@@ -63,8 +63,9 @@ class Pool:
         return connection
 
     def release(self, connection: Connection) -> None:
-        """After its exchange: kept where it can take another, closed where not."""
-        if not connection.finish():
+        """After its exchange: kept where it can take another, closed where not. Of no effect a second time, when it
+        may be somebody else's."""
+        if not connection.busy or not connection.finish():
             return
         now_s = connection.loop.time()
         if now_s - self.open.get(connection, now_s) > LIVES_S:

@@ -39,3 +39,15 @@ def test_a_connection_is_used_again_until_it_is_old() -> None:
             pool.close()
 
     asyncio.run(main())
+
+
+def test_a_connection_that_is_let_go_of_twice_is_given_to_one_only() -> None:
+    async def main() -> None:
+        async with await asyncio.get_running_loop().create_server(Engine, "127.0.0.1", 0) as server:
+            pool = Pool(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", 5)
+            pool.release(await exchange(pool))
+            assert pool.take() is not None
+            assert pool.take() is None
+            pool.close()
+
+    asyncio.run(main())
