@@ -25,7 +25,7 @@ from cascadia.controller.kubernetes_plans import KubernetesPlans, read_values
 from cascadia.controller.kubernetes_state import KubernetesState, read_kubernetes_history
 from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.replan import replan
-from cascadia.controller.second_looks import ASKED_FILE, SecondLooks
+from cascadia.controller.second_looks import SecondLooks
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release as Rendered
 from cascadia.render.kubernetes.router_config import SAMPLES_TOKEN
@@ -83,8 +83,7 @@ def lead(
             state=state,
         )
         token = os.environ.get(SAMPLES_TOKEN)
-        asked = samples.folder / ASKED_FILE
-        fetched = RouterSamples(backend.routers.sources, samples.folder, token, asked) if token else None
+        fetched = RouterSamples(backend.routers.sources, samples.folder, token) if token else None
         lease = kubernetes_run.lease_of(api, rendered, f"{socket.gethostname()}-{os.urandom(4).hex()}")
         output.note(f"standing by for the lease of {given.name} in {api.namespace}")
         working = asyncio.create_task(

@@ -1,7 +1,6 @@
 """`cascadia move`: another plan, by hand, for what runs on this machine."""
 
 import asyncio
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,10 +70,11 @@ async def _carry_out(
 
     from cascadia.controller.carry_out import Journal, carry_out
     from cascadia.controller.state import FileState, UnderWay
+    from cascadia.planner.plan_file import read_plan
 
     state = FileState(folder)
     back = state.in_force()
-    needs = _predicted_rps(path), _predicted_rps(back)
+    needs = read_plan(path).predicted.rates_rps(), read_plan(back).predicted.rates_rps()
     last_good = _as_it_runs(await plans.backend.observe(), plans.backend.launches, needs[1])
     taken: list[Entry] = []
 
@@ -96,15 +96,5 @@ def _as_it_runs(
 
     if observed.routing is None:
         return None
-    counts = Counter(replica.kind for replica in observed.replicas if replica.state == "ready")
     capacity = {kind: launch.capacity_rps for kind, launch in launches.items()}
-    return Desired(counts, observed.routing, need_rps, capacity)
-
-
-def _predicted_rps(plan: Path) -> dict[str, float]:
-    """What the traffic that it was made for asks of each stage."""
-    from cascadia.planner.plan_file import read_plan
-
-    predicted = read_plan(plan).predicted
-    need = {stage.name: stage.rate_rps for stage in predicted.stages}
-    return need if predicted.judge is None else {**need, "judge": predicted.judge.rate_rps}
+    return Desired(observed.ready_kinds(), observed.routing, need_rps, capacity)

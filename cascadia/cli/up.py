@@ -62,14 +62,12 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     """Before engines load for minutes: that the router can be started. Whoever else answers at its port would be taken
     for it."""
     from cascadia.clients.local_ports import is_free
+    from cascadia.controller.local_fleet import with_replicas
     from cascadia.controller.local_supervisor import LOCK, only_one
     from cascadia.planner.text_file import write_whole
     from cascadia.router.settings_file import read_settings
 
-    somewhere = {"replicas": [{"url": "http://127.0.0.1:1"}]}
-    document = {**found.router, "stages": [{**stage, **somewhere} for stage in found.router["stages"]]}
-    if len(found.routing.stages) > len(document["stages"]):
-        document["judge"] = {**found.router["judge"], **somewhere}
+    document = with_replicas(found.router, found.routing.stages, lambda _: [{"url": "http://127.0.0.1:1"}])
     with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
         if not is_free(port):
             raise BadInput(f"port {port}", "another program listens there", "name another with --port")

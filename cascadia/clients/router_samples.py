@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import httpx
 
+from cascadia.clients.looks_asked import asked_s
 from cascadia.domain.errors import CascadiaError
 from cascadia.whole_file import whole_file
 
@@ -38,18 +39,15 @@ class Source(NamedTuple):
 class RouterSamples:
     """Into `folder`, which is made. `token`: what routers were told to give samples to.
 
-    `asked`: a file that is touched where more second looks are wanted; each router is told so once.
+    Where more second looks are asked for in the folder, each router is told so once.
     """
 
-    def __init__(
-        self, sources: Callable[[], Awaitable[list[Source]]], folder: Path, token: str, asked: Path
-    ) -> None:
+    def __init__(self, sources: Callable[[], Awaitable[list[Source]]], folder: Path, token: str) -> None:
         self._sources = sources
         self._folder = folder
         self._headers = {"authorization": f"Bearer {token}"}
-        self._asked = asked
         self._told: dict[str, float] = {}
-        self._told_before = _touched(asked)
+        self._told_before = asked_s(folder)
 
     async def fetch(self) -> None:
         """What routers have by now, and the wish for more looks. Raises `SamplesMissing`."""
@@ -67,7 +65,7 @@ class RouterSamples:
     async def _fetch(self, client: httpx.AsyncClient, source: Source) -> str:
         """Until it has nothing new: more is written while much is fetched. What went wrong, if anything did."""
         base = f"{source.url}/samples"
-        asked = _touched(self._asked)
+        asked = asked_s(self._folder)
         try:
             if asked != self._told.get(source.name, self._told_before):
                 (await client.post(f"{base}/looks")).raise_for_status()
@@ -93,11 +91,6 @@ class RouterSamples:
 
     def _wanted(self, name: str) -> bool:
         return not _forgotten(name) and not (self._folder / name).exists()
-
-
-def _touched(path: Path) -> float:
-    """Unix time; 0 where there is no such file."""
-    return path.stat().st_mtime if path.exists() else 0.0
 
 
 async def _names(client: httpx.AsyncClient, base: str) -> list[str]:

@@ -35,8 +35,7 @@ def effort_of(rollout: Rollout, startup_s: Callable[[Kind], float]) -> Effort:
 
 def back_s(observed: Observed, desired: Desired, startup_s: Callable[[Kind], float], at_once: int) -> float:
     """Until what `desired` lets go would be ready again."""
-    now = Counter(replica.kind for replica in observed.replicas if replica.state == "ready")
-    gone = now - Counter(dict(desired.counts))
+    gone = observed.ready_kinds() - Counter(dict(desired.counts))
     batches = -(-gone.total() // at_once)
     return batches * max(map(startup_s, gone), default=0.0)
 

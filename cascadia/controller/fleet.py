@@ -16,9 +16,14 @@ def judge_stage(spec: str) -> str:
     return f"{JUDGE}-{spec}"
 
 
+def planned_stage(stage: str) -> str:
+    """As a plan calls it: `judge`, whichever judge it is."""
+    return JUDGE if stage.startswith(judge_stage("")) else stage
+
+
 def needed_rps(need_rps: Mapping[str, float], stage: str) -> float:
-    """What traffic asks of `stage`; of a judge it is known under `judge`, whichever judge it is."""
-    return need_rps.get(JUDGE if stage.startswith(judge_stage("")) else stage, 0.0)
+    """What traffic asks of `stage`."""
+    return need_rps.get(planned_stage(stage), 0.0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,6 +99,10 @@ class Observed:
     def ready(self, stage: str) -> int:
         return sum(r.state == "ready" for r in self.replicas if r.kind.stage == stage)
 
+    def ready_kinds(self) -> Counter[Kind]:
+        """How many replicas of each are ready."""
+        return Counter(r.kind for r in self.replicas if r.state == "ready")
+
     def replica(self, name: str) -> Replica:
         return next(r for r in self.replicas if r.name == name)
 
@@ -128,6 +137,6 @@ class Desired:
 
 def reached(observed: Observed, desired: Desired) -> bool:
     """Whether there is nothing left to do."""
-    alive = Counter(r.kind for r in observed.replicas if r.state == "ready")
+    alive = observed.ready_kinds()
     wanted = Counter({kind: n for kind, n in desired.counts.items() if n})
     return len(observed.replicas) == alive.total() and alive == wanted and observed.routing == desired.routing

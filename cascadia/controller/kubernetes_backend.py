@@ -18,11 +18,13 @@ from cascadia.controller.kubernetes_plan import (
     Made,
     PoolGpus,
     Serving,
+    owned,
 )
 from cascadia.controller.kubernetes_pods import (
     beside,
     gpus_there,
     kind_of,
+    leaves,
     lost,
     machines_of,
     ready_for_s,
@@ -76,8 +78,7 @@ class _Found:
     @property
     def admitted(self) -> bool:
         """Whether routers send to it. One that died stays: it is coming back."""
-        leaves = "deletionTimestamp" in self.workload["metadata"]
-        return self.said(ADMITTED) and not self.said(DRAINING) and not leaves
+        return self.said(ADMITTED) and not self.said(DRAINING) and not leaves(self.workload)
 
 
 class KubernetesBackend:
@@ -150,8 +151,7 @@ class KubernetesBackend:
         made = self._made[start.kind]
         replica = made.replica(start.name, start.kind, start.machine, only=bool(start.empties))
         for document in [*made.shared(), replica]:
-            document["metadata"] = {**document["metadata"], "ownerReferences": [owner]}
-            await self.api.apply(document)
+            await self.api.apply(owned(document, owner))
 
     async def _await_ready(self, name: str) -> None:
         began_s = time.monotonic()

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cascadia.clients.kubernetes_api import Document, KubernetesApi, Name
-from cascadia.controller.kubernetes_plan import REPLICA, KubernetesPlan, Made
-from cascadia.controller.kubernetes_pods import ready
+from cascadia.controller.kubernetes_plan import REPLICA, KubernetesPlan, Made, is_replicas
+from cascadia.controller.kubernetes_pods import leaves, ready
 from cascadia.controller.kubernetes_takeover import HASH, let_go, until
 from cascadia.domain.errors import BadInput
 from cascadia.render.kubernetes.release import Release
@@ -48,9 +48,9 @@ async def _give_group(api: KubernetesApi, made: Made) -> int:
     release, group = made.release, made.group["name"]
     name = release.named(group)
     labels = release.selector(cascadia__workload=group)
-    pods = [pod for pod in await api.all("Pod", labels) if "deletionTimestamp" not in pod["metadata"]]
-    theirs = [pod for pod in pods if not _ours(pod) and ready(pod)]
-    ours = [pod for pod in pods if _ours(pod)]
+    pods = [pod for pod in await api.all("Pod", labels) if not leaves(pod)]
+    theirs = [pod for pod in pods if not is_replicas(pod) and ready(pod)]
+    ours = [pod for pod in pods if is_replicas(pod)]
     # The group's Deployment would take their ReplicaSets for older ones of its own, and scale them down.
     for replica in sorted({pod["metadata"]["labels"][REPLICA] for pod in ours}):
         if await api.get("Deployment", replica) is not None:
@@ -71,23 +71,19 @@ async def _adopt(api: KubernetesApi, labels: Mapping[str, str], pod: Document, c
     hashes: list[str] = []
 
     async def wants() -> bool:
-        found = [one for one in await api.all("ReplicaSet", labels) if not _ours(one)]
+        found = [one for one in await api.all("ReplicaSet", labels) if not is_replicas(one)]
         hashes[:] = [one["metadata"]["labels"][HASH] for one in found if one["spec"]["replicas"] == count]
         return bool(hashes)
 
     async def has() -> bool:
-        pods = [one for one in await api.all("Pod", {**labels, HASH: hashes[0]}) if not _ours(one)]
-        return len([one for one in pods if "deletionTimestamp" not in one["metadata"]]) == count
+        pods = [one for one in await api.all("Pod", {**labels, HASH: hashes[0]}) if not is_replicas(one)]
+        return sum(not leaves(one) for one in pods) == count
 
     group = labels["cascadia/workload"]
     await until(f"the ReplicaSet of {group} wants {count} pods", wants)
     told = {REPLICA: None, HASH: hashes[0]}
     await api.merge("Pod", pod["metadata"]["name"], {"metadata": {"labels": told}})
     await until(f"{group} has {count} pods", has)
-
-
-def _ours(found: Document) -> bool:
-    return REPLICA in found["metadata"]["labels"]
 
 
 async def _mark(

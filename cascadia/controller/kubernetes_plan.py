@@ -199,6 +199,16 @@ def _kind(release: Release, unit: Unit, group: Group, stage: str) -> Kind:
     return Kind(stage, group["pool"], gpus, spec, group["podsPerReplica"])
 
 
+def is_replicas(document: Mapping[str, Any]) -> bool:
+    """Whether it is of a replica that a controller made, and not of the chart."""
+    return REPLICA in document["metadata"]["labels"]
+
+
+def owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, Any]:
+    """It is deleted with `owner`."""
+    return {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
+
+
 def _place(affinity: dict[str, Any], machine: str, only: bool) -> None:
     named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [machine]}]}
     if only:

@@ -33,7 +33,7 @@ def replica_of(workload: Document, pods: Iterable[Document], nodes: Iterable[Doc
     said = workload["metadata"]["annotations"]
     trouble = trouble_of(workload, pods)
     state: State = "starting"
-    if "deletionTimestamp" in workload["metadata"]:
+    if leaves(workload):
         state = "failed"  # on its way out: there is no way back
     elif DRAINING in said:
         state = "draining"
@@ -56,10 +56,15 @@ def serves(pod: Document) -> bool:
     return SERVES in pod["metadata"]["labels"] and ready(pod)
 
 
+def leaves(found: Document) -> bool:
+    """It is being deleted."""
+    return "deletionTimestamp" in found["metadata"]
+
+
 def ready(pod: Document) -> bool:
     """One that is being deleted does not count."""
     said = _condition(pod, "Ready").get("status") == "True"
-    return said and "deletionTimestamp" not in pod["metadata"]
+    return said and not leaves(pod)
 
 
 def ready_for_s(pods: Iterable[Document], now_s: float) -> float:
@@ -144,7 +149,7 @@ def lost(pod: Document, nodes: Iterable[Document]) -> bool:
 
 def _of_pod(pod: Document) -> Trouble | None:
     name = pod["metadata"]["name"]
-    if "deletionTimestamp" in pod["metadata"]:
+    if leaves(pod):
         return None
     for container in pod.get("status", {}).get("containerStatuses", ()):
         waiting = container.get("state", {}).get("waiting", {})

@@ -18,7 +18,7 @@ from cascadia.clients.local_health import get
 from cascadia.clients.router_samples import Source
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.fleet import Routing
-from cascadia.controller.kubernetes_pods import ready
+from cascadia.controller.kubernetes_pods import leaves, ready
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router import NAME
@@ -89,7 +89,7 @@ class Routers:
 
     async def _behind(self, revision: str) -> list[str]:
         """Routers that serve by another text. Who neither answers nor is ready serves nobody."""
-        running = [pod for pod in await self._pods() if "deletionTimestamp" not in pod["metadata"]]
+        running = [pod for pod in await self._pods() if not leaves(pod)]
         said = await asyncio.gather(*(self._revision(pod) for pod in running))
         behind = []
         for pod, found in zip(running, said, strict=True):

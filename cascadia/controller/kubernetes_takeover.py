@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from cascadia.clients.kubernetes_api import ApiFailed, Document, KubernetesApi, Name
 from cascadia.controller.fleet import Kind
-from cascadia.controller.kubernetes_plan import ADMITTED, REPLICA, KubernetesPlan, Made
-from cascadia.controller.kubernetes_pods import ready
+from cascadia.controller.kubernetes_plan import ADMITTED, REPLICA, KubernetesPlan, Made, is_replicas, owned
+from cascadia.controller.kubernetes_pods import leaves, ready
 from cascadia.domain.errors import BadInput
 
 HASH = "pod-template-hash"
@@ -25,20 +25,19 @@ MOST_S = 60.0
 async def take_over(api: KubernetesApi, plan: KubernetesPlan, owner: Document) -> int:
     """How many pods were taken. Raises `BadInput` where they are not those of `plan`, before anything is changed."""
     labels = plan.release.selector() | {"cascadia/service": None}
-    theirs = [found for found in await api.all("Deployment", labels) if not _ours(found)]
-    sets = [found for found in await api.all("LeaderWorkerSet", labels) if not _ours(found)]
+    theirs = [found for found in await api.all("Deployment", labels) if not is_replicas(found)]
+    sets = [found for found in await api.all("LeaderWorkerSet", labels) if not is_replicas(found)]
     if sets:
         name = sets[0]["metadata"]["name"]
         what = "is Helm's, and replicas over several nodes cannot change hands while they run"
         raise BadInput(f"LeaderWorkerSet {name}", what, f"kubectl delete leaderworkerset {name}")
-    pods = [found for found in await api.all("Pod", labels) if not _ours(found)]
-    pods = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    pods = [pod for pod in await api.all("Pod", labels) if not is_replicas(pod) and not leaves(pod)]
     for pod in pods:
         made_for(plan, pod)
     for found in theirs:
         await let_go(api, "Deployment", found["metadata"]["name"])
     for found in await api.all("ReplicaSet", labels):
-        if not _ours(found):
+        if not is_replicas(found):
             await let_go(api, "ReplicaSet", found["metadata"]["name"])
     taken = {about["annotations"][REPLICA] for about in await _replicas(api, labels)}
     for pod in sorted(pods, key=lambda pod: str(pod["metadata"]["name"])):
@@ -46,17 +45,13 @@ async def take_over(api: KubernetesApi, plan: KubernetesPlan, owner: Document) -
         name = next(name for n in range(10_000) if (name := f"{kind.stage}-{n}") not in taken)
         taken.add(name)
         for document in made.shared():
-            await api.apply(_owned(document, owner))
+            await api.apply(owned(document, owner))
         replica = made.replica(name, kind)
         if ready(pod):
             replica["metadata"]["annotations"][ADMITTED] = "true"
-        await api.apply(_owned(replica, owner))
+        await api.apply(owned(replica, owner))
         await _rehome(api, pod, replica["metadata"]["name"])
     return len(pods)
-
-
-def _ours(found: Document) -> bool:
-    return REPLICA in found["metadata"]["labels"]
 
 
 def made_for(plan: KubernetesPlan, pod: Document) -> tuple[Kind, Made]:
@@ -78,7 +73,7 @@ def made_for(plan: KubernetesPlan, pod: Document) -> tuple[Kind, Made]:
 
 async def _replicas(api: KubernetesApi, labels: Mapping[str, str | None]) -> list[Document]:
     found = [*await api.all("Deployment", labels), *await api.all("LeaderWorkerSet", labels)]
-    return [one["metadata"] for one in found if _ours(one)]
+    return [one["metadata"] for one in found if is_replicas(one)]
 
 
 async def let_go(api: KubernetesApi, kind: Name, name: str) -> None:
@@ -101,8 +96,8 @@ async def _rehome(api: KubernetesApi, pod: Document, workload: str) -> None:
         return bool(found)
 
     async def alone() -> bool:
-        pods = [one["metadata"] for one in await api.all("Pod", {REPLICA: workload})]
-        return [about["uid"] for about in pods if "deletionTimestamp" not in about] == [uid]
+        pods = await api.all("Pod", {REPLICA: workload})
+        return [one["metadata"]["uid"] for one in pods if not leaves(one)] == [uid]
 
     await until(f"{workload} has a ReplicaSet", made)
     labels = {REPLICA: workload, HASH: found[0]["metadata"]["labels"][HASH]}
@@ -116,7 +111,3 @@ async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
         if time.monotonic() > until_s:
             raise ApiFailed(f"not within {MOST_S:.0f} s: {what}")
         await asyncio.sleep(LOOK_S)
-
-
-def _owned(document: Document, owner: Document) -> Document:
-    return {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -256,14 +256,8 @@ class LocalFleet:
         document = dict(self.told.document)
         if self.router is not None:
             document["port"] = self.router.program.port
-        document["stages"] = [
-            {**stage, "replicas": self._replicas(stage["name"])} for stage in document["stages"]
-        ]
-        names = {stage["name"] for stage in document["stages"]}
         routed = () if self.told.routing is None else self.told.routing.stages
-        for judge in (stage for stage in routed if stage not in names):
-            document["judge"] = {**document["judge"], "replicas": self._replicas(judge)}
-        return document
+        return with_replicas(document, routed, self._replicas)
 
     def _replicas(self, stage: str) -> list[dict[str, Any]]:
         """Where none is left those that were: the router refuses a file in which a stage has none, and must hear what
@@ -346,6 +340,18 @@ class LocalFleet:
             return False
         older = told.get("older", 0) if stage not in told.get("stages", {}) else 0
         return not told.get("leaving") and not older
+
+
+def with_replicas(
+    document: Mapping[str, Any], routed: Iterable[str], replicas: Callable[[str], list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """A plan's router.yaml with the replicas of each stage; of those routed to, the one that is none is the judge."""
+    stages = [{**stage, "replicas": replicas(stage["name"])} for stage in document["stages"]]
+    found = {**document, "stages": stages}
+    names = {stage["name"] for stage in stages}
+    for judge in (stage for stage in routed if stage not in names):
+        found["judge"] = {**document["judge"], "replicas": replicas(judge)}
+    return found
 
 
 def _hang_up(router: LocalProcess) -> None:

@@ -311,7 +311,6 @@ class Controller:
         entries = self.state.entries()
         found, effort, blocked = self._way(observed, desired)
         objective = self._objective()
-        promises = objective is not None and objective.latency_max_s is not None
         situation = Situation(
             now_s=self._clock(),
             today=replanned.today.outlook,
@@ -324,7 +323,7 @@ class Controller:
             same=found is not None and not found.steps,
             gives_up=given_up(observed, desired),
             looks_until_s=looks_until_s,
-            late=1.0 - objective.quantile if objective is not None and promises else 1.0,
+            late=1.0 if objective is None or objective.latency_max_s is None else 1.0 - objective.quantile,
         )
         return decide(situation, self.settings.caution)
 

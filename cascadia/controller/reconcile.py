@@ -73,7 +73,7 @@ def _check_gpus(observed: Observed, desired: Desired) -> None:
 def _settle(observed: Observed, desired: Desired) -> tuple[Observed, list[Step]]:
     """What costs nobody anything: the useless stop, what drains or starts and is wanted becomes ready."""
     short = Counter(desired.counts)
-    short.subtract(Counter(r.kind for r in observed.replicas if r.state == "ready"))
+    short.subtract(observed.ready_kinds())
     stops: list[Step] = []
     others: list[Step] = []
     kept: list[Replica] = []

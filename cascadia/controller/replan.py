@@ -196,10 +196,7 @@ def prospect_of(
         "cost": predicted.usd_per_hour,
         "quality": 100.0 - predicted.quality.mean,
     }[objective.goal]
-    need = {stage.name: stage.rate_rps for stage in predicted.stages}
-    if predicted.judge is not None:
-        need["judge"] = predicted.judge.rate_rps
-    return {**told, "loss": loss, "keeps_bounds": bool(keeps), "need_rps": need}
+    return {**told, "loss": loss, "keeps_bounds": bool(keeps), "need_rps": predicted.rates_rps()}
 
 
 def _named(plan: "Plan") -> dict[str, str]:

@@ -13,12 +13,14 @@ PATTERN = "requests-*.parquet"
 ARRIVALS_PATTERN = "arrivals-*.parquet"
 COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "status", "e2e_s", "steps"]
 ANSWERED = 200
+KEPT_S = 2 * 86_400.0
+"""Before the newest; what is older is forgotten."""
 
 
 class SampleFiles:
     """Of one folder. Each file is read once; what is older than `kept_s` before the newest request is forgotten."""
 
-    def __init__(self, folder: Path, kept_s: float = 2 * 86_400.0, ratio: float = 1.0) -> None:
+    def __init__(self, folder: Path, kept_s: float = KEPT_S, ratio: float = 1.0) -> None:
         self.folder = folder
         self._kept_s = kept_s
         self._ratio = ratio

@@ -4,12 +4,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from cascadia.clients.looks_asked import ask
+from cascadia.controller.samples_file import KEPT_S
+
 PATTERN = "quality-*.parquet"
 COLUMNS = ["prompt_id", "stage", "score", "input_tokens", "output_tokens"]
-ASKED_FILE = "looks-asked"
-"""Touched, it tells the routers that write here: more looks, for a while."""
-KEPT_S = 2 * 86_400.0
-"""Before the newest; what is older is forgotten."""
 
 
 class SecondLooks(Protocol):
@@ -50,7 +49,7 @@ class LookFiles:
 
     def ask(self) -> None:
         with suppress(OSError):  # a log that may only be read: they come as before
-            (self.folder / ASKED_FILE).touch()
+            ask(self.folder)
 
     def _whole(self, since_s: float) -> list[dict[str, dict[str, Any]]]:
         self._read()

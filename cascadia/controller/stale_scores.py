@@ -5,7 +5,7 @@ from math import sqrt
 
 import numpy as np
 
-from cascadia.controller.fleet import JUDGE, Desired, Kind, Observed
+from cascadia.controller.fleet import Desired, Kind, Observed, planned_stage
 from cascadia.controller.windows import Samples
 from cascadia.domain.workload import Floats
 
@@ -17,7 +17,7 @@ FEWEST = 100
 
 def given_up(observed: Observed, desired: Desired) -> str:
     """The first stage that would have fewer GPUs, or accept lower scores; empty where none would."""
-    now = _gpus(Counter(replica.kind for replica in observed.replicas if replica.state == "ready"))
+    now = _gpus(observed.ready_kinds())
     then = _gpus(Counter(desired.counts))
     for stage, gpus in now.items():
         if then[stage] < gpus:
@@ -34,7 +34,7 @@ def given_up(observed: Observed, desired: Desired) -> str:
 def _gpus(counts: Counter[Kind]) -> Counter[str]:
     found: Counter[str] = Counter()
     for kind, count in counts.items():
-        found[JUDGE if kind.stage.startswith(JUDGE) else kind.stage] += kind.gpus * count
+        found[planned_stage(kind.stage)] += kind.gpus * count
     return found
 
 

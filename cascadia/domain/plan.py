@@ -135,6 +135,11 @@ class Predicted:
     usd_per_hour: float
     usd_per_1k_requests: float
 
+    def rates_rps(self) -> dict[str, float]:
+        """What the traffic asks of each stage, and of the judge under `judge`."""
+        rates = {stage.name: stage.rate_rps for stage in self.stages}
+        return rates if self.judge is None else {**rates, "judge": self.judge.rate_rps}
+
 
 @dataclass(frozen=True, slots=True)
 class Gear:

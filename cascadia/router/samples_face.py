@@ -10,11 +10,11 @@ from pathlib import Path
 
 from fastapi import FastAPI, HTTPException, Response
 
+from cascadia.clients.looks_asked import ask
 from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.failures import ApiError
 from cascadia.router.guard import authorization_of, refuse
 from cascadia.router.samples_rows import KINDS
-from cascadia.router.shadow import ASKED_FILE
 
 PATH = "/samples"
 _FILE = re.compile(rf"(?:{'|'.join(KINDS)})-[\w-]+\.parquet")
@@ -41,7 +41,7 @@ def samples_face(folder: Path, token: str) -> Application:
 
     @app.post(f"{PATH}/looks", status_code=202, summary="More second looks are wanted, for a while.")
     async def looks() -> None:
-        await asyncio.to_thread((folder / ASKED_FILE).touch)
+        await asyncio.to_thread(ask, folder)
 
     wanted = b"Bearer " + token.encode("ascii")
 

@@ -11,11 +11,11 @@ import random
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from cascadia.clients.looks_asked import asked_s
 from cascadia.router.answers import Choice, Written, read_document
 from cascadia.router.decision import Ask
 from cascadia.router.failures import StageFailed
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from cascadia.router.app import Router
 
 HOUR_S = 3600.0
-ASKED_FILE = "looks-asked"
-"""In the folder of the workload log: when it was touched last, more looks were asked for."""
 BURST_S = 600.0
 WATCHED_S = 1.0
 
@@ -84,9 +82,9 @@ class Shadow:
         await asyncio.gather(*ending, return_exceptions=True)
 
     async def _watch(self) -> None:
-        path = self.samples.settings.folder / ASKED_FILE
+        folder = self.samples.settings.folder
         while True:
-            self._asked_s = await asyncio.to_thread(_touched_s, path)
+            self._asked_s = await asyncio.to_thread(asked_s, folder)
             await asyncio.sleep(WATCHED_S)
 
     def _bursts(self) -> bool:
@@ -228,11 +226,3 @@ class Budget:
 
     def spend(self, tokens: float) -> None:
         self._left -= tokens
-
-
-def _touched_s(path: Path) -> float:
-    """Unix time; 0 where there is no such file."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

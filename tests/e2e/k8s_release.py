@@ -2,8 +2,8 @@
 
 import os
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.yaml_text import yaml_text
-from tests.e2e.k8s_cluster import Cluster
+from tests.e2e.k8s_cluster import Cluster, until
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.helm_binary import binary
 from tests.unit.deploy.matrix import values_of
@@ -79,6 +79,14 @@ def install(on: Cluster, of: Plan, over: dict[str, Any] | None = None) -> dict[s
     )
     assert answer.status_code in (201, 409)
     return values
+
+
+@contextmanager
+def installed(on: Cluster, of: Plan) -> Iterator[dict[str, Any]]:
+    """Its values; taken away afterwards with all pods, also those that controllers made for it."""
+    yield install(on, of)
+    helm(on, "uninstall", "cascadia", "--wait")
+    until(lambda: not on.get(f"/api/v1/namespaces/{SPACE}/pods")["items"], "no pod is left")
 
 
 def ready_routers(on: Cluster) -> list[str]:

@@ -16,7 +16,7 @@ from cascadia.controller.kubernetes_run import lease_of
 from cascadia.controller.steps import Step
 from cascadia.render.kubernetes.chart_values import merged
 from tests.e2e.k8s_cluster import Cluster, cluster, until
-from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, helm, install, moving
+from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, installed, moving
 from tests.e2e.k8s_watch import watching
 
 NODES = 8
@@ -34,9 +34,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture
 def values(made: Cluster) -> Iterator[dict[str, Any]]:
     """A release, taken away afterwards with all that controllers made for it."""
-    yield install(made, BEFORE)
-    helm(made, "uninstall", "cascadia", "--wait")
-    until(lambda: not made.get(PODS)["items"], "no pod is left")
+    with installed(made, BEFORE) as found:
+        yield found
     for api, kind in (
         ("apis/apps/v1", "deployments"),
         ("api/v1", "services"),

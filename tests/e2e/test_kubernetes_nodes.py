@@ -26,7 +26,7 @@ from tests.e2e.k8s_release import (
     h100_nodes,
     h100_plan,
     helm,
-    install,
+    installed,
     moving,
     values_with_controller,
 )
@@ -59,9 +59,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def values(made: Cluster) -> Iterator[dict[str, Any]]:
-    yield install(made, ONE)
-    helm(made, "uninstall", "cascadia", "--wait")
-    until(lambda: not made.get(PODS)["items"], "no pod is left")
+    with installed(made, ONE) as found:
+        yield found
     assert made.get(SETS)["items"] == []
 
 

@@ -6,9 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
+from cascadia.clients.looks_asked import FILE
 from cascadia.clients.router_samples import RouterSamples, SamplesMissing, Source
 from cascadia.controller.samples_file import SampleFiles
-from cascadia.controller.second_looks import ASKED_FILE, LookFiles
+from cascadia.controller.second_looks import LookFiles
 from cascadia.router.settings import RouterSettings, SampleSettings
 from tests.unit.router.engines import QUICK, FakeEngine, Running, run, running, stages, started
 
@@ -37,7 +38,7 @@ def fetcher(folder: Path, *sources: Source, token: str = TOKEN) -> RouterSamples
     async def found() -> list[Source]:
         return list(sources)
 
-    return RouterSamples(found, folder, token, folder / ASKED_FILE)
+    return RouterSamples(found, folder, token)
 
 
 def test_what_two_routers_wrote_is_fetched_once_also_by_who_starts_anew(tmp_path: Path) -> None:
@@ -94,13 +95,13 @@ def test_a_wish_for_second_looks_reaches_each_router_once(tmp_path: Path) -> Non
         ):
             fetched = fetcher(here, source(first), source(second))
             await fetched.fetch()
-            assert not any((folder / ASKED_FILE).exists() for folder in folders)
+            assert not any((folder / FILE).exists() for folder in folders)
             LookFiles(here, ("small",)).ask()
             await fetched.fetch()
             for folder in folders:
-                (folder / ASKED_FILE).unlink()
+                (folder / FILE).unlink()
             await fetched.fetch()
-            assert not any((folder / ASKED_FILE).exists() for folder in folders)
+            assert not any((folder / FILE).exists() for folder in folders)
 
     run(main)
 
