@@ -8,6 +8,13 @@ KNEE = 2.0
 """A quantile that grows so many times at the slow end of the errors is near the knee of its queue."""
 
 
+BASES = {
+    "kernels": "kernels alone, not on a served engine",
+    "generic": "constants of the GPU's generation, fitted to no one engine",
+}
+"""Stand-ins that get a note; that a GPU is unmeasured is told when the spec is read."""
+
+
 def calibration_notes(plan: Plan) -> list[str]:
     """One note for stages that rest on the same stand-in, one for each that goes beyond the measured range."""
     return [*_stand_ins(plan), *_beyond(plan), *_knee(plan)]
@@ -16,13 +23,13 @@ def calibration_notes(plan: Plan) -> list[str]:
 def _stand_ins(plan: Plan) -> Iterable[str]:
     alike: dict[tuple[str, str], list[tuple[str, PoolCalibration]]] = {}
     for name, c in _each(plan):
-        if not c.served:
+        if c.basis in BASES:
             alike.setdefault((c.pool, c.calibration), []).append((name, c))
     for (pool, _), found in alike.items():
         names, used = _listing([name for name, _ in found]), [c for _, c in found]
         yield (
-            f"the times of {names} on {pool} rest on {_basis(used[0])}: where such stand-ins were held against servers "
-            f"they were off by {_percent(max(c.error_tpot for c in used))} a token and"
+            f"the times of {names} on {pool} rest on {BASES[used[0].basis]} ({used[0].calibration}):"
+            f" where such stand-ins were held against servers they were off by {_percent(max(c.error_tpot for c in used))} a token and"
             f" {_percent(max(c.error_ttft for c in used))} to the first, on average;"
             " `cascadia profile latency` measures your own engine"
         )
@@ -48,14 +55,6 @@ def _each(plan: Plan) -> Iterable[tuple[str, PoolCalibration]]:
     for name, stage in plan.calibrations.items():
         for c in stage.pools:
             yield name, c
-
-
-def _basis(c: PoolCalibration) -> str:
-    if c.basis == "kernels":
-        return f"kernels alone, not on a served engine ({c.calibration})"
-    if c.basis == "generic":
-        return f"constants of the GPU's generation, fitted to no one engine ({c.calibration})"
-    return "data sheets and assumptions: nothing of this GPU's generation was measured"
 
 
 def _percent(share: float) -> str:

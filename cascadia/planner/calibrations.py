@@ -15,7 +15,6 @@ from cascadia_sim.calibration_range import Use, beyond
 from cascadia_sim.calibration_standing import Standing, standing_of
 from cascadia_sim.cascade import CascadeRun
 from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.results import present
 from cascadia_sim.stage import StageRun
 from cascadia_sim.timing import Ints
@@ -27,7 +26,7 @@ CONTEXT_SHARE = 0.99
 def standing_on(problem: Problem, stage: int, pool: str) -> Standing:
     """Of a stage's times on a pool; `JUDGE` is the judge's."""
     architecture, config = model_of(problem, stage)
-    return standing_of(architecture, gpu(problem.cluster.pool(pool).gpu), config)
+    return standing_of(architecture, problem.cluster.pool(pool).hardware, config)
 
 
 def model_of(problem: Problem, stage: int) -> tuple[Architecture, EngineConfig]:

@@ -14,6 +14,7 @@ from cascadia_sim.calibration import Calibration
 from cascadia_sim.calibrations_catalogue import SERVING_ENGINES, closest_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpu import Gpu
+from cascadia_sim.unmeasured import carried_over
 
 Basis = Literal["own", "served", "kernels", "generic", "unmeasured"]
 """What the constants were fitted to: the user's engine, a served one, kernels alone, a generation's several sources;
@@ -40,9 +41,6 @@ STAND_INS = {
 }
 """`another GPU` of the generation could not be tried: it has another precision's, and, to the first token, what H200's
 entry missed on H100. `unmeasured` has the p90 of what generic constants miss where they were fitted to something."""
-
-CARRIED_OVER = "no measurement of this GPU"
-"""What the source of such an entry says."""
 
 FIRST_TOKEN = 0.19
 """Of entries that do not tell their error to the first token: what those of H200 and B200 miss."""
@@ -84,7 +82,7 @@ def standing(gpu: Gpu, engine: str, precision: str) -> Standing:
             distances.append(STAND_INS["another precision"])
         if entry.engine != engine:
             distances.append(STAND_INS["another engine"])
-        if entry.gpu != gpu.name or CARRIED_OVER in entry.source:
+        if entry.gpu != gpu.name or carried_over(entry):
             distances.append(STAND_INS["another GPU"])
     exact = basis == "served" and len(distances) == 1
     worst = Errors(max(e.tpot for e in distances), max(e.ttft for e in distances))
