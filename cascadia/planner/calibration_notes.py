@@ -27,10 +27,11 @@ def _stand_ins(plan: Plan) -> Iterable[str]:
             alike.setdefault((c.pool, c.calibration), []).append((name, c))
     for (pool, _), found in alike.items():
         names, used = _listing([name for name, _ in found]), [c for _, c in found]
+        tpot, ttft = max(c.error_tpot for c in used), max(c.error_ttft for c in used)
         yield (
             f"the times of {names} on {pool} rest on {BASES[used[0].basis]} ({used[0].calibration}):"
-            f" where such stand-ins were held against servers they were off by {_percent(max(c.error_tpot for c in used))} a token and"
-            f" {_percent(max(c.error_ttft for c in used))} to the first, on average;"
+            " where such stand-ins were held against servers they were off by"
+            f" {_percent(tpot)} a token and {_percent(ttft)} to the first, on average;"
             " `cascadia profile latency` measures your own engine"
         )
 
