@@ -32,7 +32,8 @@ def cli_page() -> Iterator[str]:
             ("0", "done"),
             ("2", "bad input: where, what, and what to write instead"),
             ("3", "infeasible: which constraint binds, and the nearest feasible value"),
-            ("130", "interrupted"),
+            ("130", "interrupted (^C), within 2 s and with nothing half-written"),
+            ("143, 129", "ended by SIGTERM or SIGHUP, in the same way"),
             ("1", "anything else; `CASCADIA_DEBUG=1` shows the traceback of an internal error"),
         ],
     )

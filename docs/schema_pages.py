@@ -24,6 +24,8 @@ def spec_page() -> Iterator[str]:
     for name, key in (
         ("StageSpec", "stages[]"),
         ("PoolSpec", "cluster.pools[]"),
+        ("GpuSpec", "cluster.pools[].gpu"),
+        ("TflopsSpec", "cluster.pools[].gpu.tflops"),
         ("JudgeSpec", "judge"),
         ("WorkloadSpec", "workload"),
         ("QualitySpec", "quality"),
@@ -89,8 +91,9 @@ def kind(entry: Schema) -> str:
         return f"`{entry['const']}`"
     if "enum" in entry:
         return ", ".join(f"`{value}`" for value in entry["enum"])
-    if "anyOf" in entry:
-        return " or ".join(kind(choice) for choice in entry["anyOf"] if choice.get("type") != "null")
+    for choices in ("anyOf", "oneOf"):
+        if choices in entry:
+            return " or ".join(kind(choice) for choice in entry[choices] if choice.get("type") != "null")
     if "prefixItems" in entry:
         return "[" + ", ".join(kind(item) for item in entry["prefixItems"]) + "]"
     if entry.get("type") == "array":
