@@ -73,8 +73,6 @@ def joined(entry: Calibration, own: Calibration | None, links: Calibration | Non
     return replace(
         entry,
         name=f"{entry.name}+{own.name}",
-        engine=own.engine,
-        engine_version=own.engine_version,
         source=f"{entry.source}; what the engine itself adds as in {own.name}",
         efficiency=e,
         error_ttft=None,

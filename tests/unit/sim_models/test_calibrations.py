@@ -102,7 +102,7 @@ def test_a_config_brings_its_own_calibration_or_names_the_engine() -> None:
     a = architecture(MODELS[0])
     slow = replace(GENERIC, efficiency=replace(GENERIC.efficiency, iteration_s=1.0))
     assert calibration_of(a, H100, EngineConfig(calibration=slow)) is slow
-    assert calibration_of(a, H100, EngineConfig(engine="trtllm")).engine == "trtllm"
+    assert calibration_of(a, H100, EngineConfig(engine="trtllm", quantization="fp8")).engine == "trtllm"
     timing = replica_timing(a, H100, tp=1, pp=1, config=EngineConfig(calibration=slow))
     assert timing.token_ps[1] > 1e12
 
