@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
     "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
+    "catalogue": Entry("cascadia.cli.catalogue:catalogue", "Show what plans rest on, by GPU and engine."),
     "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
     "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge:judge", "Train, examine and serve an embedding judge."),
