@@ -11,7 +11,7 @@ from cascadia.render.engines import COMMAND
 from cascadia.render.memory_share import static_share
 from cascadia.render.models import is_quantised
 from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.gpu import Gpu
 
 _DEFAULT = EngineConfig()
 
@@ -28,17 +28,14 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """`weights` is what the engine loads (an id, a directory or a file); `model` is what the plan calls it.
-
-    `gpu` is a name of the GPU catalogue.
-    """
+    """`weights` is what the engine loads (an id, a directory or a file); `model` is what the plan calls it."""
 
     engine: str
     model: str
     weights: str
     served_name: str
     config: EngineConfig
-    gpu: str
+    gpu: Gpu
     tp: int
     pp: int
     host: str
@@ -166,7 +163,7 @@ def _llama_cpp(launch: Launch) -> tuple[str, ...]:
             "llama.cpp loads a GGUF file, and the plan names none",
             "write weights: FILE.gguf, or owner/name-GGUF:Q4_K_M, into the spec and plan again",
         )
-    on_cpu = gpu(launch.gpu).generation == "cpu"
+    on_cpu = launch.gpu.generation == "cpu"
     return (
         "--model" if launch.weights.endswith(".gguf") else "--hf-repo",
         launch.weights,

@@ -8,7 +8,7 @@ get the KV cache that was planned with.
 from cascadia.render.models import is_path
 from cascadia_sim.architectures_catalogue import UnknownModel, architecture
 from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.gpu import Gpu
 from cascadia_sim.memory import reserve_bytes
 
 UNKNOWN_RESERVE_SHARE = 0.05
@@ -17,17 +17,17 @@ UNKNOWN_RESERVE_SHARE = 0.05
 SMALLEST_SHARE = 0.05
 
 
-def static_share(model: str, gpu_name: str, *, tp: int, pp: int, config: EngineConfig) -> float:
+def static_share(model: str, gpu: Gpu, *, tp: int, pp: int, config: EngineConfig) -> float:
     """The value of `--mem-fraction-static`, 0-1."""
-    reserve = _reserve_share(model, gpu_name, tp=tp, pp=pp, config=config)
+    reserve = _reserve_share(model, gpu, tp=tp, pp=pp, config=config)
     return max(config.gpu_memory_utilization - reserve, SMALLEST_SHARE)
 
 
-def _reserve_share(model: str, gpu_name: str, *, tp: int, pp: int, config: EngineConfig) -> float:
+def _reserve_share(model: str, gpu: Gpu, *, tp: int, pp: int, config: EngineConfig) -> float:
     if is_path(model):
         return UNKNOWN_RESERVE_SHARE
     try:
         known = architecture(model)
     except UnknownModel:
         return UNKNOWN_RESERVE_SHARE
-    return reserve_bytes(known, tp=tp, pp=pp, config=config) / gpu(gpu_name).memory_bytes
+    return reserve_bytes(known, tp=tp, pp=pp, config=config) / gpu.memory_bytes

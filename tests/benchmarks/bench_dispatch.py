@@ -4,9 +4,9 @@
 
 Stages that serve Llama-3.1-8B with the lengths and arrivals of azure_2023_conv, its time scaled. For each rule, the
 highest rate at which 95 % of requests are answered within 15 s. Requests go to the routers at random; each runs the
-code that Cascadia's router runs, over the simulated replicas, and knows of its own requests only. "Lengths known" is the
-same rule told how long each answer will be, which nobody knows. Needs CASCADIA_DATA. Exits with 1 where the default rule
-sustains less than another that can be had.
+code that Cascadia's router runs, over the simulated replicas, and knows of its own requests only. "Lengths known" is
+the same rule told how long each answer will be, which nobody knows. Needs CASCADIA_DATA. Exits with 1 where the
+default rule sustains less than another that can be had.
 """
 
 import argparse

@@ -5,12 +5,15 @@ import pytest
 from cascadia.domain.errors import BadInput
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
 
 CONFIG = EngineConfig(max_model_len=8192)
 
 
 def launch(engine: str = "vllm", **changes: object) -> Launch:
-    base = Launch(engine, "org/model", "org/model", "small", CONFIG, "h100-sxm", 2, 1, "0.0.0.0", 8000, 120)
+    base = Launch(
+        engine, "org/model", "org/model", "small", CONFIG, gpu("h100-sxm"), 2, 1, "0.0.0.0", 8000, 120
+    )
     return replace(base, **({"weights": changes.get("model", "org/model")} | changes))  # type: ignore[arg-type]
 
 
