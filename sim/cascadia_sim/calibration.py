@@ -33,16 +33,19 @@ class FitError:
 class Validity:
     """What was measured: tokens of an iteration, degrees of tensor parallelism, context of a sequence.
 
+    Also sequences in an iteration (`batch`) and parameters of the models, where these were kept; None: not told.
     Ranges are (least, most), both included.
     """
 
     tokens: tuple[int, int]
     tp: tuple[int, int]
     context: tuple[int, int]
+    batch: tuple[int, int] | None = None
+    parameters: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "tp", "context"):
-            least, most = getattr(self, name)
+        for name in ("tokens", "tp", "context", "batch", "parameters"):
+            least, most = getattr(self, name) or (0, 0)
             if not 0 <= least <= most:
                 raise BadCalibration(f"valid.{name}", f"{least} to {most}", "write [least, most]")
 

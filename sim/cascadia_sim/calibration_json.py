@@ -12,6 +12,7 @@ from cascadia_sim.gpu import Efficiency
 TEXTS = ("name", "gpu", "engine", "engine_version", "precision", "source")
 ERRORS = ("mean_error", "p90_error", "held_out_mean_error", "held_out_p90_error")
 RANGES = ("tokens", "tp", "context")
+MORE_RANGES = ("batch", "parameters")
 
 
 def read_calibration(path: str | Path) -> Calibration:
@@ -34,7 +35,8 @@ def write_calibration(calibration: Calibration, path: str | Path) -> None:
 def as_data(calibration: Calibration) -> dict[str, Any]:
     """What `calibration_from` reads."""
     data = asdict(calibration)
-    data["valid"] = {name: list(least_most) for name, least_most in data["valid"].items()}
+    told = {name: least_most for name, least_most in data["valid"].items() if least_most is not None}
+    data["valid"] = {name: list(least_most) for name, least_most in told.items()}
     return data
 
 
@@ -75,13 +77,13 @@ def _fit(data: Any, where: str) -> FitError:
 
 
 def _validity(data: Any, where: str) -> Validity:
-    entry = _object(data, set(RANGES), where)
-    for name in RANGES:
+    entry = _object(data, set(RANGES), where, {*RANGES, *MORE_RANGES})
+    for name in entry:
         pair = entry[name]
         whole = isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair)
         if not whole or not 0 <= pair[0] <= pair[1]:
             raise BadCalibration(f"{where}.{name}", f"{pair!r} is no range", "write [least, most]")
-    return Validity(**{name: (entry[name][0], entry[name][1]) for name in RANGES})
+    return Validity(**{name: (least, most) for name, (least, most) in entry.items()})
 
 
 def _object(data: Any, needed: set[str], where: str, known: set[str] | None = None) -> dict[str, Any]:

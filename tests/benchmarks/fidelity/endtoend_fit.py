@@ -177,6 +177,7 @@ def calibration(form: str, points: Sequence[Point], e: Efficiency, unseen: Float
     seen = np.abs(errors(points, e)[:, 1])
     rounded = {n: float(f"{v:.4g}") for n, v in asdict(e).items()}
     versions = sorted({p.version for p in points if p.version}) or ["not told"]
+    sizes = [a.parameters for a in map(known_architecture, points) if a is not None]
     return Calibration(
         name="-".join(part for part in (system, engine, form, version) if part),
         gpu=system,
@@ -198,6 +199,8 @@ def calibration(form: str, points: Sequence[Point], e: Efficiency, unseen: Float
                 min(p.input_tokens for p in points),
                 max(p.input_tokens + p.output_tokens for p in points),
             ),
+            batch=(min(p.concurrency for p in points), max(p.concurrency for p in points)),
+            parameters=(min(sizes), max(sizes)),
         ),
         efficiency=Efficiency(**rounded),
     )

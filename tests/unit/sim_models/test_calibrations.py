@@ -121,6 +121,7 @@ def test_a_calibration_written_is_read_back_whole(tmp_path: Path) -> None:
         (("fit", "points"), -1, "fit.points: -1 is no count"),
         (("fit", "mean_error"), None, "fit.mean_error: null"),
         (("valid", "tp"), [4, 2], "valid.tp: [4, 2] is no range"),
+        (("valid", "batch"), [1.5, 2], "valid.batch: [1.5, 2] is no range"),
         (("efficiency", "gemm_hbm"), "fast", "efficiency.gemm_hbm: 'fast' is not a number"),
         (("efficiency", "kernel_s"), -1e-6, "efficiency.kernel_s: -1e-06 is not a number of 0 or more"),
         (("efficiency", "colour"), 1.0, "efficiency: unknown: colour"),
@@ -149,6 +150,15 @@ def test_what_is_missing_or_no_json_is_refused(tmp_path: Path) -> None:
     del data["source"]
     with pytest.raises(BadCalibration, match="source missing"):
         calibration_from(data, "mine.json")
+
+
+def test_a_fit_says_which_batches_and_which_sizes_of_model_it_saw(tmp_path: Path) -> None:
+    found = fit(cells(GENERIC.efficiency), GENERIC, H100)
+    sizes = sorted(architecture(model).parameters for model in MODELS)
+    assert found.valid.batch == (1, 256)
+    assert found.valid.parameters == (sizes[0], sizes[-1])
+    write_calibration(found, tmp_path / "c.json")
+    assert read_calibration(tmp_path / "c.json") == found
 
 
 def test_a_fit_finds_the_constants_that_made_its_cells() -> None:
