@@ -4,11 +4,12 @@ import json
 from dataclasses import MISSING, asdict, fields
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from cascadia_sim.calibration import BadCalibration, Calibration, FitError, Validity
+from cascadia_sim.calibration import EVIDENCE, BadCalibration, Calibration, FitError, Validity
 from cascadia_sim.gpu import Efficiency
 
+T = TypeVar("T")
 TEXTS = ("name", "gpu", "engine", "engine_version", "precision", "source")
 ERRORS = ("mean_error", "p90_error", "held_out_mean_error", "held_out_p90_error")
 MEASUREMENTS = "profile"
@@ -45,7 +46,11 @@ def as_data(calibration: Calibration) -> dict[str, Any]:
 def calibration_from(data: Any, where: str) -> Calibration:
     """`where` is the place that a refusal names."""
     expected = {*TEXTS, "fit", "valid", "efficiency"}
+<<<<<<< HEAD
     entry = _object(data, expected, where, {*expected, MEASUREMENTS})
+=======
+    entry = _object(data, expected, where, expected | {"error_ttft", "evidence", "superseded"})
+>>>>>>> 12eaac975c552e0e4a5891ae6c4ed62813840574
     for name in TEXTS:
         if not isinstance(entry[name], str) or not entry[name]:
             raise BadCalibration(f"{where}: {name}", f"{entry[name]!r} is no text", "write a word or more")
@@ -54,6 +59,9 @@ def calibration_from(data: Any, where: str) -> Calibration:
         fit=_fit(entry["fit"], f"{where}: fit"),
         valid=_validity(entry["valid"], f"{where}: valid"),
         efficiency=efficiency_from(entry["efficiency"], f"{where}: efficiency"),
+        error_ttft=_fit(entry["error_ttft"], f"{where}: error_ttft") if entry.get("error_ttft") else None,
+        evidence=_one_of(entry.get("evidence", "served"), EVIDENCE, f"{where}: evidence"),
+        superseded=_one_of(entry.get("superseded", False), (False, True), f"{where}: superseded"),
     )
 
 
@@ -86,6 +94,13 @@ def _validity(data: Any, where: str) -> Validity:
         if not whole or not 0 <= pair[0] <= pair[1]:
             raise BadCalibration(f"{where}.{name}", f"{pair!r} is no range", "write [least, most]")
     return Validity(**{name: (least, most) for name, (least, most) in entry.items()})
+
+
+def _one_of(value: Any, known: tuple[T, ...], where: str) -> T:
+    found = [one for one in known if type(one) is type(value) and one == value]
+    if not found:
+        raise BadCalibration(where, f"{value!r} is unknown", f"write one of {', '.join(map(repr, known))}")
+    return found[0]
 
 
 def _object(data: Any, needed: set[str], where: str, known: set[str] | None = None) -> dict[str, Any]:

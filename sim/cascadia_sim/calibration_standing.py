@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from cascadia_sim.architecture import Architecture
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibrations_catalogue import SERVING_ENGINES, closest_calibration
+from cascadia_sim.calibration import Calibration, FitError
+from cascadia_sim.calibrations_catalogue import closest_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.unmeasured import carried_over
@@ -93,16 +93,15 @@ def basis_of(entry: Calibration, gpu: Gpu) -> Basis:
     """What `entry`, taken for `gpu`, was fitted to."""
     if not entry.fit.points:
         return "generic" if gpu.generation in MEASURED_GENERATIONS else "unmeasured"
-    return "served" if served(entry) else "kernels"
-
-
-def served(entry: Calibration) -> bool:
-    """Whether a whole engine was measured, not its kernels or another simulator's iterations."""
-    return entry.engine in SERVING_ENGINES and "kernels" not in entry.source
+    return "kernels" if entry.evidence == "kernels" or "kernels" in entry.source else "served"
 
 
 def own_errors(entry: Calibration) -> Errors:
     """On what the fit left out; on what it saw where it left nothing out."""
-    fit = entry.fit
-    tpot = fit.mean_error if fit.held_out_mean_error is None else fit.held_out_mean_error
-    return Errors(tpot, max(tpot, FIRST_TOKEN))
+    tpot, first = (None if e is None else _unseen(e) for e in (entry.fit, entry.error_ttft))
+    assert tpot is not None
+    return Errors(tpot, max(tpot, FIRST_TOKEN) if first is None else first)
+
+
+def _unseen(error: FitError) -> float:
+    return error.mean_error if error.held_out_mean_error is None else error.held_out_mean_error

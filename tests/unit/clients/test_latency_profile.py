@@ -165,3 +165,16 @@ def test_an_engine_that_cannot_be_measured_is_refused_in_one_line(
 
 def test_an_engine_behind_a_key_is_measured_with_it() -> None:
     assert profiled(FakeEngine(truth, key="k"), 20.0, api_key="k").fitted.calibration.fit.points > 3
+
+
+@pytest.mark.parametrize(
+    ("owner", "engine"), [("tensorrt_llm", "trtllm"), ("llamacpp", "llama.cpp"), ("me", "openai")]
+)
+def test_an_engine_without_prometheus_text_is_known_by_who_owns_its_models(owner: str, engine: str) -> None:
+    fake = FakeEngine(TRUTH, card={"owned_by": owner}, metrics='[{"iter": 1, "gpuMemUsage": 7}]')
+
+    async def asked() -> str:
+        async with OpenAIEngine("http://fake", "m", transport=fake) as client:
+            return (await engine_facts(client)).engine
+
+    assert run(asked()) == engine

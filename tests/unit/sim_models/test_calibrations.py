@@ -72,18 +72,17 @@ def test_there_is_a_calibration_for_everything(card: str, engine: str, precision
     assert own == gpu(card).generation
 
 
-def test_the_nearest_entry_is_taken() -> None:
-    exact = closest_calibration(H100, "trtllm", "bf16")
-    assert (exact.calibration.gpu, exact.calibration.engine) == ("h100-sxm", "trtllm")
-    assert exact.match == "h100-sxm, this engine, this precision"
-    precision = closest_calibration(H100, "trtllm", "fp8")
-    assert precision == (exact.calibration, "h100-sxm, this engine, another precision")
-    engine = closest_calibration(H100, "llama.cpp", "bf16")
-    assert (engine.calibration.gpu, engine.match) == ("h100-sxm", "h100-sxm, another engine, this precision")
-    relative = closest_calibration(gpu("h20"), "trtllm", "bf16")
-    assert relative.calibration.engine == "trtllm"
-    assert relative.match.startswith("generation hopper, this engine")
-    generic = closest_calibration(gpu("mi300x"), "vllm", "bf16")
+def test_what_is_found_says_how_near_it_is() -> None:
+    exact = closest_calibration(gpu("h200"), "trtllm", "fp8")
+    assert exact.calibration in known_calibrations()
+    assert exact.match == "h200-sxm, this engine, this precision, served"
+    precision = closest_calibration(gpu("b200"), "sglang", "bf16")
+    assert precision.match == "b200-sxm, this engine, another precision (fp8), served"
+    engine = closest_calibration(H100, "sglang", "bf16")
+    assert engine.match == "h100-sxm, another engine (vllm), this precision, partly served"
+    relative = closest_calibration(gpu("h20"), "trtllm", "fp8")
+    assert relative.match == "generation hopper (h200-sxm), this engine, this precision, served"
+    generic = closest_calibration(gpu("mi300x"), "an engine of tomorrow", "bf16")
     assert generic.match == "generic for cdna3"
     assert generic.calibration.efficiency == gpu("mi300x").efficiency
 
@@ -103,7 +102,7 @@ def test_a_config_brings_its_own_calibration_or_names_the_engine() -> None:
     a = architecture(MODELS[0])
     slow = replace(GENERIC, efficiency=replace(GENERIC.efficiency, iteration_s=1.0))
     assert calibration_of(a, H100, EngineConfig(calibration=slow)) is slow
-    assert calibration_of(a, H100, EngineConfig(engine="trtllm")).engine == "trtllm"
+    assert calibration_of(a, H100, EngineConfig(engine="trtllm", quantization="fp8")).engine == "trtllm"
     timing = replica_timing(a, H100, tp=1, pp=1, config=EngineConfig(calibration=slow))
     assert timing.token_ps[1] > 1e12
 

@@ -7,9 +7,10 @@ import pytest
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import calibration_of
 from cascadia_sim.calibration import Validity
+from cascadia_sim.calibration_choice import SERVING_ENGINES
 from cascadia_sim.calibration_range import Use, beyond
 from cascadia_sim.calibration_standing import STAND_INS, basis_of, own_errors, standing, standing_of
-from cascadia_sim.calibrations_catalogue import SERVING_ENGINES, closest_calibration, known_calibrations
+from cascadia_sim.calibrations_catalogue import closest_calibration, known_calibrations
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu, known_gpus
 
@@ -57,7 +58,7 @@ def test_what_nothing_was_fitted_to_is_told_apart_from_what_something_was() -> N
     assert standing(gpu("mi300x"), "vllm", "bf16").basis == "unmeasured"
     for entry in known_calibrations():
         if entry.gpu in known_gpus() and entry.engine in SERVING_ENGINES:
-            assert basis_of(entry, gpu(entry.gpu)) == ("kernels" if "kernels" in entry.source else "served")
+            assert basis_of(entry, gpu(entry.gpu)) == entry.evidence
 
 
 VALID = Validity((1, 4096), (2, 8), (64, 9216), batch=(1, 128), parameters=(1_000_000_000, 70_000_000_000))
