@@ -46,11 +46,8 @@ def as_data(calibration: Calibration) -> dict[str, Any]:
 def calibration_from(data: Any, where: str) -> Calibration:
     """`where` is the place that a refusal names."""
     expected = {*TEXTS, "fit", "valid", "efficiency"}
-<<<<<<< HEAD
-    entry = _object(data, expected, where, {*expected, MEASUREMENTS})
-=======
-    entry = _object(data, expected, where, expected | {"error_ttft", "evidence", "superseded"})
->>>>>>> 12eaac975c552e0e4a5891ae6c4ed62813840574
+    may = {"error_ttft", "evidence", "superseded", MEASUREMENTS}
+    entry = _object(data, expected, where, expected | may)
     for name in TEXTS:
         if not isinstance(entry[name], str) or not entry[name]:
             raise BadCalibration(f"{where}: {name}", f"{entry[name]!r} is no text", "write a word or more")
