@@ -107,7 +107,11 @@ def _replica_row(
         Cell(shape(group)),
         gpus,
         Cell(percent(group.share)),
-        Cell({"vllm": "vLLM", "sglang": "SGLang"}.get(held.engine, printable(held.engine))),
+        Cell(
+            {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}.get(
+                held.engine, printable(held.engine)
+            )
+        ),
         Cell(_precision(held.quantization or held.config.quantization)),
         Cell(f"{held.max_model_len:,} tokens"),
         Cell(f"{usd(group.gpus * pool.usd_per_gpu_hour)}/h"),

@@ -182,7 +182,8 @@ class Persistence:
     def _given(self, replica: Replica, call: Call) -> "Done":
         """Counts the request to `replica`; what is returned ends that, once, and tells its breaker."""
         replica.running += 1
-        replica.outstanding_tokens += call.tokens
+        tokens = self.admission.tokens(call)
+        replica.outstanding_tokens += tokens
         probe = replica.breaker.begin()
         ended = False
 
@@ -192,7 +193,7 @@ class Persistence:
                 return
             ended = True
             replica.running -= 1
-            replica.outstanding_tokens -= call.tokens
+            replica.outstanding_tokens -= tokens
             if ok:
                 replica.served.add(call.path)
                 replica.rest_s = 0.0

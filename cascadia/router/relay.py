@@ -77,10 +77,10 @@ def _told(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
         usage = usage_at_end(tail)
         if usage is None:
             step.output_tokens = parts
+            stage.admission.length.seen(parts)
         else:
             step.used(*usage)
-            stage.metrics.input_tokens.inc(usage.input_tokens)
-            stage.metrics.output_tokens.inc(usage.output_tokens)
+            stage.counted(usage)
     if step.tpot_s is not None:
         stage.metrics.tpot.observe(step.tpot_s)
     stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)

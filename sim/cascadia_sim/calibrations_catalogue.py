@@ -10,7 +10,15 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_choice import best, generation_of, generic, joined, link_of, server
+from cascadia_sim.calibration_choice import (
+    SERVING_ENGINES,
+    best,
+    generation_of,
+    generic,
+    joined,
+    link_of,
+    server,
+)
 from cascadia_sim.calibration_json import calibration_from
 from cascadia_sim.gpu import Gpu
 
@@ -37,10 +45,10 @@ def closest_calibration(gpu: Gpu, engine: str, precision: str) -> Found:
 
 def choose(entries: tuple[Calibration, ...], gpu: Gpu, engine: str, precision: str) -> Found:
     """As `closest_calibration`, of these entries."""
-    own = server(entries, gpu, engine, precision)
     entry = best(entries, gpu, engine, precision)
     if entry is None:
-        return Found(joined(generic(gpu, engine, precision), own, None, gpu), f"generic for {gpu.generation}")
+        return Found(generic(gpu, engine, precision), f"generic for {gpu.generation}")
+    own = server(entries, gpu, engine, precision)
     links = next((c for c in entries if c.gpu == gpu.name and link_of(c) == gpu.link), None)
     found = joined(entry, own, links, gpu)
     words = (
@@ -61,6 +69,7 @@ def known_calibrations() -> tuple[Calibration, ...]:
 
 
 __all__ = [
+    "SERVING_ENGINES",
     "Found",
     "choose",
     "closest_calibration",
