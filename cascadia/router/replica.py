@@ -150,12 +150,12 @@ class Replica:
             then=then,
         )
 
-    async def is_healthy(self, timeout_s: float) -> bool:
-        """Whether it answers its health check at all and not with 5xx."""
+    async def is_healthy(self, timeout_s: float) -> bool | None:
+        """Whether it answers its health check at all and not with 5xx; None where it could not be asked."""
         try:
             connection = await self.begin(self.health_request, timeout_s, timeout_s)
-        except UpstreamError:
-            return False
+        except UpstreamError as error:
+            return None if error.kind == "exhausted" else False
         try:
             await connection.whole()
         except UpstreamError:
