@@ -124,7 +124,7 @@ def instances(
         if problem is None:
             continue
         try:
-            small = 0 < count_deployments(problem, threads) <= most
+            small = 0 < count_deployments(problem, threads, most) <= most
         except BadInput:  # a model that fits no shape on so few GPUs
             small = False
         yield f"{kind} {seed}", problem if small else None

@@ -6,7 +6,7 @@ Independent of the planner's search: it shares only the simulator, the shapes an
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 
@@ -127,7 +127,8 @@ def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
     return Optimum(best, which, count)
 
 
-def count_deployments(problem: Problem, threads: ThreadPoolExecutor) -> int:
+def count_deployments(problem: Problem, threads: ThreadPoolExecutor, most: int) -> int:
+    """How many `exhaustive` simulates, about; beyond `most` some larger number."""
     routings = with_bounds(
         problem.quality, all_routings(problem.quality, keep_worse=False), 0.95, problem.seed
     )[0]
@@ -135,7 +136,8 @@ def count_deployments(problem: Problem, threads: ThreadPoolExecutor) -> int:
     if not len(good):
         return 0
     search = start_search(problem, routings, threads)
-    return sum(1 for _ in _deployments(search, int(good[0]))) * len(good)
+    counted = islice(_deployments(search, int(good[0])), most // len(good) + 1)
+    return sum(1 for _ in counted) * len(good)
 
 
 def _deployments(search: Search, routing: int) -> Iterator[Deployment]:
@@ -157,9 +159,9 @@ def _combine(
         yield from _combine(search, routing, rest, left - used, mixes | {first.stage: mix})
 
 
-RATIOS = tuple(2 ** (k / 2) for k in range(-4, 5))
-"""Shares of unequal replicas that are tried: in proportion to what each sustains, times these, from 1/4 to 4."""
-COARSE = (0.4, 1.0, 2.5)
+RATIOS = tuple(2 ** (k / 2) for k in range(-6, 7))
+"""Shares of unequal replicas that are tried: in proportion to what each sustains, times these, from 1/8 to 8."""
+COARSE = (0.2, 0.45, 1.0, 2.2, 5.0)
 """Instead, where three or more shapes are mixed."""
 
 
