@@ -46,6 +46,9 @@ def _faults(plan: Plan) -> Iterator[Fault]:
     for index, prediction in enumerate(plan.predicted.stages):
         if prediction.name not in names:
             yield Fault(f"predicted.stages[{index}].name", f"{prediction.name!r} is not a stage")
+    for name in plan.calibrations:
+        if name not in {*names, "judge"}:
+            yield Fault(f"calibrations.{name}", "is not a stage")
     if plan.seed < 0:
         yield Fault("seed", "is negative")
 

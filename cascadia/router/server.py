@@ -15,6 +15,7 @@ from cascadia.router.app import Router
 from cascadia.router.asgi import Application
 from cascadia.router.faults import of_loop
 from cascadia.router.protocol import Front
+from cascadia.router.pulse import end_where_stalled
 from cascadia.router.service import Service
 from cascadia.router.wire import Dates, ids
 
@@ -130,6 +131,7 @@ def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> N
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         _allow_connections()
+        end_where_stalled(asyncio.get_running_loop(), router.settings.limits.stall_s)
         told()
         await serve(router, listening)
 

@@ -25,10 +25,8 @@ from cascadia.router.questions import answer, last_said, question
 from cascadia.router.records import Record
 from cascadia.router.replica import Call
 from cascadia.router.requests import rewritten, tokens_of
-from cascadia.router.rules import refusal
 from cascadia.router.samples import Samples
 from cascadia.router.samples_rows import Row
-from cascadia.router.scoring import by_verifiers
 from cascadia.router.settings import JudgeSettings, ShadowSettings
 from cascadia.router.stage import Stage
 from cascadia.router.stage_answers import Reply
@@ -181,12 +179,10 @@ class Shadow:
         self, ask: Ask, stage: Stage, written: Written, gate: Gate, judge: JudgeSettings, asked: str
     ) -> float:
         """As the cascade would, had it asked."""
-        choice = written.choices[0]
-        if refusal(ask.fields, choice):
-            return 0.0
-        proven = by_verifiers(stage, written)
+        proven = await self.router.cascade.scoring.proven(ask, stage, written)
         if proven is not None:
             return proven
+        choice = written.choices[0]
         deadline_s = asyncio.get_running_loop().time() + judge.timeout_s
         again = partial(self._again, ask, stage, gate)
         token = ASKED.set(Asked(stage.name, last_said(ask.fields), again))

@@ -12,10 +12,11 @@ _CARRIED_OVER = re.compile(r"no measurement of this GPU|\balone on (?P<other>[\w
 
 def is_measured(gpu: Gpu) -> bool:
     """Whether an entry of the catalogue was fitted on this very GPU."""
-    return any(c.gpu == gpu.name and not _carried_over(c) for c in known_calibrations())
+    return any(c.gpu == gpu.name and not carried_over(c) for c in known_calibrations())
 
 
-def _carried_over(calibration: Calibration) -> bool:
+def carried_over(calibration: Calibration) -> bool:
+    """Whether its constants were fitted on another GPU than its own."""
     found = _CARRIED_OVER.search(calibration.source)
     return found is not None and found["other"] != calibration.gpu
 

@@ -107,7 +107,9 @@ def test_sglang_is_told_to_publish_metrics() -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"no engine is called 'trt'; use one of vllm, sglang, llama\.cpp"):
+    with pytest.raises(
+        BadInput, match=r"no engine is called 'trt'; use one of vllm, sglang, trtllm, llama\.cpp"
+    ):
         command(launch("trt"))
 
 
