@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
+from cascadia.clients.held_bytes import HeldBytes, Holding
 from cascadia.router.conversations import session_of
 from cascadia.router.decision import Ask
 from cascadia.router.exchange import Exchange
@@ -48,6 +49,7 @@ def ask_of(
     exchange: Exchange,
     fields: Fields,
     settings: RouterSettings,
+    held: HeldBytes,
     *,
     prefix: int | None,
     record: Record,
@@ -77,6 +79,7 @@ def ask_of(
         deadline_s=urgency.deadline_s,
         first=first,
         last=last,
+        holding=Holding(held),
         quality_min=quality_min or 0.0,
         steps=record.steps,
         trace=record.trace,

@@ -126,6 +126,8 @@ class Limits:
     max_body_bytes: int = 32 * 2**20
     max_head_bytes: int = 32 * 2**10
     max_answer_bytes: int = 64 * 2**20
+    max_held_bytes: int = 2**30
+    """Of answers that come in whole or wait for their gate, all requests of the router together."""
     head_s: float = 10.0
     body_s: float = 30.0
     max_connections: int = 20_000
