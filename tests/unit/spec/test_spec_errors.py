@@ -85,6 +85,18 @@ CASES = {
         changed("stages.1.name", "cascadia"),
         "stages: 'cascadia' is the name of the cascade itself; rename the stage",
     ),
+    "quality as a fraction": (
+        changed("objective.quality_min", 0.78),
+        "objective.quality_min: is 0.78 of 100, which any model reaches; did you mean 78?",
+    ),
+    "a quality of 1": (
+        changed("objective.quality_min", 1),
+        "objective.quality_min: is 1 of 100, which any model reaches; did you mean 100?",
+    ),
+    "confidence in percent": (
+        changed("quality.confidence", 95),
+        "quality.confidence: must be less than 1, is 95; did you mean 0.95?",
+    ),
     "quality beyond 100": (
         changed("objective.quality_min", 101),
         "objective.quality_min: must be at most 100, is 101",
