@@ -61,7 +61,10 @@ def test_flags_say_it_all() -> None:
             ["--gpu", "h100-smx"],
             "gpu: unknown GPU 'h100-smx'; did you mean h100-sxm or h200-sxm or a100-sxm?",
         ),
-        (["--quality-min", "0.8"], "cascade.yaml: objective.quality_min: is 0.8 of 100, which any model reaches; did you mean 80?"),
+        (
+            ["--quality-min", "0.8"],
+            "cascade.yaml: objective.quality_min: is 0.8 of 100, which any model reaches; did you mean 80?",
+        ),
         (["--quality-min", "101"], "cascade.yaml: objective.quality_min: must be at most 100, is 101"),
         (
             ["--model", "a=./a.json", "--model", "a=./b.json"],

@@ -59,7 +59,7 @@ def test_no_mixture_of_names_swaps_input_and_output_even_where_advice_is_followe
             assert len(renamed) == 3, told
             assert len(told) < 4, told
             if renamed == columns:
-                # Nothing to rename: the times are no numbers, or no dates, where the format has such, or of another unit.
+                # Nothing to rename: the times are no numbers, or no dates, where it has such, or of another unit.
                 assert "is not a" in error.what or "milliseconds" in error.what, told
                 break
             columns = renamed
