@@ -35,6 +35,7 @@ from cascadia.planner.routings import (
     answered_by,
     decisions,
     thin,
+    without_unreached,
 )
 from cascadia.planner.skips import SKIP_VECTORS, entering, foresees_few, skip_vectors
 
@@ -94,14 +95,16 @@ def all_routings(
         for vectors in [skip_vectors(table, subset[:-1], limit)]
         for skips in vectors
     ]
-    return Routings(
-        np.concatenate([part.thresholds for part in parts]),
-        np.concatenate([part.deployed for part in parts]),
-        np.concatenate([part.reached for part in parts]),
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.lower for part in parts]),
-        few and foresees_few(table),
-        None if table.foreseen is None else np.concatenate([part.skip_below for part in parts]),
+    return without_unreached(
+        Routings(
+            np.concatenate([part.thresholds for part in parts]),
+            np.concatenate([part.deployed for part in parts]),
+            np.concatenate([part.reached for part in parts]),
+            np.concatenate([part.mean for part in parts]),
+            np.concatenate([part.lower for part in parts]),
+            few and foresees_few(table),
+            None if table.foreseen is None else np.concatenate([part.skip_below for part in parts]),
+        )
     )
 
 

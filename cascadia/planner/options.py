@@ -57,7 +57,8 @@ def options(
             shares = largest_shares(demand.table, bound_s + EPS)[mine]
             most = pool.gpus if most_gpus is None else min(most_gpus, pool.gpus)
             covered = cover(gpus, shares, most, enough=need)
-            enough = np.flatnonzero(covered.share >= need - EPS)
+            # No work needs no GPU, but what is deployed has a replica: a next request may come to it.
+            enough = np.flatnonzero(covered.share >= max(need - EPS, EPS))
             if not len(enough):
                 continue
             counts = mix(covered, gpus, int(enough[0]))

@@ -7,7 +7,7 @@ last deployed stage answers and accepts always.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -172,6 +172,26 @@ def _best_of_boxes(reached: Floats, deployed: Bools, cells: int) -> Ints:
     for column, on in zip(box.T, deployed.T, strict=True):
         key = (key * 2 + on) * (cells + 1) + column
     return np.sort(np.unique(key, return_index=True)[1])
+
+
+def without_unreached(routings: Routings) -> Routings:
+    """The same routings without the stages that none of the table's prompts reaches.
+
+    Every prompt gets the same answer, since what is before such a stage accepts all that come, or skips none; left
+    deployed, the stage would take GPUs for nobody.
+    """
+    idle = routings.deployed & (routings.reached <= 0)
+    if not idle.any():
+        return routings
+    deployed = routings.deployed & ~idle
+    gates = deployed.shape[1] - 1
+    last = gates - deployed[:, ::-1].argmax(axis=1)
+    ends = np.arange(gates)[None, :] == last[:, None]
+    thresholds = np.where(idle[:, :-1], ACCEPTS_NONE, np.where(ends, ACCEPTS_ALL, routings.thresholds))
+    skips = routings.skip_below
+    if skips is not None:
+        skips = np.where(idle[:, :-1] | ends, SKIPS_NONE, skips)
+    return replace(routings, thresholds=thresholds, deployed=deployed, skip_below=skips)
 
 
 def outcomes(table: QualityTable, routings: Routings) -> NDArray[np.float32]:
