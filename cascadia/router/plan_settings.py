@@ -76,7 +76,7 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
 
 def _refuse_another(planned: JudgePlan, told: JudgeSettings, file: JudgeSettings) -> None:
     """Raises `BadInput` where the plan's thresholds were chosen on the scores of another judge than the router's."""
-    differ: list[tuple[str, str, str]] = [("kind", told.kind, file.kind)]
+    differ: list[tuple[str, str, str]] = [("kind", planned.kind, file.kind)]
     if file.scale is not None:
         differ.append(("scale", f"{planned.scale:g}", f"{file.scale:g}"))
     if told.stage is not None and file.stage is not None and planned.placement == "external":

@@ -343,8 +343,8 @@ def test_a_model_that_is_not_served_is_told_with_those_that_are(bench: Bench) ->
 
 def test_a_judge_that_guesses_is_named_with_what_follows_from_it(tmp_path: Path) -> None:
     def guesses(body: Body) -> Says:
-        (answer,) = re.findall(r"\[answer \w+\]\n(.*)\n\[end of answer", question(body))
-        return Says("9", top={"9": 0.9, "0": 0.1} if int(answer) % 3 == 0 else {"9": 0.4, "0": 0.6})
+        (number,) = re.findall(r"What is (\d+)", question(body))
+        return Says("9", top={"9": 0.9, "0": 0.1} if int(number) % 3 == 0 else {"9": 0.4, "0": 0.6})
 
     with serving(small) as one, serving(large) as two, serving(guesses) as three:
         result = Bench(tmp_path, {"small": one, "large": two, "judge": three})()

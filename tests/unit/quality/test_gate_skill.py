@@ -43,7 +43,7 @@ def test_a_gate_is_told_weak_where_a_coin_could_be_as_good(
 
 
 def test_few_questions_cannot_tell_a_fair_judge_from_a_coin() -> None:
-    few = table(0.8, count=12)
+    few = table(0.8, count=6)
     found = skill(few.score[0], few.quality[0])
     assert found is not None
     assert found.auc > 0.6
