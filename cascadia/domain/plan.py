@@ -155,13 +155,19 @@ class Gear:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the allocation solver proved. `incumbent` is a solution without proof, e.g. at a time limit."""
+    """What is proven, of the allocation of the GPUs alone: for the plan's thresholds and latency tables, `bound_s` is
+    the least quantile that the slowest stage can have. `incumbent` is a solution without proof, e.g. at a time limit.
+
+    Of the plan's own goal nothing is proven: it is the best of so many deployments `tried`, each simulated end to end
+    (0: not told, by an older version).
+    """
 
     status: Literal["optimal", "incumbent"]
     formulation: Literal["columns", "paper"]
     objective_s: float
     bound_s: float
     gap: float
+    tried: int = 0
 
 
 @dataclass(frozen=True, slots=True)
