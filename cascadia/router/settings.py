@@ -87,6 +87,8 @@ class JudgeSettings:
     extract: str | None = None
     """Of an `agreement` judge: see `AgreementGate`."""
     members: tuple["JudgeSettings", ...] = ()
+    scale: float | None = None
+    """What the scores of the plan's table went up to; of a plan that says otherwise, another judge made them."""
     weight: float = 1.0
     combine: Combine = "mean"
     """Of an `ensemble`: its members, each with its weight."""
