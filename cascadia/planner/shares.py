@@ -1,8 +1,8 @@
 """Other shares for the unequal replicas of a stage.
 
-Shares begin in proportion to what each shape sustains. The router sends a request to the replica with the least in hand
-for its share, so a share decides how many a replica has at once: a shape that sustains twice as much is not twice as fast
-with twice as many, and where bursts are short, or answers long, another ratio serves the slowest requests better.
+Shares begin in proportion to what each shape sustains. The router sends a request to the replica with the least in
+hand for its share, so a share decides how many a replica has at once: a shape that sustains twice as much is not twice
+as fast with twice as many, and where load is light or bursts are short, another ratio serves the slowest better.
 """
 
 from collections.abc import Iterator

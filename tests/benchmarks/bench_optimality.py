@@ -104,8 +104,13 @@ def self_hosting_its_judge(seed: int) -> Problem | None:
     return problem if problem.judge.placement == "self-hosted" else None
 
 
+def on_one_node(seed: int) -> Problem | None:
+    problem = random_problem(seed)
+    return problem if problem.cluster.gpus <= 8 else None
+
+
 KINDS: dict[str, Callable[[int], Problem | None]] = {
-    "any": random_problem,
+    "any": on_one_node,
     "odd": on_an_odd_node,
     "two-pools": on_two_pools,
     "three-stages": of_three_stages,
