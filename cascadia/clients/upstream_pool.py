@@ -1,12 +1,15 @@
 """Connections to one engine, kept for the next request: last in, first out, so that few stay warm and the rest go."""
 
 import asyncio
+import errno
 import ssl
+import sys
 from collections import deque
 from urllib.parse import urlsplit
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.clients.upstream_connection import Connection
-from cascadia.clients.upstream_errors import UpstreamError
+from cascadia.clients.upstream_errors import Kind, UpstreamError
 
 KEPT_S = 30.0
 """An idle connection is not kept for longer."""
@@ -16,19 +19,26 @@ LIVES_S = 10.0
 but leaves it those that it has, so these must end before the engine does (the chart lets it wait 35 s)."""
 
 
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""What a process, or its machine, has run out of."""
+
+
 class Pool:
     """`url` is the engine's own, without a path. `connect_s` limits how long a new connection may take.
 
-    `address`: the one to connect to, where the host of `url` names several.
+    `address`: the one to connect to, where the host of `url` names several. `held`: what counts the bytes of answers.
     """
 
-    def __init__(self, url: str, connect_s: float, address: str | None = None) -> None:
+    def __init__(
+        self, url: str, connect_s: float, address: str | None = None, held: HeldBytes | None = None
+    ) -> None:
         parts = urlsplit(url)
         self.host = parts.hostname or ""
         self.address = address or self.host
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self.netloc = parts.netloc.rpartition("@")[2]
         self.connect_s = connect_s
+        self.held = held or HeldBytes(sys.maxsize)
         self.tls = ssl.create_default_context() if parts.scheme == "https" else None
         # And when each was opened.
         self.open: dict[Connection, float] = {}
@@ -44,12 +54,12 @@ class Pool:
         return None
 
     async def connect(self) -> Connection:
-        """A new connection. Raises `UpstreamError` of kind `connect`."""
+        """A new connection. Raises `UpstreamError` of kind `connect` or `exhausted`."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self.connect_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop, self._lost),
+                    lambda: Connection(loop, self._lost, self.held),
                     self.address,
                     self.port,
                     ssl=self.tls,
@@ -57,7 +67,10 @@ class Pool:
                 )
         except TimeoutError:
             raise UpstreamError("connect", "no connection in time") from None
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
+            kind: Kind = "exhausted" if error.errno in EXHAUSTED else "connect"
+            raise UpstreamError(kind, type(error).__name__) from None
+        except UnicodeError as error:
             raise UpstreamError("connect", type(error).__name__) from None
         self.open[connection] = loop.time()
         return connection

@@ -111,15 +111,15 @@ class LlmGate:
             body = request(question, text, manner, reads_tokens=self.reads_tokens, logprobs=self.logprobs)
             content = orjson.dumps({"model": self.stage.settings.model, **_encodable(body)})
             tokens = PROMPT_TOKENS + int((len(question) + len(text)) / CHARACTERS_PER_TOKEN)
-            call = Call(b"/v1/chat/completions", content, FORWARDED.get(), tokens, None, deadline_s)
+            path, most = b"/v1/chat/completions", manner.max_tokens
+            call = Call(path, content, FORWARDED.get(), tokens, None, deadline_s, most_output=most)
             try:
                 reply = await self.stage.buffered(call, usage_of_reply)
             except StageFailed as error:
                 raise JudgeFailed(error.kind) from None
             if reply.found is not None:
                 spend(reply.found)
-                self.stage.metrics.input_tokens.inc(reply.found.input_tokens)
-                self.stage.metrics.output_tokens.inc(reply.found.output_tokens)
+                self.stage.counted(reply.found)
                 return _read(reply.body)
             if self.logprobs and b"logprob" in reply.body:
                 self.logprobs = False

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.clients.upstream_connection import Connection
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.clients.upstream_pool import Pool
@@ -18,7 +19,8 @@ State = Literal["starting", "ready", "down", "draining"]
 
 
 class Call(Struct, frozen=True):
-    """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of in and out together.
+    """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of those that it has to read, and
+    `most_output` of those that it may write, where that is known.
 
     `deadline_s` is in the event loop's time. `step` is told what becomes of it.
     """
@@ -34,6 +36,7 @@ class Call(Struct, frozen=True):
     step: Step | None = None
     kept: bool = False
     """Whether it refers to what one engine keeps, and others do not know."""
+    most_output: int | None = None
 
 
 class Replica:
@@ -61,14 +64,16 @@ class Replica:
         "weight",
     )
 
-    def __init__(self, name: str, settings: ReplicaSettings, limits: Limits) -> None:
+    def __init__(
+        self, name: str, settings: ReplicaSettings, limits: Limits, held: HeldBytes | None = None
+    ) -> None:
         self.name = name
         self.address = settings.address
         self.identity = (settings.url, settings.address, settings.api_key, settings.health_path)
         self.weight = settings.share
         self.max_concurrency = settings.max_concurrency
         self.limits = limits
-        self.pool = Pool(settings.url, limits.connect_s, settings.address)
+        self.pool = Pool(settings.url, limits.connect_s, settings.address, held)
         self.breaker = Breaker(limits.breaker_failures, limits.breaker_first_s, limits.breaker_longest_s)
         self.state: State = "ready" if settings.health_path is None else "starting"
         self.running = 0
@@ -148,12 +153,12 @@ class Replica:
             then=then,
         )
 
-    async def is_healthy(self, timeout_s: float) -> bool:
-        """Whether it answers its health check at all and not with 5xx."""
+    async def is_healthy(self, timeout_s: float) -> bool | None:
+        """Whether it answers its health check at all and not with 5xx; None where it could not be asked."""
         try:
             connection = await self.begin(self.health_request, timeout_s, timeout_s)
-        except UpstreamError:
-            return False
+        except UpstreamError as error:
+            return None if error.kind == "exhausted" else False
         try:
             await connection.whole()
         except UpstreamError:

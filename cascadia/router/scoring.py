@@ -136,7 +136,17 @@ class Scoring:
             changes["stream_options"] = {"include_usage": True}
         body = rewritten(ask.body, stage.settings.model, changes)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
-        return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority, step)
+        return Call(
+            ask.path,
+            body,
+            headers,
+            ask.tokens,
+            ask.prefix,
+            ask.deadline_s,
+            ask.priority,
+            step,
+            most_output=ask.fields.most_output,
+        )
 
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
@@ -149,6 +159,5 @@ class Scoring:
         if reply.found is None:
             raise JudgeFailed(f"status-{reply.status}")
         spend(reply.found.usage)
-        stage.metrics.input_tokens.inc(reply.found.usage.input_tokens)
-        stage.metrics.output_tokens.inc(reply.found.usage.output_tokens)
+        stage.counted(reply.found.usage)
         return reply.found.choices[0]

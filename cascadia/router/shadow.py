@@ -24,7 +24,7 @@ from cascadia.router.gates import Gate, JudgeFailed, judged
 from cascadia.router.questions import answer, last_said, question
 from cascadia.router.records import Record
 from cascadia.router.replica import Call
-from cascadia.router.requests import rewritten, tokens_of
+from cascadia.router.requests import prompt_tokens_of, rewritten, tokens_of
 from cascadia.router.samples import Samples
 from cascadia.router.samples_rows import Row
 from cascadia.router.settings import JudgeSettings, ShadowSettings
@@ -161,7 +161,9 @@ class Shadow:
             changes["max_tokens"] = self.settings.max_tokens
         body = rewritten(ask.body, stage.settings.model, changes)
         deadline_s = asyncio.get_running_loop().time() + stage.limits.total_s
-        return Call(ask.path, body, b"", tokens_of(body, ask.fields), ask.prefix, deadline_s)
+        most = ask.fields.output_limit or self.settings.max_tokens
+        tokens = prompt_tokens_of(body)
+        return Call(ask.path, body, b"", tokens, ask.prefix, deadline_s, most_output=most)
 
     def _written(self, reply: Reply[Written]) -> Written:
         """Spends its tokens. An engine that refuses, or does not count, has nothing to put into a table."""

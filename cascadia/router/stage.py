@@ -1,10 +1,12 @@
 """One stage: requests wait for a replica, are sent to one, and to another where that fails before its answer began."""
 
+import random
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.clients.upstream_connection import Connection
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.dispatch.candidate import Balancer
@@ -12,7 +14,7 @@ from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity
 from cascadia.dispatch.round_robin import SmoothRoundRobin
 from cascadia.router.admission import Admission
-from cascadia.router.answers import EVENTS
+from cascadia.router.answers import EVENTS, Usage
 from cascadia.router.metrics import StageMetrics
 from cascadia.router.persistence import Begun, Persistence
 from cascadia.router.replica import Call, Replica
@@ -26,15 +28,16 @@ T = TypeVar("T")
 
 
 class Stage(Persistence):
-    """`settings.replicas` in order; `metrics` of this stage."""
+    """`settings.replicas` in order; `metrics` of this stage. `held` counts the bytes of answers that are held back."""
 
-    def __init__(self, settings: StageSettings, limits: Limits, metrics: StageMetrics) -> None:
-        replicas = [
-            Replica(
-                name_at(settings.name, r.url, r.address) if r.address else f"{settings.name}-{i}", r, limits
-            )
+    def __init__(
+        self, settings: StageSettings, limits: Limits, metrics: StageMetrics, held: HeldBytes
+    ) -> None:
+        names = [
+            name_at(settings.name, r.url, r.address) if r.address else f"{settings.name}-{i}"
             for i, r in enumerate(settings.replicas)
         ]
+        replicas = [Replica(*each, limits, held) for each in zip(names, settings.replicas, strict=True)]
         admission = Admission(settings.name, replicas, _balancer(settings), limits)
         super().__init__(settings, limits, metrics, admission)
         # A plan's names are anyone's: what may not stand in a header is written as %XX.
@@ -98,6 +101,13 @@ class Stage(Persistence):
         self.admission.took(monotonic() - begun.started_s)
         begun.done(True)
         return found, body
+
+    def counted(self, usage: Usage) -> None:
+        """What one of its answers took, by the engine's own count."""
+        self.metrics.input_tokens.inc(usage.input_tokens)
+        self.metrics.output_tokens.inc(usage.output_tokens)
+        if usage.output_tokens:
+            self.admission.length.seen(usage.output_tokens)
 
     def drop(self, begun: Begun) -> None:
         """Nobody waits for it any more."""
@@ -232,4 +242,5 @@ def _balancer(settings: StageSettings) -> Balancer:
             return SmoothRoundRobin()
         case "prefix":
             return PrefixAffinity()
-    return LeastOutstanding()
+    # Routers that begin at different places do not all choose the same replica first.
+    return LeastOutstanding(turn=random.randrange(len(settings.replicas) or 1))
