@@ -159,7 +159,7 @@ def _finish(
     allocation = solver(search, formulation, time_limit_s, prove=True)(search.demands(routing))
     simulator = Simulator.of(problem)
     run = simulator.run(best.deployment, search.decisions(routing))
-    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem), len(found))
+    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem), len(found.candidates))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
         lower=float(search.routings.lower[routing]),
