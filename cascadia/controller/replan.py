@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from cascadia.domain.errors import CascadiaError, Infeasible
 from cascadia.planner.text_file import write_whole
 
 if TYPE_CHECKING:
-    from cascadia.domain.plan import Plan
+    from cascadia.domain.plan import JudgePlan, Plan
     from cascadia.domain.quality import QualityTable
     from cascadia_traces.trace import Trace
 
@@ -128,7 +128,9 @@ def _replanned(request: Request) -> dict[str, Any]:
     def change(rate_rps: float, spec: Spec) -> Spec:
         workload = spec.workload.model_copy(update={"trace": str(request.trace), "format": None})
         table = spec.quality.table if request.table is None else str(request.table)
-        quality = spec.quality.model_copy(update={"table": table})
+        # The router's own scores are of 100, whatever the spec's table was on.
+        scale = spec.quality.scale if request.table is None else None
+        quality = spec.quality.model_copy(update={"table": table, "scale": scale})
         changed = spec.model_copy(update={"workload": workload, "quality": quality})
         gpus = tuple((pool, count) for pool, count in request.gpus.items())
         return Overrides(gpus=gpus, rate_rps=rate_rps)(changed)
@@ -143,11 +145,15 @@ def _replanned(request: Request) -> dict[str, Any]:
         if not bounded:
             raise
         found = plan(problem).plan
+    before = read_plan(request.today)
+    if request.table is not None:
+        # The same judge in the same router: who made the scores, and on which scale, has not changed.
+        found = replace(found, judge=of_the_same_judge(found.judge, before.judge))
     write_plan(found, request.out / PLAN)
     trace, _ = read_trace_for(request.trace, None, request.rate_rps, request.seed)
     folder = request.spec.parent
     return {
-        "today": prospect_of(read_plan(request.today), trace, problem.quality, folder, request.seed),
+        "today": prospect_of(before, trace, problem.quality, folder, request.seed),
         "candidate": prospect_of(found, trace, problem.quality, folder, request.seed),
     }
 
@@ -165,6 +171,10 @@ def _remember_prefixes(request: Request) -> None:
         before, _ = read_trace_for(path, spec.workload.format, None, request.seed)
         today, _ = read_trace_for(request.trace, None, None, request.seed)
         write_trace(with_prefixes(today, before), request.trace)
+
+
+def of_the_same_judge(planned: "JudgePlan", before: "JudgePlan") -> "JudgePlan":
+    return replace(planned, scale=before.scale, prompt_version=before.prompt_version)
 
 
 def prospect_of(

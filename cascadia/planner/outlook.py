@@ -27,6 +27,7 @@ BARS = 5
 MULTIPLIERS = (0.5, 1.0, 1.5, 2.0)
 LOOK = Effort(routings=1, combinations=400, window_requests=1500)
 CASCADESERVE_ROUTINGS = 1
+FEW_STEPS = Effort(simulated_requests=60_000, fewest_simulations=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def _rivals(state: Refinement, composer: Composer) -> tuple[Rival, ...]:
         (search.problem.stages[int(routings.deployed[d.routing].argmax())].name + " alone", d)
         for d in _first(state, composer, order)
     ]
-    served = cascadeserve(search, most_routings=CASCADESERVE_ROUTINGS, with_rate=False)
+    served = cascadeserve(search, FEW_STEPS, most_routings=CASCADESERVE_ROUTINGS, with_rate=False)
     if served.best is not None:
         runs.append(("CascadeServe", served.best.deployment))
     return tuple(search.threads.map(lambda named: _rival(state, *named), runs))

@@ -160,7 +160,7 @@ def _finish(
     allocation = solver(search, formulation, time_limit_s, prove=True)(search.demands(routing))
     simulator = Simulator.of(problem)
     run = simulator.run(best.deployment, search.decisions(routing))
-    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem))
+    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem), len(found))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
         lower=float(search.routings.lower[routing]),
@@ -183,15 +183,15 @@ def _finish(
     return PlanResult(plan_, notes, search, loop, best, tuple(found), run, simulator)
 
 
-def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float) -> Proof:
+def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:
     """`optimal` only where the solver proved that no smaller bound is feasible.
 
     Where the tables promise no stable allocation for the winner (which was simulated, and is), nothing is proven.
     """
     if allocation is None:
-        return Proof("incumbent", formulation, simulated_s, 0.0, 1.0)
+        return Proof("incumbent", formulation, simulated_s, 0.0, 1.0, tried)
     status: Literal["optimal", "incumbent"] = "optimal" if allocation.proven else "incumbent"
-    return Proof(status, formulation, allocation.latency_s, allocation.bound_s, allocation.gap)
+    return Proof(status, formulation, allocation.latency_s, allocation.bound_s, allocation.gap, tried)
 
 
 def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
