@@ -110,6 +110,7 @@ def no_judge_cost(search: Search, effort: Effort) -> Entry:
         shapes=shapes,
         verdict_s=0.0,
         tables=TableCache(search.threads),
+        memory={},
     )
     found = searched(name, blind, effort)
     if found.best is None:

@@ -21,16 +21,8 @@ from cascadia.planner.compose import Composer
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.evidence import latencies_s
 from cascadia.planner.plan import PlanResult
-from cascadia.planner.refine import (
-    EFFORT,
-    Candidate,
-    Effort,
-    Refinement,
-    combine,
-    rank,
-    windowed,
-    within_limits,
-)
+from cascadia.planner.refine import EFFORT, Candidate, Effort, Refinement, combine, rank, within_limits
+from cascadia.planner.refinement import composer as composer_of
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator, quantile_s
 
@@ -83,7 +75,7 @@ class Outlook:
 def outlook(result: PlanResult) -> Outlook:
     search = result.search
     state = Refinement(search, result.simulator, result.loop.references)
-    composer = Composer.on(windowed(search.problem, LOOK.window_requests))
+    composer = composer_of(search, LOOK.window_requests)
     return Outlook(
         slo_base_s(search),
         _bars(state, composer, result),
