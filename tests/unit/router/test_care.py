@@ -550,7 +550,8 @@ async def raw(port: int, content: bytes) -> bytes:
         (b"", 408),
         (b"nonsense\r\n\r\n", 400),
         (
-            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n"
+            b"content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
             400,
         ),
         (
