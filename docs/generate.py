@@ -12,9 +12,12 @@ import click
 from helm_page import helm_page
 from schema_pages import plan_page, spec_page, table
 
+from cascadia.cli.catalogue_outputs import HEAD, rows
 from cascadia.cli.main import COMMANDS, main
+from cascadia_sim.support_matrix import support_matrix
 
 PAGES = Path(__file__).parent / "reference"
+BEGIN, END = "<!-- support: docs/generate.py -->", "<!-- end of support -->"
 CHART = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia"
 
 
@@ -32,7 +35,8 @@ def cli_page() -> Iterator[str]:
             ("0", "done"),
             ("2", "bad input: where, what, and what to write instead"),
             ("3", "infeasible: which constraint binds, and the nearest feasible value"),
-            ("130", "interrupted"),
+            ("130", "interrupted (^C), within 2 s and with nothing half-written"),
+            ("143, 129", "ended by SIGTERM or SIGHUP, in the same way"),
             ("1", "anything else; `CASCADIA_DEBUG=1` shows the traceback of an internal error"),
         ],
     )
@@ -82,11 +86,23 @@ def chart_page() -> Iterator[str]:
     return helm_page(json.loads((CHART / "values.schema.json").read_text(encoding="utf-8")))
 
 
+def catalogue_page() -> Iterator[str]:
+    """The page as it is, with the support matrix between its marks."""
+    page = (PAGES / "catalogue.md").read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    after = rest.partition(END)[2]
+    yield f"{before}{BEGIN}\n\n{table(HEAD, rows(support_matrix()))}\n\n{END}{after}".strip()
+
+
 def run(check: bool) -> int:
     stale = []
     pages = {"cli.md": cli_page, "spec.md": spec_page, "plan-json.md": plan_page, "helm.md": chart_page}
-    for name, page in pages.items():
-        text = "<!-- Written by docs/generate.py. -->\n\n" + "\n\n".join(page()) + "\n"
+    texts = {
+        name: "<!-- Written by docs/generate.py. -->\n\n" + "\n\n".join(page()) + "\n"
+        for name, page in pages.items()
+    }
+    texts["catalogue.md"] = "".join(catalogue_page()) + "\n"
+    for name, text in texts.items():
         path = PAGES / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)

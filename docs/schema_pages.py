@@ -24,6 +24,8 @@ def spec_page() -> Iterator[str]:
     for name, key in (
         ("StageSpec", "stages[]"),
         ("PoolSpec", "cluster.pools[]"),
+        ("GpuSpec", "cluster.pools[].gpu"),
+        ("TflopsSpec", "cluster.pools[].gpu.tflops"),
         ("JudgeSpec", "judge"),
         ("WorkloadSpec", "workload"),
         ("QualitySpec", "quality"),
@@ -49,11 +51,17 @@ def plan_page() -> Iterator[str]:
 def referred(schema: Schema, definitions: Schema) -> Iterator[str]:
     """The definitions that `schema` uses, in the order of its keys, each followed by those it uses itself."""
     for entry in schema.get("properties", {}).values():
-        for choice in (entry, entry.get("items", {}), *entry.get("anyOf", ())):
+        for choice in (entry, entry.get("items", {}), named(entry), *entry.get("anyOf", ())):
             name = choice.get("$ref", "").rpartition("/")[2]
             if name:
                 yield name
                 yield from referred(definitions[name], definitions)
+
+
+def named(entry: Schema) -> Schema:
+    """Of an object whose keys are names: what stands under each; empty for any other entry."""
+    found = entry.get("additionalProperties", {})
+    return found if isinstance(found, dict) else {}
 
 
 def section(title: str, schema: Schema) -> Iterator[str]:
@@ -89,10 +97,13 @@ def kind(entry: Schema) -> str:
         return f"`{entry['const']}`"
     if "enum" in entry:
         return ", ".join(f"`{value}`" for value in entry["enum"])
-    if "anyOf" in entry:
-        return " or ".join(kind(choice) for choice in entry["anyOf"] if choice.get("type") != "null")
+    for choices in ("anyOf", "oneOf"):
+        if choices in entry:
+            return " or ".join(kind(choice) for choice in entry[choices] if choice.get("type") != "null")
     if "prefixItems" in entry:
         return "[" + ", ".join(kind(item) for item in entry["prefixItems"]) + "]"
+    if named(entry):
+        return f"{kind(named(entry))} by name"
     if entry.get("type") == "array":
         return f"list of {kind(entry['items'])}"
     words = {"integer": "whole number", "string": "text", "boolean": "true or false"}

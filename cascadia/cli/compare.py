@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from cascadia.cli.common import number, positive, with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 
 
@@ -18,6 +19,7 @@ from cascadia.cli.output import Output
     "--plots", type=click.Path(path_type=Path), help="Write attainment curves and table to this HTML file."
 )
 @with_output
+@ends_at_once
 def compare(
     spec: Path,
     rate_rps: float | None,

@@ -1,14 +1,15 @@
 """Every way a command can fail, as one line for people, one object for programs, and an exit code."""
 
 import errno
+import signal
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import click
 
+from cascadia.cli.interrupts import WORDS, number_of
 from cascadia.domain.errors import BadInput, CascadiaError, Infeasible
 
-INTERRUPTED = 130
 DEBUG_VARIABLE = "CASCADIA_DEBUG"
 
 
@@ -55,8 +56,11 @@ def failure(error: BaseException) -> Failure:
             return Failure("usage", 2, _usage(error))
         case click.ClickException():
             return Failure("error", error.exit_code, one_line(error.format_message()))
-        case KeyboardInterrupt() | click.Abort():
-            return Failure("interrupted", INTERRUPTED, "interrupted")
+        case KeyboardInterrupt():
+            number = number_of(error)
+            return Failure("interrupted", 128 + number, WORDS[signal.Signals(number)])
+        case click.Abort():
+            return failure(error.__cause__ or KeyboardInterrupt())
         case OSError():
             named = f" ({error.filename})" if error.filename else ""
             return Failure("system", 1, one_line(f"{error.strerror or error}{named}"))

@@ -39,7 +39,7 @@ def spec_text(answers: Answers) -> str:
 # Paths are relative to this file.
 
 # The cascade, from small to large. An answer that the judge scores too low goes on to the next stage.
-# model: a Hugging Face id, or the path of a config.json. Also: engine (vllm, sglang or llama.cpp),
+# model: a Hugging Face id, or the path of a config.json. Also: engine (vllm, sglang, trtllm or llama.cpp),
 # quantization (fp8, awq-int4, gptq-int4, int8, mxfp4; q8_0, q4_k_m and others for llama.cpp), weights,
 # max_model_len, max_num_seqs, gpu_memory_utilization, ...
 stages:

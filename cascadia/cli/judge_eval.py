@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.common import with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.judge_common import encoder_folder_of, encoder_option, quality_table, rows_of
 from cascadia.cli.output import Output, write
 
@@ -36,6 +37,7 @@ AT_ONCE = 32
 )
 @encoder_option
 @with_output
+@ends_at_once
 def evaluate(
     judge_file: Path,
     answers: Path,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.common import with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.judge_common import (
     encoder_digest,
     encoder_folder_of,
@@ -56,6 +57,7 @@ LOOKS_AT = {"question": "question", "answer": "answer", "certainty": "log-probab
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of folds and trees.")
 @encoder_option
 @with_output
+@ends_at_once
 def train(
     answers: Path,
     out: Path,
@@ -75,6 +77,7 @@ def train(
     """
     from cascadia.planner.quality_file import write_quality
     from cascadia.planner.quality_format import kind_of
+    from cascadia.whole_file import whole_file
     from cascadia_judge.curriculum import see, see_nulls, teach
     from cascadia_judge.encoder import Encoder
     from cascadia_judge.head_file import dump
@@ -94,7 +97,8 @@ def train(
         nulls = see_nulls(encoder) if decoys else None
         taught = teach(rows, seen, Course(folds=folds, decoys=decoys, seed=seed, nulls=nulls), step)
     about = _about(rows, encoder_digest(folder), folds, decoys, seed)
-    out.write_text(dump(taught.heads, about), encoding="utf-8")
+    with whole_file(out) as part:
+        part.write_text(dump(taught.heads, about), encoding="utf-8")
     if table_file is not None:
         write_quality(quality_table(rows, taught.scores, taught.foreseen), table_file)
     heads = [_told(head) for head in taught.heads]

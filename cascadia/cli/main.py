@@ -1,6 +1,7 @@
 """The `cascadia` command. Its parts are loaded when they are asked for, so that it starts at once."""
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from cascadia import __version__
+from cascadia.cli import interrupts
 from cascadia.cli.errors import DEBUG_VARIABLE, failure, is_broken_pipe
 from cascadia.cli.output import plain
 
@@ -29,6 +31,7 @@ COMMANDS = {
     "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
     "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
+    "catalogue": Entry("cascadia.cli.catalogue:catalogue", "Show what plans rest on, by GPU and engine."),
     "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
     "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge:judge", "Train, examine and serve an embedding judge."),
@@ -47,6 +50,10 @@ COMMANDS = {
     "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
+
+
+class _Interrupted(Exception):
+    """Of an interrupt, which click would turn into another error after beginning a line for it."""
 
 
 class Cascadia(click.Group):
@@ -71,6 +78,12 @@ class Cascadia(click.Group):
             raise click.UsageError(f"no command {args[0]!r}; {instead}", ctx)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise _Interrupted from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """From the registry: help need not load what it lists."""
         with formatter.section("Commands"):
@@ -86,6 +99,8 @@ class Cascadia(click.Group):
     ) -> Any:
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, False, **extra)
+        if args is None:
+            interrupts.begin()
         given = list(sys.argv[1:] if args is None else args)
         _print_anywhere()
         try:
@@ -95,8 +110,20 @@ class Cascadia(click.Group):
             click.echo(error.format_message())
             code = 2
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the one place where all errors end)
-            code = _tell(error, as_json="--json" in given)
-        sys.exit(code if isinstance(code, int) else 0)
+            code = _tell(_cause(error), as_json="--json" in given)
+        code = code if isinstance(code, int) else 0
+        interrupts.done(code)
+        sys.exit(code)
+
+
+def _cause(error: Exception | KeyboardInterrupt) -> Exception | KeyboardInterrupt:
+    """What is to be told: an interrupt, whatever it was turned into on its way."""
+    if isinstance(error, _Interrupted):
+        return error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else KeyboardInterrupt()
+    number = interrupts.caught()
+    if number is None:
+        return error
+    return KeyboardInterrupt() if number == signal.SIGINT else interrupts.Stopped(number)
 
 
 def _print_anywhere() -> None:
@@ -115,11 +142,15 @@ def _tell(error: BaseException, as_json: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     told = failure(error)
-    print(told.line, file=sys.stderr)
+    ends = told.kind == "interrupted" and interrupts.begun()
+    interrupts.tell_line(told.line) if ends else print(told.line, file=sys.stderr)
     if as_json:
         import json
 
         print(json.dumps(plain(told.document()), indent=2))
+    if ends:
+        sys.stdout.flush()
+        interrupts.end(told.exit_code)
     return told.exit_code
 
 
@@ -127,7 +158,7 @@ def _tell(error: BaseException, as_json: bool) -> int:
     "cascadia",
     cls=Cascadia,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 1 anything else.",
+    epilog="Exit codes: 0 done, 2 bad input, 3 infeasible, 130 interrupted, 143 terminated, 1 anything else.",
 )
 @click.version_option(__version__, message="cascadia %(version)s")
 def main() -> None:

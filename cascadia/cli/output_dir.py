@@ -1,13 +1,13 @@
 """A folder of results that is either wholly there or not there at all."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from cascadia.cli.interrupts import held
 from cascadia.domain.errors import BadInput
+from cascadia.whole_file import unfinished
 
 _ELSEWHERE = "name another with --out"
 
@@ -25,18 +25,17 @@ def output_dir(path: str | Path, owned: Sequence[str], *, force: bool = False) -
     anchor = target
     while not anchor.is_dir() and anchor != anchor.parent:
         anchor = anchor.parent
-    try:
-        staging = Path(tempfile.mkdtemp(prefix=".cascadia-", dir=anchor))
-    except OSError as error:
-        raise _unwritable(str(path), error) from None
-    try:
-        yield staging
+    with unfinished(anchor, ".cascadia-") as staging:
         try:
-            _move(staging, target, owned)
+            staging.mkdir(mode=0o700)
         except OSError as error:
             raise _unwritable(str(path), error) from None
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        yield staging
+        try:
+            with held():
+                _move(staging, target, owned)
+        except OSError as error:
+            raise _unwritable(str(path), error) from None
 
 
 def _refuse_strangers(target: Path, shown: str, owned: Sequence[str], force: bool) -> None:

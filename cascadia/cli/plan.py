@@ -7,6 +7,7 @@ from typing import Literal
 import click
 
 from cascadia.cli.common import number, positive, with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -40,6 +41,7 @@ from cascadia.domain.errors import BadInput
 )
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
 @with_output
+@ends_at_once
 def plan(
     spec: Path,
     out: Path | None,

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from cascadia.cli.common import positive, with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 
 
@@ -49,6 +50,7 @@ from cascadia.cli.output import Output
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of prompts and arrivals.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the calibration to this JSON file.")
 @with_output
+@ends_at_once
 def latency(
     base_url: str,
     model: str,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import number, positive, with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
     help="Also write the answers' texts to this .jsonl file.",
 )
 @with_output
+@ends_at_once
 def quality(
     prompts_file: Path,
     stages: tuple[str, ...],

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import click
 
 from cascadia.cli.common import with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output, write
 from cascadia.domain.errors import BadInput
 from cascadia.render import FILE_NAMES, NAMESPACE, Target, notes
@@ -39,6 +40,7 @@ _LARGEST_VALUES_BYTES = 1_000_000
     help="YAML file with values of the Helm chart, put over the plan's (target kubernetes).",
 )
 @with_output
+@ends_at_once
 def render(
     plan: Path, target: Target, out: Path | None, namespace: str, files: tuple[Path, ...], output: Output
 ) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from cascadia.cli.common import with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 
 TRACE = "trace.parquet"
@@ -18,6 +19,7 @@ QUALITY = "quality.parquet"
 )
 @click.option("--force", is_flag=True, help="Write into a folder that has other files in it.")
 @with_output
+@ends_at_once
 def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
     """Put the workload log in FOLDER together: a trace, and a quality table where there were second looks."""
     from cascadia.cli.output_dir import output_dir

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import positive, with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     help="The explained batch prefills a prompt of so many tokens too.",
 )
 @with_output
+@ends_at_once
 def simulate(
     plan: Path,
     trace_file: Path | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.common import with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 from cascadia.cli.trace_generate import generate
 
@@ -46,6 +47,7 @@ def _with_reading(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--plots", type=click.Path(path_type=Path), help="Write plots to this HTML file.")
 @_with_reading
 @with_output
+@ends_at_once
 def inspect(
     file: Path, plots: Path | None, format_: str | None, spread: bool, seed: int, output: Output
 ) -> None:
@@ -72,6 +74,7 @@ def inspect(
 @click.option("--sort", is_flag=True, help="Accept rows in any order (reads the whole trace into memory).")
 @_with_reading
 @with_output
+@ends_at_once
 def convert(
     source: Path, target: Path, sort: bool, format_: str | None, spread: bool, seed: int, output: Output
 ) -> None:
@@ -96,6 +99,7 @@ def convert(
 @click.option("--rate", "rate_rps", type=float, required=True, help="Mean requests/s to scale to.")
 @_with_reading
 @with_output
+@ends_at_once
 def scale(
     source: Path,
     target: Path,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.common import with_output
+from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -47,6 +48,7 @@ KINDS = {
 @click.option("--lengths-from", type=click.Path(path_type=Path), help="Draw both lengths from this trace.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @with_output
+@ends_at_once
 def generate(
     target: Path, requests: int | None, duration_s: float | None, seed: int, output: Output, **options: Any
 ) -> None:

@@ -15,6 +15,8 @@ GAUGES = {
     "sglang:": ("sglang", "sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:num_retracted_reqs"),
     "llamacpp:": ("llama.cpp", "llamacpp:requests_processing", "llamacpp:requests_deferred", ""),
 }
+# By who owns its models, where `/metrics` is no Prometheus text: TensorRT-LLM's is JSON.
+OWNERS = {"llamacpp": "llama.cpp", "tensorrt_llm": "trtllm"}
 SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -49,7 +51,7 @@ async def engine_facts(client: OpenAIEngine) -> EngineFacts:
     model = _entry(await client.models(), client)
     metrics = samples(await client.text("/metrics") or "")
     engine = next((gauges[0] for p, gauges in GAUGES.items() if any(s.startswith(p) for s in metrics)), None)
-    engine = engine or ("llama.cpp" if model.get("owned_by") == "llamacpp" else "openai")
+    engine = engine or OWNERS.get(str(model.get("owned_by")), "openai")
     version = _object(await client.text("/version")).get("version")
     longest, slots, kv_tokens, block_size = model.get("max_model_len"), None, None, None
     if engine == "llama.cpp":

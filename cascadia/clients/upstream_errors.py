@@ -14,6 +14,7 @@ Kind = Literal[
     "status",
     "busy",
     "elsewhere",
+    "exhausted",
 ]
 
 
@@ -22,7 +23,8 @@ class UpstreamError(Exception):
 
     `stale`: a connection kept from before was closed before any byte of the answer came. That says nothing about the
     engine, and the request may be sent again on a fresh one. `after_s`: when a busy engine wants to be asked again.
-    Kind `elsewhere`: this engine does well and does not have what was asked for; another may.
+    Kind `elsewhere`: this engine does well and does not have what was asked for; another may. Kind `exhausted`: this
+    process has no descriptor, port or memory left for a connection, which says nothing about the engine.
     """
 
     def __init__(

@@ -1,12 +1,13 @@
 """Connections to one engine, kept for the next request: last in, first out, so that few stay warm and the rest go."""
 
 import asyncio
+import errno
 import ssl
 from collections import deque
 from urllib.parse import urlsplit
 
 from cascadia.clients.upstream_connection import Connection
-from cascadia.clients.upstream_errors import UpstreamError
+from cascadia.clients.upstream_errors import Kind, UpstreamError
 
 KEPT_S = 30.0
 """An idle connection is not kept for longer."""
@@ -14,6 +15,10 @@ KEPT_S = 30.0
 LIVES_S = 10.0
 """Nor is one older than this. An address can be a Kubernetes Service: it gives a stopping engine no new connections,
 but leaves it those that it has, so these must end before the engine does (the chart lets it wait 35 s)."""
+
+
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
+"""What a process, or its machine, has run out of."""
 
 
 class Pool:
@@ -44,7 +49,7 @@ class Pool:
         return None
 
     async def connect(self) -> Connection:
-        """A new connection. Raises `UpstreamError` of kind `connect`."""
+        """A new connection. Raises `UpstreamError` of kind `connect` or `exhausted`."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self.connect_s):
@@ -57,7 +62,10 @@ class Pool:
                 )
         except TimeoutError:
             raise UpstreamError("connect", "no connection in time") from None
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
+            kind: Kind = "exhausted" if error.errno in EXHAUSTED else "connect"
+            raise UpstreamError(kind, type(error).__name__) from None
+        except UnicodeError as error:
             raise UpstreamError("connect", type(error).__name__) from None
         self.open[connection] = loop.time()
         return connection

@@ -18,7 +18,7 @@ from cascadia.controller.local_plan import capacity_rps, units
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan_file import read_plan
 from cascadia.render.engine_groups import engine_groups
-from cascadia.render.gpu_nodes import gpu_node
+from cascadia.render.gpu_nodes import gpu_node, labelled
 from cascadia.render.helm_values import helm_values
 from cascadia.render.kubernetes.chart_values import Values, defaults, merged
 from cascadia.render.kubernetes.engine_pods import engine_pod
@@ -226,7 +226,7 @@ def _pools(plan: Plan, base: Values) -> dict[str, PoolGpus]:
             spelled.setdefault(group["pool"], set()).update(group["gpuProducts"])
     found = {}
     for pool in plan.cluster.pools:
-        node = gpu_node(pool.gpu)
+        node = labelled(gpu_node(pool), pool.gpu)
         products = frozenset({node.product} | spelled.get(pool.name, set()))
         found[pool.name] = PoolGpus(node.label, products, node.resource, pool.gpus)
     return found

@@ -26,7 +26,6 @@ from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
 from cascadia.render.processes import LOOPBACK
 from cascadia_sim.engine_config import LLAMA_CPP
-from cascadia_sim.gpus_catalogue import gpu
 
 _ANY_PORT = 0
 
@@ -103,10 +102,10 @@ def _launch(
     rendered: Mapping[tuple[str, str, int, int], EngineGroup],
 ) -> Launch:
     pool = plan.cluster.pool(group.pool)
-    cores = gpu(pool.gpu).generation == "cpu"
+    cores = pool.on_cores
     if engine is not None:
         argv, env = tuple(engine.command), dict(engine.env)
-        env = gpu_node(pool.gpu).visible(GPUS) | env
+        env = gpu_node(pool).visible(GPUS) | env
         times = engine.health_path, engine.startup_s, engine.drain_s
     else:
         found = rendered[name, group.pool, group.tp, group.pp]

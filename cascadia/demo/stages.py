@@ -10,6 +10,7 @@ from cascadia.clients import llama_server
 from cascadia.clients.model_catalogue import CatalogueModel, model_named
 from cascadia.render.engine_args import Launch, arguments
 from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
 
 CORES = 2
 SLOTS = 2
@@ -66,7 +67,17 @@ def engine_command(stage: Stage, weights: Path, port: int, context: int = CONTEX
     """As `cascadia up` starts it."""
     file, config = str(stage.file(weights)), engine_config(stage, context)
     launch = Launch(
-        LLAMA_CPP, stage.architecture, file, stage.name, config, "cpu", 1, 1, "127.0.0.1", port, drain_s=0
+        LLAMA_CPP,
+        stage.architecture,
+        file,
+        stage.name,
+        config,
+        gpu("cpu"),
+        1,
+        1,
+        "127.0.0.1",
+        port,
+        drain_s=0,
     )
     return [sys.executable, llama_server.__file__, *arguments(launch)]
 

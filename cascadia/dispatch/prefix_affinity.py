@@ -5,9 +5,8 @@ ring; a request goes to the first replica clockwise from its hash whose load sta
 work. So a replica that comes or goes moves its own requests only, and a popular prefix spills over to the next replica.
 """
 
-import random
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -20,10 +19,10 @@ POINTS = 100
 
 @dataclass(slots=True)
 class PrefixAffinity:
-    """`bound` > 1. Requests without a prefix go by `LeastOutstanding`."""
+    """`bound` > 1. Requests without a prefix go by `least`."""
 
     bound: float = 1.25
-    chance: Callable[[], float] = random.random
+    least: LeastOutstanding = field(default_factory=LeastOutstanding)
     _shape: tuple[tuple[str, float], ...] = ()
     _points: list[int] = field(default_factory=list)
     _owners: list[int] = field(default_factory=list)
@@ -32,7 +31,7 @@ class PrefixAffinity:
         if len(candidates) == 1:
             return 0
         if prefix is None:
-            return LeastOutstanding(self.chance).choose(candidates, tokens)
+            return self.least.choose(candidates, tokens)
         self._arrange(candidates)
         work = sum(c.outstanding_tokens for c in candidates) + tokens
         weight = sum(c.weight for c in candidates)

@@ -2,16 +2,30 @@
 
 from dataclasses import dataclass
 
+from cascadia_sim.gpu import Gpu
+from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.own_gpu import OwnGpu, hardware_of
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Equal nodes with equal GPUs. `gpu` is a name of the bundled GPU catalogue."""
+    """Equal nodes with equal GPUs. `gpu` is a name of the bundled GPU catalogue, or that of `own_gpu`."""
 
     name: str
     gpu: str
     nodes: int
     gpus_per_node: int
     usd_per_gpu_hour: float
+    own_gpu: OwnGpu | None = None
+
+    @property
+    def hardware(self) -> Gpu:
+        return gpu(self.gpu) if self.own_gpu is None else hardware_of(self.own_gpu)
+
+    @property
+    def on_cores(self) -> bool:
+        """Whether its "GPUs" are cores of a server."""
+        return self.hardware.generation == "cpu"
 
     @property
     def gpus(self) -> int:

@@ -162,11 +162,57 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolCalibration:
+    """What a stage's times on `pool` rest on: constants of `engine` (in `version`, at `precision`) on `gpu`.
+
+    `basis` is what they were fitted to: `own` (measured by the user), `served` (a whole engine), `kernels` alone,
+    `generic` (the GPU's generation), `unmeasured` (data sheets). `match` says how near that is to what is planned. The
+    errors are mean shares by which the time per output token and to the first token are off: of models that the fit
+    had not seen where `held_out`, else of what stood in elsewhere (docs/models/simulator.md). `beyond` tells what
+    the plan does that was not measured.
+    """
+
+    pool: str
+    calibration: str
+    gpu: str
+    engine: str
+    version: str
+    precision: str
+    served: bool
+    basis: Literal["own", "served", "kernels", "generic", "unmeasured"]
+    match: str
+    error_tpot: float
+    error_ttft: float
+    held_out: bool
+    beyond: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StageCalibration(PoolCalibration):
+    """On the pool that serves most of the stage's requests; its further pools are in `others`."""
+
+    others: tuple[PoolCalibration, ...] = ()
+
+    @property
+    def pools(self) -> tuple[PoolCalibration, ...]:
+        return (self, *self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRange:
+    """The objective's quantile with all times as much shorter (`fast_s`), or longer, as their calibrations err."""
+
+    fast_s: float
+    slow_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
 
     So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
     answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand.
+    `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     """
 
     version: int
@@ -182,6 +228,8 @@ class Plan:
     digest: str
     wall_s: float
     skip_below: tuple[float, ...] = ()
+    calibrations: dict[str, StageCalibration] = field(default_factory=dict)
+    error_range: ErrorRange | None = None
 
     @property
     def gpus(self) -> int:

@@ -10,7 +10,7 @@ from cascadia.domain.workload import Workload
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.engine_config import EngineConfig
 
-Engine = Literal["vllm", "sglang", "llama.cpp"]
+Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
 
 
 @dataclass(frozen=True, slots=True)

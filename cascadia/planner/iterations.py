@@ -22,7 +22,6 @@ from cascadia_sim.architecture import Architecture
 from cascadia_sim.breakdown import BeyondTheTables, Iteration, Part, breakdown
 from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ def other_shapes(pool: Pool, tp: int, pp: int) -> tuple[tuple[int, int], ...]:
 
 
 def _on_shape(site: _Site, tp: int, pp: int, iteration: Iteration) -> OnShape | NotOnShape:
-    hardware, node = gpu(site.pool.gpu), site.pool.gpus_per_node
+    hardware, node = site.pool.hardware, site.pool.gpus_per_node
     try:
         timing = replica_timing(
             site.architecture, hardware, tp=tp, pp=pp, config=site.config, gpus_per_node=node

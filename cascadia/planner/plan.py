@@ -17,8 +17,11 @@ from cascadia.planner.allocation import allocate
 from cascadia.planner.allocation_paper import allocate_paper
 from cascadia.planner.assemble import assemble, predict
 from cascadia.planner.bilevel import BilevelResult, Solver, bilevel
+from cascadia.planner.calibration_notes import calibration_notes
+from cascadia.planner.calibrations import calibrations_of
 from cascadia.planner.demand import Allocation, Demand
 from cascadia.planner.dominance import non_dominated
+from cascadia.planner.error_range import error_range
 from cascadia.planner.evidence import stage_latencies_s
 from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
@@ -170,7 +173,12 @@ def _finish(
     )
     thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
     skip_below = () if skips is None else skips[routing].tolist()
+    calibrations = calibrations_of(problem, best.deployment, run)
+    within = error_range(
+        problem, simulator, best.deployment, search.decisions(routing), predicted.objective_s
+    )
     plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below)
+    plan_ = replace(plan_, calibrations=calibrations, error_range=within)
     notes = (*problem.notes, *_notes(problem, plan_))
     return PlanResult(plan_, notes, search, loop, best, tuple(found), run, simulator)
 
@@ -199,4 +207,4 @@ def _notes(problem: Problem, plan_: Plan) -> list[str]:
             f"the trace spans {span_s:.0f} s, only {span_s / max(plan_.predicted.e2e.mean_s, 1e-9):.0f} times the mean"
             " latency: queues have little time to build up, so use a longer trace for a firm figure"
         )
-    return notes
+    return [*notes, *calibration_notes(plan_)]

@@ -46,6 +46,9 @@ def _faults(plan: Plan) -> Iterator[Fault]:
     for index, prediction in enumerate(plan.predicted.stages):
         if prediction.name not in names:
             yield Fault(f"predicted.stages[{index}].name", f"{prediction.name!r} is not a stage")
+    for name in plan.calibrations:
+        if name not in {*names, "judge"}:
+            yield Fault(f"calibrations.{name}", "is not a stage")
     if plan.seed < 0:
         yield Fault("seed", "is negative")
 
@@ -55,6 +58,10 @@ def _cluster_faults(cluster: Cluster) -> Iterator[Fault]:
     for index, pool in enumerate(cluster.pools):
         if not (1 <= pool.nodes <= 10**6 and 1 <= pool.gpus_per_node <= 10**4):
             yield Fault(f"cluster.pools[{index}]", "nodes and gpus_per_node must be at least 1 and plausible")
+        if pool.own_gpu is not None and pool.own_gpu.name != pool.gpu:
+            yield Fault(
+                f"cluster.pools[{index}].own_gpu.name", f"is {pool.own_gpu.name!r}, and gpu {pool.gpu!r}"
+            )
         if pool.usd_per_gpu_hour < 0:
             yield Fault(f"cluster.pools[{index}].usd_per_gpu_hour", "is negative")
 

@@ -29,7 +29,7 @@ def read_problem(path: str | Path, change: Callable[[Spec], Spec] = lambda spec:
 def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     """`spec` as a problem: its relative paths start at `folder`, errors name `file`."""
     stages = build_stages(spec.stages, folder, file)
-    cluster = build_cluster(spec.cluster, file)
+    cluster, gpu_files, unmeasured = build_cluster(spec.cluster, folder, file)
     judge, notes = build_judge(spec.judge, folder, file)
     for index, stage in enumerate(stages):
         check_on_cluster(stage.config, cluster, f"{file}: stages[{index}]")
@@ -67,8 +67,8 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         objective=_objective(spec.objective),
         confidence=spec.quality.confidence,
         seed=spec.seed,
-        digest=_digest(spec, [trace_path, table_path, *others]),
-        notes=notes + unused + oddities + cuts,
+        digest=_digest(spec, [trace_path, table_path, *others, *gpu_files]),
+        notes=notes + unmeasured + unused + oddities + cuts,
     )
 
 

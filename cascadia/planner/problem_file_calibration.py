@@ -11,7 +11,6 @@ from cascadia_sim.calibration import Calibration
 from cascadia_sim.calibration_json import read_calibration
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.errors import InputError
-from cascadia_sim.gpus_catalogue import gpu
 
 AGAIN = "measure this one with `cascadia profile latency`, or remove the line"
 
@@ -45,7 +44,7 @@ def check_on_cluster(config: EngineConfig | None, cluster: Cluster, where: str) 
     if config is None or config.calibration is None:
         return
     here = {pool.gpu for pool in cluster.pools}
-    if config.calibration.gpu not in here | {gpu(name).generation for name in here}:
+    if config.calibration.gpu not in here | {pool.hardware.generation for pool in cluster.pools}:
         raise BadInput(
             f"{where}.calibration",
             f"was measured on {config.calibration.gpu}, and no pool has that",

@@ -11,12 +11,15 @@ from cascadia.planner.spec_models import EngineOptions, StageSpec
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.config_json import read_architecture
-from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
+from cascadia_sim.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
 from cascadia_sim.errors import InputError
 
 _PATH_STARTS = ("./", "../", "/", "~")
 _LLAMA_CPP = {"max_num_seqs": 4, "max_num_batched_tokens": 2048, "block_size": 1}
 """Its own defaults. A slot's cache is one piece, so that nothing is lost to blocks."""
+
+_TRTLLM_BLOCK = 32
+"""Its default `tokens_per_block`."""
 
 
 def build_stages(specs: tuple[StageSpec, ...], folder: Path, file: str) -> tuple[Stage, ...]:
@@ -58,6 +61,8 @@ def engine_config(spec: EngineOptions, found: Architecture, folder: Path, where:
         settings |= {name: n for name, n in _LLAMA_CPP.items() if name not in spec.model_fields_set}
         # Its slots take their cache when it starts, so the longest request must be known.
         settings["max_model_len"] = spec.max_model_len or found.max_position
+    if spec.engine == TRTLLM:
+        settings["block_size"] = _TRTLLM_BLOCK
     return EngineConfig(**settings, calibration=measured)
 
 

@@ -27,7 +27,6 @@ from cascadia_sim.architecture import Architecture
 from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.cascade import CascadeRun
 from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
 from cascadia_traces.trace import Trace
 
 DRAWN_PROMPTS = 10_000
@@ -141,7 +140,7 @@ def _mix(
         try:
             timing = replica_timing(
                 architecture,
-                gpu(pool.gpu),
+                pool.hardware,
                 tp=group.tp,
                 pp=group.pp,
                 config=config,

@@ -10,7 +10,6 @@ from cascadia.domain.errors import BadInput
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing, valid_shapes
 from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 
 MAX_REPLICA_NODES = 4
@@ -76,7 +75,7 @@ def shapes(
 def _fitting(
     architecture: Architecture, config: EngineConfig, pool: Pool, min_kv_tokens: int
 ) -> tuple[list[Shape], str]:
-    hardware = gpu(pool.gpu)
+    hardware = pool.hardware
     fitting, why = [], ""
     most = min(pool.gpus, MAX_REPLICA_NODES * pool.gpus_per_node)
     shallowest: dict[int, int] = {}

@@ -12,6 +12,7 @@ from cascadia.planner.loads import Load, arrival_ps, cached_tokens
 from cascadia.planner.options import Mix
 from cascadia.planner.routings import Decisions
 from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.dispatch import DEFAULT
 from cascadia_sim.stage import Replica, simulate_stage
 from cascadia_sim.timing import PS_PER_S
 
@@ -56,7 +57,6 @@ class Simulator:
             return None
         return JudgeStage(
             replicas=replicas_of(mix),
-            dispatch="weighted",
             prompt_tokens=judge.prompt_tokens,
             output_tokens=judge.output_tokens,
             latency_ps=self.delays,
@@ -82,7 +82,7 @@ def latency_by_request(load: Load, mix: Mix, requests: int) -> Floats:
         return np.zeros(requests)
     run = simulate_stage(
         replicas_of(mix),
-        "weighted",
+        DEFAULT,
         load.arrival_ps,
         load.input_tokens,
         load.output_tokens,

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cascadia.planner.spec_gpu import GpuChoice
 from cascadia.planner.spec_models import (
     RESERVED_STAGE_NAME,
     JudgeSpec,
@@ -20,13 +21,24 @@ Many = Field(strict=False, min_length=1, max_length=64)  # YAML has lists; the m
 class PoolSpec(Section):
     """Equal nodes with equal GPUs."""
 
-    gpu: Text = Field(description="A GPU of the bundled catalogue, e.g. `h100-sxm`.")
+    gpu: GpuChoice = Field(
+        description=(
+            "A GPU of the bundled catalogue, e.g. `h100-sxm`; or one of your own, as a mapping or as the path of a "
+            "JSON or YAML file with the same keys."
+        )
+    )
     nodes: int = Field(ge=1, le=100_000, description="Number of nodes.")
     gpus_per_node: int = Field(8, ge=1, le=1_000, description="GPUs in each node.")
-    usd_per_gpu_hour: Usd | None = Field(None, description="Price; the catalogue's where absent.")
+    usd_per_gpu_hour: Usd | None = Field(
+        None, description="Price; the catalogue's where absent, needed for a GPU of your own."
+    )
     name: str | None = Field(
         None, min_length=1, max_length=100, description="Unique; the GPU's name where absent."
     )
+
+    @property
+    def called(self) -> str:
+        return self.name or (self.gpu if isinstance(self.gpu, str) else self.gpu.name)
 
 
 class ClusterSpec(Section):

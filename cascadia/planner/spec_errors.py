@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cascadia.domain.errors import BadInput
+from cascadia.planner.spec_gpu import DESCRIBED, NAMED
 
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 _BOUNDS = {
@@ -38,7 +39,7 @@ def bad_input(error: ValidationError, root: type[BaseModel], file: str, within: 
     """
     findings = error.errors(include_url=False)
     finding = min(findings, key=lambda found: found["type"] not in _UNKNOWN_KEY)
-    keys = finding["loc"]
+    keys = tuple(key for key in finding["loc"] if key not in (NAMED, DESCRIBED))
     model = _model_at(root, keys[:-1])
     path = dotted(keys[within:])
     return BadInput(f"{file}: {path}" if path else file, *_what_and_instead(finding, model))

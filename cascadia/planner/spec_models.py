@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cascadia.domain.problem import Engine
-from cascadia_sim.engine_config import LLAMA_CPP
+from cascadia_sim.engine_config import LLAMA_CPP, TRTLLM
 
 Positive = Annotated[int, Field(ge=1, le=2**31)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
@@ -39,7 +39,11 @@ _NOT_LLAMA_CPP = {
 
 class EngineOptions(Section):
     engine: Engine = Field(
-        "vllm", description="Serving engine. `llama.cpp` runs on one GPU, or one core, a replica."
+        "vllm",
+        description=(
+            "Serving engine. `trtllm` is TensorRT-LLM, on replicas within a node; `llama.cpp` runs on one GPU, or one "
+            "core, a replica."
+        ),
     )
     quantization: Quantization | None = Field(
         None,
@@ -100,7 +104,12 @@ class EngineOptions(Section):
                 raise ValueError(f"llama.cpp reads GGUF files; write quantization: one of {', '.join(GGUF)}")
             for name in sorted(_NOT_LLAMA_CPP & self.model_fields_set):
                 raise ValueError(f"{name} has no effect on llama.cpp; remove it")
-        elif self.quantization in GGUF:
+        elif self.engine == TRTLLM and (self.kv_cache_dtype != "auto" or self.attention_dp > 1):
+            name = "attention_dp" if self.attention_dp > 1 else "kv_cache_dtype"
+            raise ValueError(
+                f"{name} is no flag of trtllm-serve 1.2, which wants a file for it; remove it, or use vllm or sglang"
+            )
+        if self.engine != LLAMA_CPP and self.quantization in GGUF:
             raise ValueError(f"{self.quantization} is a format of llama.cpp; write engine: llama.cpp")
         return self
 

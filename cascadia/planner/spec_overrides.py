@@ -48,7 +48,7 @@ class Overrides:
 
 
 def _pool_index(pools: tuple[PoolSpec, ...], name: str | None) -> int:
-    names = [pool.name or pool.gpu for pool in pools]
+    names = [pool.called for pool in pools]
     if name is None:
         if len(pools) == 1:
             return 0

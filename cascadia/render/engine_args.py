@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from cascadia.domain.errors import BadInput
 from cascadia.render.engines import COMMAND
-from cascadia.render.memory_share import static_share
+from cascadia.render.memory_share import free_share, static_share
 from cascadia.render.models import is_quantised
 from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.gpu import Gpu
 
 _DEFAULT = EngineConfig()
 
@@ -28,17 +28,14 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """`weights` is what the engine loads (an id, a directory or a file); `model` is what the plan calls it.
-
-    `gpu` is a name of the GPU catalogue.
-    """
+    """`weights` is what the engine loads (an id, a directory or a file); `model` is what the plan calls it."""
 
     engine: str
     model: str
     weights: str
     served_name: str
     config: EngineConfig
-    gpu: str
+    gpu: Gpu
     tp: int
     pp: int
     host: str
@@ -64,6 +61,8 @@ def arguments(launch: Launch) -> tuple[str, ...]:
             return _vllm(launch)
         case "llama.cpp":
             return _llama_cpp(launch)
+        case "trtllm":
+            return _trtllm(launch)
         case _:
             return _sglang(launch)
 
@@ -157,6 +156,35 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
     return tuple(flags)
 
 
+def _trtllm(launch: Launch) -> tuple[str, ...]:
+    """It answers under any name, so none is given; FP8 and NVFP4 it reads from the checkpoint."""
+    config = launch.config
+    if launch.ranks is not None:
+        raise BadInput(
+            f"stage {launch.served_name}: engine",
+            f"a replica of TensorRT-LLM in {launch.ranks.count} pieces needs MPI, which is not started here",
+            "plan again, so that it fits a node, or use vllm or sglang",
+        )
+    tokens = max(config.max_num_batched_tokens, config.max_num_seqs)
+    if not config.enable_chunked_prefill:
+        tokens = max(tokens, config.max_model_len or 0)
+    share = free_share(launch.model, launch.gpu, tp=launch.tp, pp=launch.pp, config=config)
+    return (
+        launch.weights,
+        "--backend=pytorch",
+        f"--host={launch.host}",
+        f"--port={launch.port}",
+        f"--tp_size={launch.tp}",
+        f"--pp_size={launch.pp}",
+        *((f"--ep_size={launch.tp}",) if config.enable_expert_parallel else ()),
+        f"--max_seq_len={config.max_model_len}",
+        f"--max_batch_size={config.max_num_seqs}",
+        f"--max_num_tokens={tokens}",
+        f"--kv_cache_free_gpu_memory_fraction={share:.3f}",
+        *(("--enable_chunked_prefill",) if config.enable_chunked_prefill else ()),
+    )
+
+
 def _llama_cpp(launch: Launch) -> tuple[str, ...]:
     """A slot for each sequence, with a cache for the longest request; on a CPU one thread, on a GPU all layers."""
     config = launch.config
@@ -166,7 +194,7 @@ def _llama_cpp(launch: Launch) -> tuple[str, ...]:
             "llama.cpp loads a GGUF file, and the plan names none",
             "write weights: FILE.gguf, or owner/name-GGUF:Q4_K_M, into the spec and plan again",
         )
-    on_cpu = gpu(launch.gpu).generation == "cpu"
+    on_cpu = launch.gpu.generation == "cpu"
     return (
         "--model" if launch.weights.endswith(".gguf") else "--hf-repo",
         launch.weights,

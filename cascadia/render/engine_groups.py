@@ -14,6 +14,7 @@ from cascadia.render.gpu_nodes import CORES, GpuNode, gpu_node
 from cascadia.render.names import check_name, labels
 from cascadia.render.placement import Demand, Replica, place
 from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
+from cascadia_sim.gpu import Gpu
 
 JUDGE = "judge"
 
@@ -47,7 +48,7 @@ class EngineGroup:
     config: EngineConfig
     pool: str
     pool_label: str
-    gpu_name: str
+    hardware: Gpu
     gpu: GpuNode
     tp: int
     pp: int
@@ -84,7 +85,7 @@ class EngineGroup:
             weights=weights,
             served_name=self.served_name,
             config=self.config,
-            gpu=self.gpu_name,
+            gpu=self.hardware,
             tp=self.tp,
             pp=self.pp,
             host=host,
@@ -111,7 +112,7 @@ def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
     wanted = tuple(_wanted(plan))
     pools = {w.group.pool: _pool(cluster, w.group.pool) for w in wanted}
     for w in wanted:
-        if gpu_node(pools[w.group.pool].gpu) is CORES and w.unit.engine != LLAMA_CPP:
+        if gpu_node(pools[w.group.pool]) is CORES and w.unit.engine != LLAMA_CPP:
             raise BadInput(
                 f"plan: pool {w.group.pool}",
                 f"its replicas run on CPU cores, and how to start {w.unit.engine} there is not known",
@@ -134,8 +135,8 @@ def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
             ),
             pool=w.group.pool,
             pool_label=pool_labels[w.group.pool],
-            gpu_name=pools[w.group.pool].gpu,
-            gpu=gpu_node(pools[w.group.pool].gpu),
+            hardware=pools[w.group.pool].hardware,
+            gpu=gpu_node(pools[w.group.pool]),
             tp=w.group.tp,
             pp=w.group.pp,
             share=w.group.share,

@@ -1,6 +1,6 @@
 """The engine versions that manifests are written for, their images and where they listen."""
 
-VERSION: dict[str, str] = {"vllm": "0.32.0", "sglang": "0.5.23"}
+VERSION: dict[str, str] = {"vllm": "0.32.0", "sglang": "0.5.23", "trtllm": "1.2.1"}
 """docs/reference/engines.md says how each flag was checked against these."""
 
 IMAGE: dict[tuple[str, str], str] = {
@@ -8,11 +8,13 @@ IMAGE: dict[tuple[str, str], str] = {
     ("vllm", "amd"): f"vllm/vllm-openai-rocm:v{VERSION['vllm']}",
     ("sglang", "nvidia"): f"lmsysorg/sglang:v{VERSION['sglang']}",
     ("sglang", "amd"): f"lmsysorg/sglang:v{VERSION['sglang']}-rocm720-mi30x",
+    ("trtllm", "nvidia"): f"nvcr.io/nvidia/tensorrt-llm/release:{VERSION['trtllm']}",
 }
 
 COMMAND: dict[str, tuple[str, ...]] = {
     "vllm": ("vllm", "serve"),
     "sglang": ("python3", "-m", "sglang.launch_server"),
+    "trtllm": ("trtllm-serve", "serve"),
     "llama.cpp": ("llama-server",),
 }
 

@@ -9,6 +9,7 @@ from cascadia.domain.plan import Plan
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia.render.engine_groups import JUDGE, EngineGroup
 from cascadia.render.engines import HTTP_PORT, IMAGE, RENDEZVOUS_PORT, VERSION
+from cascadia.render.gpu_nodes import labelled
 from cascadia.render.models import is_path, mounted_weights
 from cascadia.render.yaml_text import yaml_text
 from cascadia_sim.engine_config import LLAMA_CPP
@@ -115,7 +116,7 @@ def _group(group: EngineGroup, share: float) -> dict[str, Any]:
         "image": IMAGE[group.engine, group.gpu.vendor],
         "gpuResource": group.gpu.resource,
         "gpuLabel": group.gpu.label,
-        "gpuProducts": [group.gpu.product],
+        "gpuProducts": [labelled(group.gpu, group.hardware.name).product],
         "tensorParallel": group.tp,
         "pipelineParallel": group.pp,
         "replicas": len(group.replicas),

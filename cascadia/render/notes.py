@@ -2,6 +2,7 @@
 
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
 from cascadia.render.models import is_path, is_quantised, mounted_weights, weights
+from cascadia_sim.engine_config import TRTLLM
 
 FROM_CHECKPOINT = ("awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts")
 """Formats that engines read from a checkpoint and do not make from BF16 weights."""
@@ -27,9 +28,11 @@ def _notes(name: str, unit: StagePlan | JudgePlan, model: str) -> list[str]:
             f"{name}: weights are expected {where} {model}; in containers as {mounted_weights(model)} "
             "(claim cascadia-models in Kubernetes, ./models in compose)"
         )
-    if unit.quantization in FROM_CHECKPOINT and not is_quantised(model):
+    trtllm = unit.engine == TRTLLM
+    reads = "TensorRT-LLM reads" if trtllm else "engines only read"
+    if unit.quantization in (*FROM_CHECKPOINT, *(("fp8",) if trtllm else ())) and not is_quantised(model):
         found.append(
-            f"{name}: planned with {unit.quantization}, which engines only read from a checkpoint: "
+            f"{name}: planned with {unit.quantization}, which {reads} from a checkpoint: "
             f"replace {weights(model)} by one that is quantised so (weights: in the spec)"
         )
     return found

@@ -8,12 +8,12 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
 from cascadia.render.compose import compose_yaml
 from cascadia.render.engine_groups import engine_groups
+from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.helm_values import helm_values, helm_values_yaml
 from cascadia.render.kubernetes import kubernetes_yaml
 from cascadia.render.kubernetes.chart_values import merged
 from cascadia.render.local import local_json
 from cascadia_sim.engine_config import LLAMA_CPP
-from cascadia_sim.gpus_catalogue import gpu
 
 Target = Literal["kubernetes", "compose", "local", "helm-values"]
 
@@ -30,18 +30,20 @@ NAMESPACE = "cascadia"
 
 
 def targets_for(plan: Plan) -> tuple[Target, ...]:
-    """What `plan` can be rendered for: llama.cpp needs its file named and is not deployed to Kubernetes; only it is
-    started on cores."""
+    """What `plan` can be rendered for: llama.cpp needs its file named and is not deployed to Kubernetes, nor is a GPU
+    that no node label is known of; only llama.cpp is started on cores."""
     every: list[StagePlan | JudgePlan] = [*plan.stages, plan.judge]
     units = [unit for unit in every if unit.gpus]
     llama_cpp = [unit for unit in units if unit.engine == LLAMA_CPP]
     if any(unit.weights is None for unit in llama_cpp):
         return ()
-    cores = {pool.name for pool in plan.cluster.pools if gpu(pool.gpu).generation == "cpu"}
+    cores = {pool.name for pool in plan.cluster.pools if pool.on_cores}
     on_cores = [unit for unit in units if any(group.pool in cores for group in unit.replicas)]
     if any(unit.engine != LLAMA_CPP for unit in on_cores):
         return ()
-    return ("compose", "local") if llama_cpp else get_args(Target)
+    pools = {group.pool for unit in units for group in unit.replicas}
+    nameless = any(not gpu_node(plan.cluster.pool(name)).product for name in pools)
+    return ("compose", "local") if llama_cpp or nameless else get_args(Target)
 
 
 def render(

@@ -111,8 +111,15 @@ def _sections(data: ReportData) -> Iterable[Section]:
     gears = tables.gears(plan)
     if gears is not None:
         yield Section("gears", "Thresholds by rate", tables=(gears,))
-    lead = (words.proof(plan), words.guarantee(plan))
-    yield Section("proof", "How sure this is", lead, tables=(tables.proof(plan),))
+    error = words.error_range(plan)
+    lead = (words.proof(plan), words.guarantee(plan), *([f"{error}."] if error else []))
+    calibrations = tables.calibrations(plan)
+    yield Section(
+        "proof",
+        "How sure this is",
+        lead,
+        tables=(tables.proof(plan), *([calibrations] if calibrations is not None else [])),
+    )
 
 
 def _latency(data: ReportData) -> Section:

@@ -14,6 +14,15 @@ CAPTION = (
 )
 
 
+BASES = {
+    "own": "your own engine",
+    "served": "a served engine",
+    "kernels": "kernels alone",
+    "generic": "the GPU's generation",
+    "unmeasured": "nothing: data sheets",
+}
+
+
 class Cell(NamedTuple):
     """`number` cells stand to the right. `colour` is the class of a stage's swatch."""
 
@@ -98,7 +107,11 @@ def _replica_row(
         Cell(shape(group)),
         gpus,
         Cell(percent(group.share)),
-        Cell({"vllm": "vLLM", "sglang": "SGLang"}.get(held.engine, printable(held.engine))),
+        Cell(
+            {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}.get(
+                held.engine, printable(held.engine)
+            )
+        ),
         Cell(_precision(held.quantization or held.config.quantization)),
         Cell(f"{held.max_model_len:,} tokens"),
         Cell(f"{usd(group.gpus * pool.usd_per_gpu_hour)}/h"),
@@ -120,6 +133,35 @@ def latencies(plan: Plan) -> Table:
 
 def _quantiles(values: Quantiles) -> tuple[Cell, ...]:
     return tuple(Cell(seconds(v)) for v in (values.mean_s, values.p50_s, values.p95_s, values.p99_s))
+
+
+def calibrations(plan: Plan) -> Table | None:
+    """What the times of each stage rest on; None where the plan does not tell."""
+    if not plan.calibrations:
+        return None
+    rows = tuple(
+        (
+            _who(name, "", ""),
+            Cell(printable(c.pool), number=False),
+            Cell(printable(c.calibration), number=False, detail=printable(c.match)),
+            Cell(BASES[c.basis], number=False),
+            Cell(percent(c.error_tpot)),
+            Cell(percent(c.error_ttft)),
+            Cell(printable("; ".join(c.beyond)) or "nothing", number=False),
+        )
+        for name, stage in plan.calibrations.items()
+        for c in stage.pools
+    )
+    columns = (
+        "Stage",
+        "Pool",
+        "Calibration",
+        "Fitted to",
+        "Error a token",
+        "To the first",
+        "Beyond what was measured",
+    )
+    return Table("What the times rest on, and how far off that is on average", _heads(columns), rows)
 
 
 def gears(plan: Plan) -> Table | None:

@@ -117,10 +117,11 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
             f"end to end p50 {seconds(e2e.p50_s)}, p95 {seconds(e2e.p95_s)}, p99 {seconds(e2e.p99_s)}; "
             f"first token p50 {seconds(ttft.p50_s)}, p95 {seconds(ttft.p95_s)}",
         ),
+        *([("error", words.error_range(plan))] if plan.error_range else []),
         ("cost", _cost(plan, names)),
         ("proof", words.proof(plan)),
     ]
-    return facts[:2] + ([("judge", judge)] if shown else []) + facts[2:]
+    return facts[:-2] + ([("judge", judge)] if shown else []) + facts[-2:]
 
 
 def _cost(plan: Plan, names: Mapping[str, str]) -> str:

@@ -1,9 +1,9 @@
 """The plan in sentences."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from cascadia.domain.plan import Plan, StagePlan, StagePrediction
+from cascadia.domain.plan import Plan, StageCalibration, StagePlan, StagePrediction
 from cascadia.report import numbers
 from cascadia.report.names import (
     all_groups,
@@ -106,6 +106,29 @@ def latency(plan: Plan) -> str:
         f"99 % within {seconds(e2e.p99_s)}; the first token comes after {seconds(ttft.p50_s)} at the median "
         f"and {seconds(ttft.p95_s)} at p95."
     )
+
+
+def error_range(plan: Plan) -> str:
+    """What the calibrations' errors make of the objective's quantile; empty where the plan does not tell."""
+    found = plan.error_range
+    if found is None:
+        return ""
+    fast, slow = seconds(found.fast_s), seconds(found.slow_s)
+    number, _, unit = fast.rpartition(" ")
+    between = f"{number if slow.endswith(f' {unit}') else fast} … {slow}"
+    return (
+        f"{quantile_name(plan)} {seconds(plan.predicted.objective_s)} ({between} within the calibrations' errors, "
+        f"{_errors(plan.calibrations.values())})"
+    )
+
+
+def _errors(used: Iterable[StageCalibration]) -> str:
+    """The errors a token, from the least to the largest."""
+    errors = [c.error_tpot for stage in used for c in stage.pools]
+    if not errors:
+        return "none told"
+    least, most = percent(min(errors)), percent(max(errors))
+    return f"± {most} a token" if least == most else f"± {least} to {most} a token"
 
 
 def both_latencies(plan: Plan) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from cascadia.clients.upstream_connection import TICK_S
+from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Balancer
 from cascadia.router.failures import Overloaded, StageFailed
 from cascadia.router.pace import Pace
@@ -31,6 +32,7 @@ class Admission:
         self.balancer = balancer
         self.limits = limits
         self.turns = Turns()
+        self.length = AnswerLength()
         self.typical_s = 0.0
         self.when_crowded: Callable[[], None] | None = None
         """Called when a request has to wait."""
@@ -76,7 +78,11 @@ class Admission:
         ]
         if not candidates:
             return None
-        return candidates[self.balancer.choose(candidates, call.tokens, call.prefix)]
+        return candidates[self.balancer.choose(candidates, self.tokens(call), call.prefix)]
+
+    def tokens(self, call: Call) -> int:
+        """What it is likely to read and write."""
+        return call.tokens + self.length.expected(call.most_output)
 
     def ended(self) -> None:
         """A request left its replica: the next may have its place."""

@@ -17,6 +17,7 @@ from cascadia.router.cascade import Cascade
 from cascadia.router.conversation_news import ConversationNews
 from cascadia.router.conversations import Conversations
 from cascadia.router.departing import Departing
+from cascadia.router.examiner import Examiner, examines
 from cascadia.router.gates import Gate
 from cascadia.router.guard import refusal, refuse
 from cascadia.router.health import watch
@@ -67,7 +68,10 @@ class Router:
         self.siblings.answers["metrics"] = self._figures
         self.operator = Operator(self)
         self.watchers = Watchers(settings, self.metrics, self)
-        self.lineup = Lineup(settings, self.metrics, self.journal, self.access, gate, watchers=self.watchers)
+        self.examiner = Examiner(settings.limits, self.metrics.not_examined)
+        self.lineup = Lineup(
+            settings, self.metrics, self.journal, self.access, self.examiner, gate, watchers=self.watchers
+        )
         self.news = ConversationNews(self)
         self.news.follow()
         self.metrics.registry.register(RouterState(self))
@@ -134,7 +138,17 @@ class Router:
         """
         old = self.lineup
         known = self.resolver.known
-        new = Lineup(settings, self.metrics, self.journal, self.access, self._gate, old, self.watchers, known)
+        new = Lineup(
+            settings,
+            self.metrics,
+            self.journal,
+            self.access,
+            self.examiner,
+            self._gate,
+            old,
+            self.watchers,
+            known,
+        )
         drained = succeed(new, old)
         self.lineup = new
         self.news.follow()
@@ -185,6 +199,8 @@ class Router:
         from cascadia.router.face import face
 
         self._face = face(self)
+        if examines(self.settings):
+            await self.examiner.begin()
         self.watchers.start()
         self._watch()
         self.resolver.start()
@@ -230,6 +246,7 @@ class Router:
         self.journal.flush()
         self.events.flush()
         await self.watchers.stop()
+        await self.examiner.stop()
 
     async def _figures(self, _: bytes = b"") -> bytes:
         return generate_latest(self.metrics.registry)

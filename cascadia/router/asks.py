@@ -9,7 +9,7 @@ from cascadia.router.decision import Ask
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import ApiError
 from cascadia.router.records import Record
-from cascadia.router.requests import Fields
+from cascadia.router.requests import Fields, prompt_tokens_of
 from cascadia.router.responses import refers_elsewhere
 from cascadia.router.settings import RouterSettings
 
@@ -72,7 +72,7 @@ def ask_of(
         body=exchange.body,
         fields=fields,
         headers=exchange.forwarded,
-        tokens=record.tokens,
+        tokens=prompt_tokens_of(exchange.body),
         prefix=prefix,
         deadline_s=urgency.deadline_s,
         first=first,

@@ -135,8 +135,7 @@ class Cascade:
             return None
         written = reply.found
         decision.total = decision.total.plus(written.usage)
-        stage.metrics.input_tokens.inc(written.usage.input_tokens)
-        stage.metrics.output_tokens.inc(written.usage.output_tokens)
+        stage.counted(written.usage)
         step.used(*written.usage)
         if reply.first_at_s is not None:
             step.first_at_s = reply.first_at_s

@@ -42,8 +42,7 @@ async def cascaded(
         asked_usage = response or b"include_usage" in fields.given("stream_options")
 
         def noted(usage: Usage) -> dict[str, Any]:
-            stage.metrics.input_tokens.inc(usage.input_tokens)
-            stage.metrics.output_tokens.inc(usage.output_tokens)
+            stage.counted(usage)
             decision.total = decision.total.plus(usage)
             decision.steps[-1].used(*usage)
             return _note(decision, stage, score)

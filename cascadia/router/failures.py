@@ -67,6 +67,9 @@ class StageFailed(Exception):
     def api_error(self) -> ApiError:
         if self.kind in ("first-byte", "total", "deadline"):
             return ApiError(504, "stage_timeout", f"The stage {self.stage!r} did not answer in time.")
+        if self.kind == "exhausted":
+            message = "This router has no descriptor or port left for a connection to an engine."
+            return ApiError(503, "router_exhausted", message, retry_after_s=1)
         if self.kind == "no-replica":
             return ApiError(
                 503, "stage_unavailable", f"No replica of the stage {self.stage!r} is ready.", retry_after_s=2

@@ -7,28 +7,27 @@ stops; where `extract` is given, by what its last match found.
 """
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from cascadia.router.answers import Choice
+from cascadia.router.examiner import Examiner, Unexamined
 from cascadia.router.gate_context import ASKED
 from cascadia.router.gates import JudgeFailed
 from cascadia.router.questions import answer
 from cascadia.router.requests import Api
-from cascadia_judge.checks import bare
-from cascadia_judge.plain import plain
-
-COMPARED_CHARACTERS = 8192
 
 
 class AgreementGate:
     """Asks for `samples` >= 1 more answers at `temperature`."""
 
-    def __init__(self, samples: int, temperature: float, extract: str | None = None) -> None:
+    def __init__(
+        self, examiner: Examiner, samples: int, temperature: float, extract: str | None = None
+    ) -> None:
+        self.examiner = examiner
         self.samples = samples
         self.temperature = temperature
-        self.extract = re.compile(extract) if extract else None
+        self.extract = extract
 
     def wants(self, api: Api) -> Mapping[str, Any]:  # noqa: ARG002 (it reads the text alone)
         return {}
@@ -37,22 +36,21 @@ class AgreementGate:
         again = ASKED.get().again
         if again is None:
             raise JudgeFailed("not-repeatable")
-        mine = self.said(answer(choice))
+        (mine,) = await self._said([answer(choice)])
         if not mine:
             return 0.0
         changes = {"temperature": self.temperature, "n": 1}
         tasks = [asyncio.ensure_future(again(changes)) for _ in range(self.samples)]
         try:
-            others = await asyncio.gather(*tasks)
+            others = await self._said([answer(other) for other in await asyncio.gather(*tasks)])
         finally:
             for task in tasks:
                 task.cancel()
-        return 100.0 * sum(self.said(answer(other)) == mine for other in others) / self.samples
+        return 100.0 * others.count(mine) / self.samples
 
-    def said(self, text: str) -> str:
-        """What of an answer is compared; empty where `extract` finds nothing."""
-        seen = plain(text, COMPARED_CHARACTERS)
-        if self.extract is not None:
-            found = list(self.extract.finditer(seen))
-            seen = found[-1].group(found[-1].lastindex or 0) if found else ""
-        return bare(seen)
+    async def _said(self, texts: list[str]) -> list[str]:
+        """What of answers is compared; empty where `extract` finds nothing."""
+        try:
+            return await self.examiner.said(texts, self.extract)
+        except Unexamined as error:
+            raise JudgeFailed(f"extract-{error.kind}") from None

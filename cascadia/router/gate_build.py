@@ -4,6 +4,7 @@ asked."""
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from cascadia.router.examiner import Examiner
 from cascadia.router.gate_agreement import AgreementGate
 from cascadia.router.gate_certainty import CertaintyGate
 from cascadia.router.gate_embedding import EmbeddingGate
@@ -29,12 +30,12 @@ class Judge:
     foresight: EmbeddingGate | None = None
 
 
-def judge_of(settings: JudgeSettings | None, limits: Limits, metrics: Metrics) -> Judge:
+def judge_of(settings: JudgeSettings | None, limits: Limits, metrics: Metrics, examiner: Examiner) -> Judge:
     if settings is None:
         return Judge()
     stages = {id(each): _stage(each, limits, metrics) for each in _engines(settings)}
     embeddings: list[EmbeddingGate] = []
-    gate = _gate(settings, stages, embeddings)
+    gate = _gate(settings, stages, embeddings, examiner)
     return Judge(gate, tuple(stages.values()), embeddings[0] if embeddings else None)
 
 
@@ -53,14 +54,16 @@ def _stage(settings: JudgeSettings, limits: Limits, metrics: Metrics) -> Stage:
     return Stage(patient, limits, metrics.stage(settings.stage.name))
 
 
-def _gate(settings: JudgeSettings, stages: dict[int, Stage], embeddings: list[EmbeddingGate]) -> Gate:
+def _gate(
+    settings: JudgeSettings, stages: dict[int, Stage], embeddings: list[EmbeddingGate], examiner: Examiner
+) -> Gate:
     match settings.kind:
         case "certainty":
             return CertaintyGate(settings.statistic, settings.points)
         case "agreement":
-            return AgreementGate(settings.samples, settings.temperature, settings.extract)
+            return AgreementGate(examiner, settings.samples, settings.temperature, settings.extract)
         case "ensemble":
-            gates = [_gate(member, stages, embeddings) for member in settings.members]
+            gates = [_gate(member, stages, embeddings, examiner) for member in settings.members]
             return EnsembleGate(gates, [member.weight for member in settings.members], settings.combine)
     stage = stages.get(id(settings))
     if stage is None:
@@ -70,7 +73,7 @@ def _gate(settings: JudgeSettings, stages: dict[int, Stage], embeddings: list[Em
         asked = EmbeddingGate(stage, settings.certainty)
         embeddings.append(asked)
     else:
-        asked = LlmGate(stage, settings.reads_tokens)
+        asked = LlmGate(stage, examiner, settings.reads_tokens)
     if not settings.cache_size:
         return asked
     return CachedGate(asked, settings.cache_size, sees_more=settings.kind == "embedding")

@@ -57,7 +57,8 @@ class EmbeddingGate:
         asked = ASKED.get()
         body |= {"question": _ends(asked.said if asked.said is not None else question), "stage": asked.stage}
         content = orjson.dumps(body)
-        call = Call(PATH, content, FORWARDED.get(), len(content) // BYTES_PER_TOKEN, None, deadline_s)
+        tokens = len(content) // BYTES_PER_TOKEN
+        call = Call(PATH, content, FORWARDED.get(), tokens, None, deadline_s, most_output=0)
         try:
             reply = await self.stage.buffered(call, _read)
         except StageFailed as error:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import Choice, usage_of_reply
+from cascadia.router.examiner import Examiner, Unexamined
 from cascadia.router.failures import StageFailed
 from cascadia.router.questions import answer
 from cascadia.router.replica import Call
@@ -18,7 +19,6 @@ from cascadia.router.requests import Api
 from cascadia.router.spent import spend
 from cascadia.router.stage import Stage
 from cascadia.router.tracing_ids import FORWARDED
-from cascadia_judge.attempts import readings
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
 from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, PROMPT_TOKENS
@@ -69,8 +69,9 @@ _verdict = msgspec.json.Decoder(_Verdict)
 class LlmGate:
     """An LLM judge behind an OpenAI-compatible API; `stage` has its replicas. Learns what its engine can do."""
 
-    def __init__(self, stage: Stage, reads_tokens: int = READS_TOKENS) -> None:
+    def __init__(self, stage: Stage, examiner: Examiner, reads_tokens: int = READS_TOKENS) -> None:
         self.stage = stage
+        self.examiner = examiner
         self.reads_tokens = reads_tokens
         self.logprobs = True
         self.schemas = True
@@ -80,8 +81,11 @@ class LlmGate:
 
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float:
         """The lowest of the answer's readings: what speaks to the judge cannot raise a score."""
-        found = [await self._graded(question, text, deadline_s) for text in readings(answer(choice))]
-        return min(found)
+        try:
+            readings = await self.examiner.readings(answer(choice))
+        except Unexamined as error:
+            raise JudgeFailed(f"guard-{error.kind}") from None
+        return min([await self._graded(question, text, deadline_s) for text in readings])
 
     async def _graded(self, question: str, text: str, deadline_s: float) -> float:
         if not text:
@@ -107,15 +111,15 @@ class LlmGate:
             body = request(question, text, manner, reads_tokens=self.reads_tokens, logprobs=self.logprobs)
             content = orjson.dumps({"model": self.stage.settings.model, **_encodable(body)})
             tokens = PROMPT_TOKENS + int((len(question) + len(text)) / CHARACTERS_PER_TOKEN)
-            call = Call(b"/v1/chat/completions", content, FORWARDED.get(), tokens, None, deadline_s)
+            path, most = b"/v1/chat/completions", manner.max_tokens
+            call = Call(path, content, FORWARDED.get(), tokens, None, deadline_s, most_output=most)
             try:
                 reply = await self.stage.buffered(call, usage_of_reply)
             except StageFailed as error:
                 raise JudgeFailed(error.kind) from None
             if reply.found is not None:
                 spend(reply.found)
-                self.stage.metrics.input_tokens.inc(reply.found.input_tokens)
-                self.stage.metrics.output_tokens.inc(reply.found.output_tokens)
+                self.stage.counted(reply.found)
                 return _read(reply.body)
             if self.logprobs and b"logprob" in reply.body:
                 self.logprobs = False

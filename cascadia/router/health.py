@@ -15,7 +15,9 @@ async def watch(stage: Stage, replica: Replica, health: Health) -> None:
     while True:
         if replica.state == "draining":
             since_s, failures = loop.time(), 0
-        elif await replica.is_healthy(health.timeout_s):
+        elif (healthy := await replica.is_healthy(health.timeout_s)) is None:
+            pass  # nothing was learnt
+        elif healthy:
             failures = 0
             if replica.state not in ("ready", "draining"):
                 replica.state = "ready"

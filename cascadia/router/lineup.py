@@ -14,6 +14,7 @@ import orjson
 from cascadia.router.access import Access
 from cascadia.router.cascade import Cascade
 from cascadia.router.conversations import Conversations
+from cascadia.router.examiner import Examiner
 from cascadia.router.gate_build import Judge, judge_of
 from cascadia.router.gates import Gate
 from cascadia.router.journal import Journal
@@ -37,6 +38,7 @@ class Lineup:
         metrics: Metrics,
         journal: Journal,
         access: Access | None,
+        examiner: Examiner,
         given_gate: Gate | None = None,
         before: "Lineup | None" = None,
         watchers: Watchers | None = None,
@@ -56,14 +58,14 @@ class Lineup:
         if before is not None and same:
             self._judge, gate = before._judge, before.cascade.scoring.gate
         else:
-            self._judge = judge_of(judge, limits, metrics)
+            self._judge = judge_of(judge, limits, metrics, examiner)
             gate = given_gate or self._judge.gate
             if before is not None and _judges_alike(before.settings.judge, settings.judge):
                 _keep_verdicts(gate, before.cascade.scoring.gate)
         self.conversations = Conversations(settings.conversations)
         if before is not None and before.settings.conversations == settings.conversations:
             self.conversations = before.conversations
-        scoring = Scoring(gate, judge or _SCORED, metrics.judge_seconds, self._judge.foresight)
+        scoring = Scoring(gate, judge or _SCORED, metrics.judge_seconds, examiner, self._judge.foresight)
         self.cascade: Cascade = Cascade(self.stages, scoring, self.conversations)
         self.service = Service(settings, self.stages, self.cascade, metrics, journal, access, watchers)
 

@@ -91,6 +91,7 @@ class Metrics:
     judgements: Spreads = field(init=False)
     judge_seconds: Spread = field(init=False)
     judge_failures: Counts = field(init=False)
+    unexamined: Counts = field(init=False)
     log_failures: Count = field(init=False)
     samples: Counts = field(init=False)
     samples_lost: Counts = field(init=False)
@@ -130,6 +131,9 @@ class Metrics:
         self.judgements = spreads("judge_seconds", "Time of a verdict.", TTFT_SECONDS)
         self.judge_seconds = self.judgements.labels()
         self.judge_failures = counts("judge_failures", "Answers without verdict.", "stage", "kind")
+        self.unexamined = counts(
+            "unexamined", "Schemas, verifiers and answers not looked at within their budget.", "what", "why"
+        )
         self.log_failures = counts("log_failures", "Log lines that could not be written.").labels()
         self.samples = counts("samples", "Rows of the workload log.", "kind")
         self.samples_lost = counts("samples_lost", "Rows of it that could not be written.", "reason")
@@ -146,6 +150,9 @@ class Metrics:
         ):
             for kind in kinds:
                 family.labels(kind)
+
+    def not_examined(self, what: str, why: str) -> None:
+        self.unexamined.labels(what, why).inc()
 
     def stage(self, name: str) -> StageMetrics:
         return StageMetrics(self, name)

@@ -30,6 +30,10 @@ _GONE = _FREE | {"reset", "unhealthy"}
 """What needs no budget to be sent again."""
 
 
+_BLAMELESS = frozenset({"busy", "elsewhere", "exhausted"})
+"""What does not say that anything is wrong with the replica."""
+
+
 class Begun(Struct, frozen=True):
     """A first try: `connection` has what comes of it, None where there is none yet. `done` ends it."""
 
@@ -129,10 +133,12 @@ class Persistence:
                 loop.call_at(replica.rests_until_s + TICK_S, self.admission.turns.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
             late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
-            done(
-                None if error.kind in ("busy", "elsewhere") or (late and not self._slow(started_s)) else False
-            )
+            blameless = error.kind in _BLAMELESS or (late and not self._slow(started_s))
+            done(None if blameless else False)
             self.metrics.upstream_error(error.kind)
+            if error.kind == "exhausted":
+                # What this process has none of for one replica it has none of for another.
+                raise StageFailed(self.name, "exhausted") from None
             if late:
                 raise StageFailed(self.name, "deadline") from None
             raise
@@ -176,7 +182,8 @@ class Persistence:
     def _given(self, replica: Replica, call: Call) -> "Done":
         """Counts the request to `replica`; what is returned ends that, once, and tells its breaker."""
         replica.running += 1
-        replica.outstanding_tokens += call.tokens
+        tokens = self.admission.tokens(call)
+        replica.outstanding_tokens += tokens
         probe = replica.breaker.begin()
         ended = False
 
@@ -186,7 +193,7 @@ class Persistence:
                 return
             ended = True
             replica.running -= 1
-            replica.outstanding_tokens -= call.tokens
+            replica.outstanding_tokens -= tokens
             if ok:
                 replica.served.add(call.path)
                 replica.rest_s = 0.0

@@ -16,6 +16,10 @@ LINGER_S = 2.0
 """What a refused client still sends is read and dropped for this long: a reset would cost it the refusal."""
 
 
+REFUSED_MAX = 32
+"""Clients beyond the limit that are told so at the same time."""
+
+
 class Front(Reading):
     """One connection. `running` is the request that is being answered."""
 
@@ -49,6 +53,10 @@ class Front(Reading):
         self.since_s = self.loop.time()
         self.doors.connections.add(self)
         if len(self.doors.connections) > self._limits.max_connections:
+            if len(self.doors.connections) > self._limits.max_connections + REFUSED_MAX:
+                # Even to be refused takes a descriptor for as long as the client goes on sending.
+                self.transport.abort()
+                return
             self.refuse(ApiError(503, "too_many_connections", "Too many connections.", retry_after_s=1))
 
     def eof_received(self) -> None:

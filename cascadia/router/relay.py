@@ -12,6 +12,7 @@ from cascadia.router.responses import FAILED, FINAL
 from cascadia.router.stage import Stage
 from cascadia.router.stage_answers import Live
 from cascadia.router.steps import Step
+from cascadia.router.whole_events import WholeEvents
 from cascadia.router.wire import Headers
 
 TAIL_BYTES = 2048
@@ -27,7 +28,7 @@ async def relay(
     noting: Noting | None,
     step: Step,
 ) -> None:
-    """Until the engine's end. Breaks off with an error event where the engine does.
+    """Until the engine's end. Breaks off with an error event where the engine does, after the last whole event.
 
     `step` is told when that was, and how many tokens came: the engine's own count where `noting` sees it or the stream
     ends with it, else the events that hold anything.
@@ -39,10 +40,12 @@ async def relay(
     try:
         exchange.begin_stream(headers)
         data, tail, hold = live.first, b"", exchange.hold
+        events = WholeEvents()
         while data:
             if hold is not None:
                 hold.passed(data)
-            out = noting.part(data) if noting else data
+            out = events.part(data)
+            out = noting.part(out) if noting else out
             if out:
                 await exchange.part(out)
             tail += data
@@ -54,16 +57,15 @@ async def relay(
         if not (ended if response else DONE in tail):
             raise UpstreamError("unreadable", "a stream without its end")
         ok = True
-        rest = noting.rest() if noting else b""
+        rest = noting.part(events.held) + noting.rest() if noting else events.held
         _told(step, stage, tail, parts)
         exchange.last_part(rest)
-    except UpstreamError as error:
+    except (UpstreamError, OverflowError) as error:
+        why = error if isinstance(error, UpstreamError) else UpstreamError("too-large")
         ok = False
-        step.ended(error.kind)
-        stage.metrics.upstream_error(error.kind)
-        # A line that was cut must not run into the error's own.
-        await exchange.part(b"\n\n")
-        raise failed(stage.name, error) from None
+        step.ended(why.kind)
+        stage.metrics.upstream_error(why.kind)
+        raise failed(stage.name, why) from None
     finally:
         live.close(ok)
 
@@ -75,10 +77,10 @@ def _told(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
         usage = usage_at_end(tail)
         if usage is None:
             step.output_tokens = parts
+            stage.admission.length.seen(parts)
         else:
             step.used(*usage)
-            stage.metrics.input_tokens.inc(usage.input_tokens)
-            stage.metrics.output_tokens.inc(usage.output_tokens)
+            stage.counted(usage)
     if step.tpot_s is not None:
         stage.metrics.tpot.observe(step.tpot_s)
     stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)

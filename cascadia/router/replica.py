@@ -18,7 +18,8 @@ State = Literal["starting", "ready", "down", "draining"]
 
 
 class Call(Struct, frozen=True):
-    """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of in and out together.
+    """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of those that it has to read, and
+    `most_output` of those that it may write, where that is known.
 
     `deadline_s` is in the event loop's time. `step` is told what becomes of it.
     """
@@ -34,6 +35,7 @@ class Call(Struct, frozen=True):
     step: Step | None = None
     kept: bool = False
     """Whether it refers to what one engine keeps, and others do not know."""
+    most_output: int | None = None
 
 
 class Replica:
@@ -148,12 +150,12 @@ class Replica:
             then=then,
         )
 
-    async def is_healthy(self, timeout_s: float) -> bool:
-        """Whether it answers its health check at all and not with 5xx."""
+    async def is_healthy(self, timeout_s: float) -> bool | None:
+        """Whether it answers its health check at all and not with 5xx; None where it could not be asked."""
         try:
             connection = await self.begin(self.health_request, timeout_s, timeout_s)
-        except UpstreamError:
-            return False
+        except UpstreamError as error:
+            return None if error.kind == "exhausted" else False
         try:
             await connection.whole()
         except UpstreamError:

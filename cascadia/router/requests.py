@@ -78,6 +78,12 @@ class Fields(Struct):
         """Tokens that one answer may have, where the request says so."""
         return self.max_completion_tokens or self.max_tokens or self.max_output_tokens
 
+    @property
+    def most_output(self) -> int | None:
+        """As `output_limit`, of all answers that are asked for."""
+        limit = self.output_limit
+        return limit * max(1, self.n or 1) if limit else None
+
     def given(self, name: str) -> bytes:
         """The field's bytes; empty where it is absent or null."""
         value = getattr(self, name)
@@ -153,6 +159,11 @@ def leading_of(fields: Fields) -> bytes:
     return leading[:PREFIX_BYTES]
 
 
+def prompt_tokens_of(body: bytes) -> int:
+    """An estimate; only its ratio to others' counts."""
+    return len(body) // BYTES_PER_TOKEN
+
+
 def tokens_of(body: bytes, fields: Fields) -> int:
-    """An estimate of prompt and answer together; only its ratio to others' counts."""
-    return len(body) // BYTES_PER_TOKEN + fields.output_tokens
+    """The most that prompt and answers may have, or a guess of it where the request sets no limit."""
+    return prompt_tokens_of(body) + fields.output_tokens

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from cascadia.router.answers import Choice, Written, read_document, read_events
 from cascadia.router.decision import Ask, Held
+from cascadia.router.examiner import Examiner
 from cascadia.router.failures import StageFailed
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gate_embedding import EmbeddingGate
@@ -43,8 +44,10 @@ class Scoring:
         gate: Gate | None,
         judge: JudgeSettings | None,
         seconds: Spread,
+        examiner: Examiner,
         foresight: EmbeddingGate | None = None,
     ) -> None:
+        self.examiner = examiner
         self.gate = gate
         self.judge = judge
         self.seconds = seconds
@@ -80,10 +83,7 @@ class Scoring:
 
     async def score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:
         """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
-        if any(refusal(ask.fields, choice) for choice in written.choices):
-            stage.metrics.score.observe(0.0)
-            return 0.0
-        proven = by_verifiers(stage, written)
+        proven = await self.proven(ask, stage, written)
         if proven is not None:
             stage.metrics.score.observe(proven)
             return proven
@@ -110,6 +110,18 @@ class Scoring:
         stage.metrics.score.observe(score)
         return score
 
+    async def proven(self, ask: Ask, stage: Stage, written: Written) -> float | None:
+        """The score where rules and the stage's verifiers decide alone; None where the judge does."""
+        for choice in written.choices:
+            if await refusal(ask.fields, choice, self.examiner) is not None:
+                return 0.0
+        texts = [choice.text for choice in written.choices]
+        for verifier in stage.settings.verifiers:
+            if not await self.examiner.passes(verifier, texts):
+                return 0.0
+        accepts = bool(stage.settings.verifiers) and stage.settings.verified == "accept"
+        return ACCEPTS_NONE_ABOVE if accepts else None
+
     def call(self, ask: Ask, stage: Stage, step: Step | None, *, gated: bool) -> Call:
         """`step` None: on behalf of the judge."""
         changes = stage.told(ask.priority)
@@ -124,7 +136,17 @@ class Scoring:
             changes["stream_options"] = {"include_usage": True}
         body = rewritten(ask.body, stage.settings.model, changes)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
-        return Call(ask.path, body, headers, ask.tokens, ask.prefix, ask.deadline_s, ask.priority, step)
+        return Call(
+            ask.path,
+            body,
+            headers,
+            ask.tokens,
+            ask.prefix,
+            ask.deadline_s,
+            ask.priority,
+            step,
+            most_output=ask.fields.most_output,
+        )
 
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
@@ -137,16 +159,5 @@ class Scoring:
         if reply.found is None:
             raise JudgeFailed(f"status-{reply.status}")
         spend(reply.found.usage)
-        stage.metrics.input_tokens.inc(reply.found.usage.input_tokens)
-        stage.metrics.output_tokens.inc(reply.found.usage.output_tokens)
+        stage.counted(reply.found.usage)
         return reply.found.choices[0]
-
-
-def by_verifiers(stage: Stage, written: Written) -> float | None:
-    """The score where the stage's verifiers decide alone; None where the judge does."""
-    if not stage.settings.verifiers:
-        return None
-    passed = all(v.passes(choice.text) for v in stage.settings.verifiers for choice in written.choices)
-    if passed and stage.settings.verified != "accept":
-        return None
-    return ACCEPTS_NONE_ABOVE if passed else 0.0

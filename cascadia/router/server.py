@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
 import uvloop
 
@@ -15,10 +16,14 @@ from cascadia.router.app import Router
 from cascadia.router.asgi import Application
 from cascadia.router.faults import of_loop
 from cascadia.router.protocol import Front
+from cascadia.router.pulse import end_where_stalled
 from cascadia.router.service import Service
 from cascadia.router.wire import Dates, ids
 
 MOST_DESCRIPTORS = 65_536
+OWN_DESCRIPTORS = 96
+"""Of logs, sockets of its own, clients that are being refused, and what libraries open."""
+DESCRIPTORS_PER_CLIENT = 3
 GC_THRESHOLDS = (20_000, 20, 20)
 SWEEP_S = 0.25
 """How often connections are looked over for clients that are too slow: one timer for all, none a request."""
@@ -27,9 +32,15 @@ SWEEP_S = 0.25
 class Server:
     """`stop` drains: what runs is finished, nothing new is taken. A second call ends at once."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, descriptors: int | None = None) -> None:
+        """`descriptors`: that this process may have, where that bounds its connections."""
         self.router = router
         self.limits = router.settings.limits
+        most = self.limits.max_connections if descriptors is None else clients_of(descriptors)
+        if most < self.limits.max_connections:
+            self.limits = replace(self.limits, max_connections=most)
+            told = {"event": "limited", "max_connections": most, "descriptors": descriptors}
+            router.events.line(told)
         self.loop = asyncio.get_running_loop()
         self.connections: set[Front] = set()
         self.dates = Dates()
@@ -105,9 +116,14 @@ class Server:
         self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)
 
 
-async def serve(router: Router, listening: socket.socket) -> None:
+def clients_of(descriptors: int) -> int:
+    """How many clients may be connected so that each finds a connection to an engine beside one that is kept idle."""
+    return max(1, (descriptors - OWN_DESCRIPTORS) // DESCRIPTORS_PER_CLIENT)
+
+
+async def serve(router: Router, listening: socket.socket, descriptors: int | None = None) -> None:
     """Until `SIGTERM` or `SIGINT`, and what was under way then is done."""
-    server = Server(router)
+    server = Server(router, descriptors)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
@@ -129,16 +145,19 @@ def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> N
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
-        _allow_connections()
+        descriptors = _descriptors()
+        end_where_stalled(asyncio.get_running_loop(), router.settings.limits.stall_s)
         told()
-        await serve(router, listening)
+        await serve(router, listening, descriptors)
 
     uvloop.run(main())
 
 
-def _allow_connections() -> None:
-    """As many descriptors as this process may have: each request holds two, and the usual 1,024 are soon gone."""
+def _descriptors() -> int:
+    """As many as this process may have, taken: each request holds two, and the usual 1,024 are soon gone."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted

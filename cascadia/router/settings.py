@@ -1,5 +1,6 @@
 """What a router is told: stages, their replicas, the judge, and limits. Defaults are documented here only."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -90,6 +91,13 @@ class JudgeSettings:
     combine: Combine = "mean"
     """Of an `ensemble`: its members, each with its weight."""
 
+    @property
+    def all(self) -> "Iterator[JudgeSettings]":
+        """It and its members, of members too."""
+        yield self
+        for member in self.members:
+            yield from member.all
+
 
 @dataclass(frozen=True, slots=True)
 class ConversationSettings:
@@ -126,6 +134,10 @@ class Limits:
     drain_s: float = 120.0
     drain_notice_s: float = 0.0
     """After SIGTERM `/ready` says no for this long before the port is closed."""
+    examination_s: float = 0.25
+    """CPU time for one schema, verifier or look for what speaks to a judge; beyond it there is no result."""
+    stall_s: float = 5.0
+    """CPU time without a turn of the event loop after which a process ends, its stack in the log; 0: never."""
     breaker_failures: int = 5
     breaker_first_s: float = 1.0
     breaker_longest_s: float = 30.0

@@ -24,11 +24,9 @@ from cascadia.router.gates import Gate, JudgeFailed, judged
 from cascadia.router.questions import answer, last_said, question
 from cascadia.router.records import Record
 from cascadia.router.replica import Call
-from cascadia.router.requests import rewritten, tokens_of
-from cascadia.router.rules import refusal
+from cascadia.router.requests import prompt_tokens_of, rewritten, tokens_of
 from cascadia.router.samples import Samples
 from cascadia.router.samples_rows import Row
-from cascadia.router.scoring import by_verifiers
 from cascadia.router.settings import JudgeSettings, ShadowSettings
 from cascadia.router.stage import Stage
 from cascadia.router.stage_answers import Reply
@@ -163,7 +161,9 @@ class Shadow:
             changes["max_tokens"] = self.settings.max_tokens
         body = rewritten(ask.body, stage.settings.model, changes)
         deadline_s = asyncio.get_running_loop().time() + stage.limits.total_s
-        return Call(ask.path, body, b"", tokens_of(body, ask.fields), ask.prefix, deadline_s)
+        most = ask.fields.output_limit or self.settings.max_tokens
+        tokens = prompt_tokens_of(body)
+        return Call(ask.path, body, b"", tokens, ask.prefix, deadline_s, most_output=most)
 
     def _written(self, reply: Reply[Written]) -> Written:
         """Spends its tokens. An engine that refuses, or does not count, has nothing to put into a table."""
@@ -181,12 +181,10 @@ class Shadow:
         self, ask: Ask, stage: Stage, written: Written, gate: Gate, judge: JudgeSettings, asked: str
     ) -> float:
         """As the cascade would, had it asked."""
-        choice = written.choices[0]
-        if refusal(ask.fields, choice):
-            return 0.0
-        proven = by_verifiers(stage, written)
+        proven = await self.router.cascade.scoring.proven(ask, stage, written)
         if proven is not None:
             return proven
+        choice = written.choices[0]
         deadline_s = asyncio.get_running_loop().time() + judge.timeout_s
         again = partial(self._again, ask, stage, gate)
         token = ASKED.set(Asked(stage.name, last_said(ask.fields), again))

@@ -1,5 +1,6 @@
 """One stage: requests wait for a replica, are sent to one, and to another where that fails before its answer began."""
 
+import random
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
@@ -12,7 +13,7 @@ from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity
 from cascadia.dispatch.round_robin import SmoothRoundRobin
 from cascadia.router.admission import Admission
-from cascadia.router.answers import EVENTS
+from cascadia.router.answers import EVENTS, Usage
 from cascadia.router.metrics import StageMetrics
 from cascadia.router.persistence import Begun, Persistence
 from cascadia.router.replica import Call, Replica
@@ -98,6 +99,13 @@ class Stage(Persistence):
         self.admission.took(monotonic() - begun.started_s)
         begun.done(True)
         return found, body
+
+    def counted(self, usage: Usage) -> None:
+        """What one of its answers took, by the engine's own count."""
+        self.metrics.input_tokens.inc(usage.input_tokens)
+        self.metrics.output_tokens.inc(usage.output_tokens)
+        if usage.output_tokens:
+            self.admission.length.seen(usage.output_tokens)
 
     def drop(self, begun: Begun) -> None:
         """Nobody waits for it any more."""
@@ -232,4 +240,5 @@ def _balancer(settings: StageSettings) -> Balancer:
             return SmoothRoundRobin()
         case "prefix":
             return PrefixAffinity()
-    return LeastOutstanding()
+    # Routers that begin at different places do not all choose the same replica first.
+    return LeastOutstanding(turn=random.randrange(len(settings.replicas) or 1))

@@ -9,7 +9,7 @@ from cascadia.router.persistence import Begun
 from cascadia.router.records import Record
 from cascadia.router.relay import relay
 from cascadia.router.replica import Call
-from cascadia.router.requests import Fields, rewritten
+from cascadia.router.requests import Fields, prompt_tokens_of, rewritten
 from cascadia.router.responses import refers_elsewhere
 from cascadia.router.stage import Stage
 from cascadia.router.steps import Step
@@ -28,7 +28,9 @@ def call_of(
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     kept = exchange.api == "responses" and refers_elsewhere(fields) is not None
-    return Call(exchange.path, body, forwarded, record.tokens, prefix, deadline_s, priority, step, kept)
+    most = 0 if exchange.api == "embeddings" else fields.most_output
+    tokens = prompt_tokens_of(body)
+    return Call(exchange.path, body, forwarded, tokens, prefix, deadline_s, priority, step, kept, most)
 
 
 async def straight(
@@ -62,8 +64,7 @@ def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usa
     input_tokens, output_tokens = usage
     if exchange.hold is not None:
         exchange.hold.spent = input_tokens + output_tokens
-    stage.metrics.input_tokens.inc(input_tokens)
-    stage.metrics.output_tokens.inc(output_tokens)
+    stage.counted(usage)
     step = call.step
     if step is not None:
         step.ended("accepted")

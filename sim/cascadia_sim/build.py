@@ -8,7 +8,7 @@ import numpy as np
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.calibration import Calibration
 from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
+from cascadia_sim.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.memory import DoesNotFit, available_bytes, kv_capacity_tokens, needed_bytes
 from cascadia_sim.parallel import Split, check_split
@@ -50,6 +50,8 @@ def replica_timing(
         raise InvalidShape(
             "engine", f"{LLAMA_CPP} is started on one GPU", "use vllm or sglang to split a model"
         )
+    if config.engine == TRTLLM:
+        _check_trtllm(gpu, tp * pp, gpus_per_node)
     kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
     setting = setting_of(architecture, gpu, tp=tp, pp=pp, config=config, gpus_per_node=gpus_per_node)
     one = np.ones(1)
@@ -92,6 +94,18 @@ def calibration_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -
     if own is not None and own.gpu in (gpu.name, gpu.generation):
         return own
     return find_calibration(gpu, config.engine, config.quantization or architecture.quantization or "bf16")
+
+
+def _check_trtllm(gpu: Gpu, gpus: int, gpus_per_node: int) -> None:
+    """Its processes meet through MPI, which Cascadia starts on no second node; so replicas must fit nodes whole."""
+    if gpu.generation == "cpu" or gpu.link == "xgmi":
+        raise InvalidShape("engine", f"{TRTLLM} does not run on {gpu.name}", "use vllm or sglang there")
+    if gpus_per_node % gpus:
+        raise InvalidShape(
+            "engine",
+            f"{TRTLLM} is started in one piece, and replicas of {gpus} GPUs do not divide a node of {gpus_per_node}",
+            "use vllm or sglang for larger replicas",
+        )
 
 
 def _lane_kv_tokens(

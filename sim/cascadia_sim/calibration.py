@@ -5,9 +5,14 @@ so these constants belong to the pair of GPU and engine. Equations: docs/models/
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from cascadia_sim.errors import InputError
 from cascadia_sim.gpu import Efficiency
+
+Evidence = Literal["served", "mixed", "kernels", "none"]
+EVIDENCE = get_args(Evidence)
+"""Best first: what a calibration rests on."""
 
 
 class BadCalibration(InputError):
@@ -33,16 +38,19 @@ class FitError:
 class Validity:
     """What was measured: tokens of an iteration, degrees of tensor parallelism, context of a sequence.
 
+    Also sequences in an iteration (`batch`) and parameters of the models, where these were kept; None: not told.
     Ranges are (least, most), both included.
     """
 
     tokens: tuple[int, int]
     tp: tuple[int, int]
     context: tuple[int, int]
+    batch: tuple[int, int] | None = None
+    parameters: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "tp", "context"):
-            least, most = getattr(self, name)
+        for name in ("tokens", "tp", "context", "batch", "parameters"):
+            least, most = getattr(self, name) or (0, 0)
             if not 0 <= least <= most:
                 raise BadCalibration(f"valid.{name}", f"{least} to {most}", "write [least, most]")
 
@@ -53,6 +61,12 @@ class Calibration:
 
     `engine` is "vllm", "sglang", "trtllm", "llama.cpp", or the name of another source of iteration times;
     `precision` is a weight format's name, as in `quantization`.
+
+    `fit` is of the time of an iteration or of an output token, `error_ttft` of the time to the first token as a
+    client sees it; None where none was measured. `evidence`: "served", fitted to what a server of this engine, at
+    this precision, took; "mixed", kernels of this precision, or another engine's constants, with what this engine
+    was measured to add where it served; "kernels", kernels timed alone; "none", generic.
+    `superseded`: of an engine so much older than those of today that it stands for none of them.
     """
 
     name: str
@@ -64,3 +78,10 @@ class Calibration:
     fit: FitError
     valid: Validity
     efficiency: Efficiency
+    error_ttft: FitError | None = None
+    evidence: Evidence = "served"
+    superseded: bool = False
+
+    @property
+    def served(self) -> bool:
+        return self.evidence == "served"

@@ -176,8 +176,11 @@ def _p90(errors: Floats) -> float:
 def _validity(cells: Sequence[Cell]) -> Validity:
     context = [c.context / c.sequences for c in cells if c.context and c.sequences] or [0]
     tokens, degrees = [c.tokens for c in cells], [c.tp for c in cells]
+    batch, sizes = [c.sequences for c in cells if c.sequences], [c.architecture.parameters for c in cells]
     return Validity(
         tokens=(int(min(tokens)), int(max(tokens))),
         tp=(min(degrees), max(degrees)),
         context=(int(min(context)), int(max(context))),
+        batch=(int(min(batch)), int(max(batch))) if batch else None,
+        parameters=(min(sizes), max(sizes)),
     )

@@ -4,14 +4,16 @@ import json
 from dataclasses import MISSING, asdict, fields
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from cascadia_sim.calibration import BadCalibration, Calibration, FitError, Validity
+from cascadia_sim.calibration import EVIDENCE, BadCalibration, Calibration, FitError, Validity
 from cascadia_sim.gpu import Efficiency
 
+T = TypeVar("T")
 TEXTS = ("name", "gpu", "engine", "engine_version", "precision", "source")
 ERRORS = ("mean_error", "p90_error", "held_out_mean_error", "held_out_p90_error")
 RANGES = ("tokens", "tp", "context")
+MORE_RANGES = ("batch", "parameters")
 
 
 def read_calibration(path: str | Path) -> Calibration:
@@ -34,14 +36,15 @@ def write_calibration(calibration: Calibration, path: str | Path) -> None:
 def as_data(calibration: Calibration) -> dict[str, Any]:
     """What `calibration_from` reads."""
     data = asdict(calibration)
-    data["valid"] = {name: list(least_most) for name, least_most in data["valid"].items()}
+    told = {name: least_most for name, least_most in data["valid"].items() if least_most is not None}
+    data["valid"] = {name: list(least_most) for name, least_most in told.items()}
     return data
 
 
 def calibration_from(data: Any, where: str) -> Calibration:
     """`where` is the place that a refusal names."""
     expected = {*TEXTS, "fit", "valid", "efficiency"}
-    entry = _object(data, expected, where)
+    entry = _object(data, expected, where, expected | {"error_ttft", "evidence", "superseded"})
     for name in TEXTS:
         if not isinstance(entry[name], str) or not entry[name]:
             raise BadCalibration(f"{where}: {name}", f"{entry[name]!r} is no text", "write a word or more")
@@ -50,6 +53,9 @@ def calibration_from(data: Any, where: str) -> Calibration:
         fit=_fit(entry["fit"], f"{where}: fit"),
         valid=_validity(entry["valid"], f"{where}: valid"),
         efficiency=efficiency_from(entry["efficiency"], f"{where}: efficiency"),
+        error_ttft=_fit(entry["error_ttft"], f"{where}: error_ttft") if entry.get("error_ttft") else None,
+        evidence=_one_of(entry.get("evidence", "served"), EVIDENCE, f"{where}: evidence"),
+        superseded=_one_of(entry.get("superseded", False), (False, True), f"{where}: superseded"),
     )
 
 
@@ -75,13 +81,20 @@ def _fit(data: Any, where: str) -> FitError:
 
 
 def _validity(data: Any, where: str) -> Validity:
-    entry = _object(data, set(RANGES), where)
-    for name in RANGES:
+    entry = _object(data, set(RANGES), where, {*RANGES, *MORE_RANGES})
+    for name in entry:
         pair = entry[name]
         whole = isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair)
         if not whole or not 0 <= pair[0] <= pair[1]:
             raise BadCalibration(f"{where}.{name}", f"{pair!r} is no range", "write [least, most]")
-    return Validity(**{name: (entry[name][0], entry[name][1]) for name in RANGES})
+    return Validity(**{name: (least, most) for name, (least, most) in entry.items()})
+
+
+def _one_of(value: Any, known: tuple[T, ...], where: str) -> T:
+    found = [one for one in known if type(one) is type(value) and one == value]
+    if not found:
+        raise BadCalibration(where, f"{value!r} is unknown", f"write one of {', '.join(map(repr, known))}")
+    return found[0]
 
 
 def _object(data: Any, needed: set[str], where: str, known: set[str] | None = None) -> dict[str, Any]:

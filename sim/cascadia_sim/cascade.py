@@ -23,7 +23,7 @@ from cascadia_sim.cascade_parts import (
     route,
 )
 from cascadia_sim.cascade_together import simulate_together
-from cascadia_sim.dispatch import Dispatch
+from cascadia_sim.dispatch import DEFAULT, Dispatch
 from cascadia_sim.errors import InputError
 from cascadia_sim.stage import StageRun, simulate_stage
 from cascadia_sim.timing import Ints
@@ -35,7 +35,7 @@ def simulate_cascade(
     stages: Sequence[CascadeStage],
     judge: JudgeStage | None,
     arrival_ps: Ints,
-    dispatch: Dispatch = "weighted",
+    dispatch: Dispatch = DEFAULT,
 ) -> CascadeRun:
     """Serves requests [n] that arrive at `arrival_ps`. `judge` may be None where one stage is deployed."""
     arrival_ps = np.asarray(arrival_ps, np.int64)
@@ -95,6 +95,7 @@ def _judge(stage: CascadeStage, judge: JudgeStage, visits: StageVisits) -> Verdi
         judged_tokens(stage, judge, who),
         np.full(who.size, judge.output_tokens, np.int64),
         np.full(who.size, judge.cached_tokens, np.int64),
+        most_output=judge.output_tokens,
     )
     return Verdicts(gate, who, asked_ps, run.finish_ps, run)
 

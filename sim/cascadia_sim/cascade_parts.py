@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_sim.dispatch import Dispatch, Replica
+from cascadia_sim.dispatch import DEFAULT, Dispatch, Replica
 from cascadia_sim.errors import InputError
 from cascadia_sim.stage import StageRun
 from cascadia_sim.timing import Ints
@@ -40,7 +40,7 @@ class JudgeStage:
     """
 
     replicas: tuple[Replica, ...] = ()
-    dispatch: Dispatch = "least-loaded"
+    dispatch: Dispatch = DEFAULT
     prompt_tokens: int = 0
     output_tokens: int = 1
     latency_ps: Ints | None = None

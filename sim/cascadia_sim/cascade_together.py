@@ -27,11 +27,15 @@ from cascadia_sim.timing import Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """Replicas behind one dispatch rule, and the visits to them, numbered on from the group before."""
+    """Replicas behind one dispatch rule, and the visits to them, numbered on from the group before.
+
+    `most_output`: what the dispatcher knows that no answer exceeds, in tokens.
+    """
 
     replicas: tuple[Replica, ...]
     dispatch: Dispatch
     visits: RequestArrays
+    most_output: int | None = None
 
 
 def simulate_together(
@@ -60,9 +64,8 @@ def _judge_group(stages: Sequence[CascadeStage], judge: JudgeStage, routing: Rou
     tokens = np.concatenate([judged_tokens(stages[g], judge, routing.requests[g]) for g in routing.gates])
     n = tokens.size
     written, cached = np.full(n, judge.output_tokens, np.int64), np.full(n, judge.cached_tokens, np.int64)
-    return _Group(
-        judge.replicas, judge.dispatch, request_arrays(np.zeros(n, np.int64), tokens, written, cached)
-    )
+    visits = request_arrays(np.zeros(n, np.int64), tokens, written, cached)
+    return _Group(judge.replicas, judge.dispatch, visits, judge.output_tokens)
 
 
 def _successors(stages: Sequence[CascadeStage], routing: Routing) -> Ints:
@@ -91,8 +94,8 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
         check_dispatch(g.dispatch)
         check_replicas(g.replicas)
         check_fit(g.visits, [r.timing for r in g.replicas])
-    replicas = [r if g.dispatch != "round-robin" else Replica(r.timing) for g in groups for r in g.replicas]
-    fleet, sites = fleet_of([r.timing for r in replicas]), sites_of(replicas)
+    replicas = [r for g in groups for r in g.replicas]
+    fleet, sites = fleet_of([r.timing for r in replicas]), sites_of(replicas, [g.most_output for g in groups])
     requests = requests_of(
         *(np.concatenate(column) for column in zip(*(g.visits for g in groups), strict=True))
     )
@@ -104,7 +107,8 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
         entry=np.argsort(groups[0].visits.arrival_ps, kind="stable"),
         entered=np.zeros(1, np.int64),
         first_replica=first_replica,
-        by_load=np.array([g.dispatch == "least-loaded" for g in groups], np.int64),
+        serves=np.repeat(np.arange(len(groups), dtype=np.int64), [len(g.replicas) for g in groups]),
+        by_load=np.array([g.dispatch == "least-outstanding" for g in groups], np.int64),
         most_load=np.full(len(groups), np.inf),
         replica=np.zeros(successor.size, np.int64),
         due=np.zeros(successor.size, np.int64),

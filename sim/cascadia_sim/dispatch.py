@@ -1,4 +1,9 @@
-"""What a stage is made of and how it shares its requests."""
+"""What a stage is made of and how it shares its requests.
+
+The rules are those that Cascadia's router runs (`cascadia.dispatch`), under the same names: "round-robin" is smooth and
+weighted; "least-outstanding" gives each request to the replica with the fewest tokens in hand for its weight, where the
+tokens are those that a router can know of.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -6,12 +11,13 @@ from typing import Literal, get_args
 from cascadia_sim.errors import InputError
 from cascadia_sim.timing import ReplicaTiming
 
-Dispatch = Literal["round-robin", "weighted", "least-loaded"]
+Dispatch = Literal["round-robin", "least-outstanding"]
+DEFAULT: Dispatch = "least-outstanding"
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """`weight` is its share of the requests relative to its siblings': its capacity, say."""
+    """`weight` is its share of the work relative to its siblings': its capacity, say."""
 
     timing: ReplicaTiming
     weight: float = 1.0

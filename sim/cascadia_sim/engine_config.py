@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from cascadia_sim.calibration import Calibration
 
 LLAMA_CPP = "llama.cpp"
+TRTLLM = "trtllm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class EngineConfig:
 
     `engine` chooses the calibration from the catalogue; `calibration`, where given, stands in its
     place on the GPU that it was measured on. "llama.cpp" runs on one GPU, or one core, and takes the whole KV cache of
-    `max_num_seqs` longest requests when it starts.
+    `max_num_seqs` longest requests when it starts. "trtllm" (TensorRT-LLM) is started whole, on one node.
     """
 
     max_num_seqs: int = 256

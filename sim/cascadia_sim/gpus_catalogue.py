@@ -34,7 +34,7 @@ def gpu(name: str) -> Gpu:
 
     "cpu" is a core of a server, for engines that run without a GPU.
     """
-    folded = re.sub(r"^(nvidia|amd|tesla)-", "", re.sub(r"[\s_]+", "-", name.strip().lower()))
+    folded = _folded(name)
     catalogue = _catalogue()
     if folded not in catalogue.names:
         close = get_close_matches(folded, catalogue.names, n=6, cutoff=0.5)
@@ -48,9 +48,41 @@ def known_gpus() -> tuple[str, ...]:
     return tuple(_catalogue().gpus)
 
 
+def is_known(name: str) -> bool:
+    """Whether `gpu` finds something under `name`."""
+    return _folded(name) in _catalogue().names
+
+
+def generations() -> tuple[str, ...]:
+    """Of GPUs, in the order of the catalogue."""
+    return tuple(dict.fromkeys(known.generation for known in _catalogue().gpus.values()))
+
+
+def efficiency_of(generation: str) -> Efficiency:
+    """The generic constants of one of `generations`."""
+    return Efficiency(**_data()["efficiencies"][generation])
+
+
+def link_latency_s(link: str) -> float:
+    """Of one collective for a message of no size, seconds: "nvlink", "xgmi" or "pcie"."""
+    return float(_data()["links"][link]["link_latency_s"])
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"^(nvidia|amd|tesla)-", "", re.sub(r"[\s_]+", "-", name.strip().lower()))
+
+
+@cache
+def _data() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        (files("cascadia_sim") / "data" / "gpus.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
 @cache
 def _catalogue() -> _Catalogue:
-    data = json.loads((files("cascadia_sim") / "data" / "gpus.json").read_text(encoding="utf-8"))
+    data = _data()
     gpus, devices = (
         {name: _gpu(name, entry, data) for name, entry in data[kind].items()} for kind in ("gpus", "devices")
     )

@@ -37,6 +37,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 NEVER = np.iinfo(np.int64).max
 REFUSED = -1
 
+# Of `cascadia.dispatch`, whose rules are told here once more for the simulator; tests hold both to the same choices.
+FIRST_ANSWER_TOKENS = 256
+ANSWERS_KEPT = 1024
+LOOKED_AT = 32
+
 # Columns of Fleet.limits: what a lane may do and what its steps cost.
 TOKEN_AT, TOKEN_END, SEQUENCE_AT, SEQUENCE_END, CONTEXT_PS = 0, 1, 2, 3, 4
 BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE = 5, 6, 7, 8, 9, 10, 11
@@ -54,7 +59,9 @@ ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, FINISHED = 15, 16, 17, 18, 19
 LATE, LATE_NEXT, STOPPED, FLIGHTS, OLDEST, CHANGED = 20, 21, 22, 23, 24, 25
 # The batch being formed: sequences, those that write a token, tokens, context read, pairs, longest prompt, and
 # the fewest tokens that one of its sequences has to write yet.
-COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST, FEWEST, STATE = 26, 27, 28, 29, 30, 31, 32, 33
+COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST, FEWEST = 26, 27, 28, 29, 30, 31, 32
+# For the dispatcher: tokens WRITTEN by requests that ended since it last looked, and how many of them ANSWERED.
+WRITTEN, ANSWERED, STATE = 33, 34, 35
 
 # Columns of Fleet.flights. Of the batch in a slot: its SIZE, when it ENDS, the context it READS, and its landings
 # LEFT up to the one that finishes a sequence (0 where it is not all decoding), STEPS of them not yet passed on to
@@ -203,7 +210,9 @@ def _finish(lane: Lane | Pipeline, requests: Requests, request: int) -> None:
     requests.finish_ps[request] = lane.state[NOW]
     lane.finished[lane.state[FINISHED]] = request
     lane.state[FINISHED] += 1
-    lane.state[OUTSTANDING] -= requests.input_tokens[request] + requests.output_tokens[request]
+    lane.state[OUTSTANDING] -= requests.charged[request]
+    lane.state[WRITTEN] += requests.output_tokens[request]
+    lane.state[ANSWERED] += 1
 
 
 @compiled
@@ -746,8 +755,11 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
 
 
 @compiled
-def append(fleet: Fleet, requests: Requests, which: int, request: int) -> None:
-    """Puts `request`, which arrives no earlier than all before it, at the end of a lane's queue."""
+def append(fleet: Fleet, requests: Requests, which: int, request: int, charged: int) -> None:
+    """Puts `request`, which arrives no earlier than all before it, at the end of a lane's queue.
+
+    `charged` tokens are what the dispatcher takes it for, until it ends.
+    """
     s = fleet.state[which]
     if s[TAIL] >= 0:
         requests.following[s[TAIL]] = request
@@ -756,7 +768,8 @@ def append(fleet: Fleet, requests: Requests, which: int, request: int) -> None:
         s[NEXT] = request
     if s[LATE_NEXT] < 0:
         s[LATE_NEXT] = request
-    s[OUTSTANDING] += requests.input_tokens[request] + requests.output_tokens[request]
+    requests.charged[request] = charged
+    s[OUTSTANDING] += charged
     s[WAKE] = 0
 
 
@@ -764,24 +777,54 @@ def append(fleet: Fleet, requests: Requests, which: int, request: int) -> None:
 def assign(fleet: Fleet, requests: Requests, lanes: Ints) -> None:
     """Queues each request [n] at its lane."""
     for request in range(lanes.size):
-        append(fleet, requests, lanes[request], request)
+        append(fleet, requests, lanes[request], request, 0)
 
 
 @compiled
-def _fewest_outstanding(fleet: Fleet, sites: Sites, first: int, end: int) -> int:
-    """Of the open replicas at places `first` to `end`, the one with the fewest outstanding tokens per weight."""
-    best, least = sites.open[first], np.inf
-    for at in range(first, end):
-        r = sites.open[at]
-        load = fleet.state[r, OUTSTANDING] / sites.weights[r]
+def learn(fleet: Fleet, sites: Sites, which: int, group: int) -> None:
+    """`AnswerLength.seen` of all that ended at lane `which` since it was last called."""
+    s = fleet.state[which]
+    sites.written[group] += s[WRITTEN]
+    sites.answers[group] += s[ANSWERED]
+    s[WRITTEN], s[ANSWERED] = 0, 0
+
+
+@compiled
+def expected(sites: Sites, group: int) -> int:
+    """`AnswerLength.expected`."""
+    if sites.answers[group] >= ANSWERS_KEPT:
+        sites.written[group] //= 2
+        sites.answers[group] //= 2
+    return int(min(sites.written[group] // sites.answers[group], sites.most_output[group]))
+
+
+@compiled
+def least_outstanding(fleet: Fleet, sites: Sites, group: int, first: int, end: int, tokens: int) -> int:
+    """`LeastOutstanding.choose` among the open replicas at places `first` to `end`."""
+    n = end - first
+    if n == 1:
+        return int(sites.open[first])
+    at = sites.turn[group]
+    if at >= n:
+        at = 0
+    best, least = at, np.inf
+    for _ in range(min(n, LOOKED_AT)):
+        r = sites.open[first + at]
+        load = (fleet.state[r, OUTSTANDING] + tokens) / sites.weights[r]
         if load < least:
-            best, least = r, load
-    return int(best)
+            best, least = at, load
+        at += 1
+        if at == n:
+            at = 0
+    sites.turn[group] = best + 1
+    return int(sites.open[first + best])
 
 
 @compiled
-def _richest(sites: Sites, first: int, end: int) -> int:
-    """nginx's smooth weighted round robin: each gains its weight, the richest serves and pays the total."""
+def richest(sites: Sites, first: int, end: int) -> int:
+    """`SmoothRoundRobin.choose`: each gains its weight, the richest serves and pays the total."""
+    if end - first == 1:
+        return int(sites.open[first])
     best, total = sites.open[first], 0.0
     for at in range(first, end):
         r = sites.open[at]
@@ -794,23 +837,25 @@ def _richest(sites: Sites, first: int, end: int) -> int:
 
 
 @compiled
-def weighted(sites: Sites, replica: Ints) -> None:
+def take_turns(sites: Sites, replica: Ints) -> None:
     """Writes which `replica` [n] gets each request by smooth weighted round robin over all replicas."""
     for request in range(replica.size):
-        replica[request] = _richest(sites, 0, sites.open.size)
+        replica[request] = richest(sites, 0, sites.open.size)
 
 
 @compiled
-def least_loaded(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) -> None:
-    """Sends each request to the least loaded replica, writes it to `replica` [n], and runs all lanes out."""
+def dispatch_by_load(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) -> None:
+    """Sends each request to the least outstanding of one group, writes it to `replica` [n], and runs all out."""
     lanes = fleet.state.shape[0]
     for request in range(replica.size):
         now = requests.arrival_ps[request]
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:
                 advance(fleet, requests, which, now)
-        replica[request] = _fewest_outstanding(fleet, sites, 0, sites.open.size)
-        append(fleet, requests, replica[request], request)
+                learn(fleet, sites, which, 0)
+        tokens = requests.input_tokens[request] + expected(sites, 0)
+        replica[request] = least_outstanding(fleet, sites, 0, 0, sites.open.size, tokens)
+        append(fleet, requests, replica[request], request, tokens)
     for which in range(lanes):
         advance(fleet, requests, which, NEVER)
 
@@ -831,15 +876,16 @@ def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, d
         visit = network.due[i]
         group = network.group[visit]
         first, end = network.first_replica[group], network.first_replica[group + 1]
+        tokens = requests.input_tokens[visit] + expected(sites, group)
         if network.by_load[group]:
-            replica = _fewest_outstanding(fleet, sites, first, end)
+            replica = least_outstanding(fleet, sites, group, first, end, tokens)
         else:
-            replica = _richest(sites, first, end)
+            replica = richest(sites, first, end)
         requests.arrival_ps[visit] = now
         load = fleet.state[replica, OUTSTANDING] / sites.weights[replica]
         network.replica[visit] = replica if load <= network.most_load[group] else REFUSED
         if network.replica[visit] != REFUSED:
-            append(fleet, requests, replica, visit)
+            append(fleet, requests, replica, visit, tokens)
 
 
 @compiled
@@ -873,6 +919,7 @@ def together(fleet: Fleet, requests: Requests, sites: Sites, network: Network, u
                         network.due[due] = successor
                         due += 1
                 fleet.state[which, FINISHED] = 0
+                learn(fleet, sites, which, network.serves[which])
         _deliver(fleet, requests, sites, network, due, now)
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:

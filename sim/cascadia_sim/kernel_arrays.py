@@ -17,6 +17,7 @@ class Requests(NamedTuple):
     preempted, and `admission` is the order in which requests were last admitted. Where they are taken one by
     one, `generated` counts the tokens written, `prompt` those to prefill when it was last admitted, `computed`
     those that batches up to now computed or are computing, and `aloft` the batches in flight it is part of.
+    `charged`: what its dispatcher took it for, in tokens.
     """
 
     arrival_ps: Ints
@@ -29,6 +30,7 @@ class Requests(NamedTuple):
     prompt: Ints
     computed: Ints
     aloft: Ints
+    charged: Ints
     first_token_ps: Ints
     finish_ps: Ints
 
@@ -86,11 +88,19 @@ class Pipeline(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Replicas [R], each a lane; `credit` starts at 0. `open`: those that get requests, group after group."""
+    """Replicas [R], each a lane; `open`: those that get requests, group after group.
+
+    `credit` is what round robin owes them. By group [G], for the least outstanding: its `turn` (the place where it
+    looks first), the tokens `written` by so many `answers`, and `most_output` of one.
+    """
 
     weights: Floats
     credit: Floats
     open: Ints
+    turn: Ints
+    written: Ints
+    answers: Ints
+    most_output: Ints
 
 
 class Network(NamedTuple):
@@ -106,7 +116,8 @@ class Network(NamedTuple):
     entry: Ints
     entered: Ints
     first_replica: Ints  # [G + 1]
-    by_load: Ints  # [G], 1: least loaded, 0: weighted
+    serves: Ints  # [R], the group of each lane
+    by_load: Ints  # [G], 1: least outstanding, 0: round robin
     most_load: Floats  # [G]
     replica: Ints  # [V]
     due: Ints  # [V]

@@ -24,6 +24,7 @@ def requests_of(arrival_ps: Ints, input_tokens: Ints, output_tokens: Ints, cache
         prompt=np.zeros(n, np.int64),
         computed=np.zeros(n, np.int64),
         aloft=np.zeros(n, np.int64),
+        charged=np.zeros(n, np.int64),
         first_token_ps=np.full(n, -1, np.int64),
         finish_ps=np.full(n, -1, np.int64),
     )
@@ -102,6 +103,15 @@ def _set_limits(row: Ints, t: ReplicaTiming) -> None:
     row[kernel.STEP_BY_STEP] = t.lanes > 1 or rules != VLLM_V1
 
 
-def sites_of(replicas: Sequence[Replica]) -> Sites:
-    weights = np.array([r.weight for r in replicas], np.float64)
-    return Sites(weights, credit=np.zeros(len(replicas)), open=np.arange(len(replicas), dtype=np.int64))
+def sites_of(replicas: Sequence[Replica], most_output: Sequence[int | None] = (None,)) -> Sites:
+    """All open, nothing learnt yet; `most_output` of each group's answers, in tokens (None: any)."""
+    groups = len(most_output)
+    return Sites(
+        weights=np.array([r.weight for r in replicas], np.float64),
+        credit=np.zeros(len(replicas)),
+        open=np.arange(len(replicas), dtype=np.int64),
+        turn=np.zeros(groups, np.int64),
+        written=np.full(groups, kernel.FIRST_ANSWER_TOKENS, np.int64),
+        answers=np.ones(groups, np.int64),
+        most_output=np.array([kernel.NEVER if most is None else most for most in most_output], np.int64),
+    )

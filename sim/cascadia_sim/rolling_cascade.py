@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia_sim.cascade_parts import Bools
-from cascadia_sim.dispatch import Dispatch, check_dispatch
+from cascadia_sim.dispatch import DEFAULT, Dispatch, check_dispatch
 from cascadia_sim.errors import InputError
 from cascadia_sim.kernel_arrays import Fleet, Network, Requests, Sites
 from cascadia_sim.replica_requests import check_timing
@@ -67,7 +67,7 @@ class RollingCascade:
         self,
         asked: Asked,
         judge: VerdictTokens | None,
-        dispatch: Dispatch = "least-loaded",
+        dispatch: Dispatch = DEFAULT,
         most_load: float = np.inf,
     ) -> None:
         check_dispatch(dispatch)
@@ -76,7 +76,7 @@ class RollingCascade:
         self.judge = judge
         self.judge_group = stages
         self.now_ps = 0
-        self._by_load = np.full(stages + 1, dispatch == "least-loaded", np.int64)
+        self._by_load = np.full(stages + 1, dispatch == "least-outstanding", np.int64)
         self._most_load = np.append(np.full(stages, most_load), np.inf)
         self._timings: list[ReplicaTiming] = []
         self._group_of: list[int] = []
@@ -86,7 +86,7 @@ class RollingCascade:
         self._accept: Bools = np.zeros((stages, 0), bool)
         self._longest = _longest(asked, judge)
         self._fleet: Fleet | None = None
-        self._sites = Sites(np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+        self._sites = _no_sites(stages, judge)
         self._requests: Requests | None = None
         self._network = self._network_of(0, np.zeros(1, np.int64))
         self._visits = self._entries = self._known = self._all_answered = 0
@@ -108,8 +108,9 @@ class RollingCascade:
         self._group_of.append(group)
         fleet = self._fleet
         self._fleet = fleet_of(self._timings) if fleet is None else with_more_lanes(fleet, self._timings)
-        self._sites = Sites(
-            np.append(self._sites.weights, weight), np.append(self._sites.credit, 0.0), self._sites.open
+        sites = self._sites
+        self._sites = sites._replace(
+            weights=np.append(sites.weights, weight), credit=np.append(sites.credit, 0.0)
         )
         lane = len(self._timings) - 1
         self._open[group] = [*(r for r in self._open[group] if r not in self._closed), lane]
@@ -201,7 +202,8 @@ class RollingCascade:
         lanes = [np.array(group, np.int64) for group in self._open]
         first = np.cumsum([0, *(group.size for group in lanes)], dtype=np.int64)
         self._sites = self._sites._replace(open=np.concatenate(lanes))
-        self._network = self._network._replace(first_replica=first)
+        serves = np.array(self._group_of, np.int64)
+        self._network = self._network._replace(first_replica=first, serves=serves)
 
     def _enter(self, until_ps: int) -> None:
         """Lays out the visits of those who arrive before `until_ps`: answer, verdict, the next answer, and so on."""
@@ -276,11 +278,18 @@ class RollingCascade:
             entry=column(),
             entered=np.zeros(1, np.int64),
             first_replica=first_replica,
+            serves=np.array(self._group_of, np.int64),
             by_load=self._by_load,
             most_load=self._most_load,
             replica=column(),
             due=column(),
         )
+
+
+def _no_sites(stages: int, judge: VerdictTokens | None) -> Sites:
+    from cascadia_sim.kernel_fleet import sites_of
+
+    return sites_of((), (*([None] * stages), judge.output if judge else None))
 
 
 def _longest(asked: Asked, judge: VerdictTokens | None) -> Ints:

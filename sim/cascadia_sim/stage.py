@@ -53,11 +53,12 @@ def simulate_stage(
     input_tokens: ArrayLike,
     output_tokens: ArrayLike,
     cached_tokens: ArrayLike,
+    *,
+    most_output: int | None = None,
 ) -> StageRun:
     """Serves requests [n], in any order of arrival; those that arrive together keep the caller's order.
 
-    "weighted" is smooth weighted round robin; "least-loaded" gives each request to the replica with the
-    fewest tokens (prompt and answer) of unfinished requests per weight at that instant, the first of equals.
+    `most_output`: what the dispatcher knows that no answer exceeds, in tokens.
     """
     check_dispatch(dispatch)
     check_replicas(replicas)
@@ -65,7 +66,7 @@ def simulate_stage(
     check_fit(given, [r.timing for r in replicas])
     order = _order(given.arrival_ps)
     ordered = given if order is None else RequestArrays(*(column[order] for column in given))
-    return _in_callers_order(_run(replicas, dispatch, ordered), order)
+    return _in_callers_order(_run(replicas, dispatch, ordered, most_output), order)
 
 
 def check_replicas(replicas: Sequence[Replica]) -> None:
@@ -82,20 +83,20 @@ def _order(arrival_ps: Ints) -> Ints | None:
     return np.argsort(arrival_ps, kind="stable")
 
 
-def _run(replicas: Sequence[Replica], dispatch: Dispatch, given: RequestArrays) -> StageRun:
+def _run(
+    replicas: Sequence[Replica], dispatch: Dispatch, given: RequestArrays, most_output: int | None
+) -> StageRun:
     from cascadia_sim import kernel
     from cascadia_sim.kernel_fleet import fleet_of, requests_of, sites_of
 
     n = given.arrival_ps.size
-    fleet, requests, sites = fleet_of([r.timing for r in replicas]), requests_of(*given), sites_of(replicas)
+    fleet, requests = fleet_of([r.timing for r in replicas]), requests_of(*given)
+    sites = sites_of(replicas, (most_output,))
     replica = np.zeros(n, np.int64)
-    if dispatch == "least-loaded":
-        kernel.least_loaded(fleet, requests, sites, replica)
+    if dispatch == "least-outstanding" and len(replicas) > 1:
+        kernel.dispatch_by_load(fleet, requests, sites, replica)
     else:
-        if dispatch == "round-robin":
-            replica = np.arange(n, dtype=np.int64) % len(replicas)
-        else:
-            kernel.weighted(sites, replica)
+        kernel.take_turns(sites, replica)
         _run_apart(fleet, requests, replica)
     check_ran(given.arrival_ps, requests.finish_ps)
     return StageRun(

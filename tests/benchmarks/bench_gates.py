@@ -29,7 +29,7 @@ from cascadia.demo.rows import prompt_id
 from cascadia.demo.stages import LARGE, SMALL, STAGES, engine_command, free_cores
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.quality_file import read_quality
-from cascadia.router.gate_agreement import AgreementGate
+from cascadia.router.examinations import said
 from cascadia_judge.encoder import Encoder
 from cascadia_judge.training import Course, cross
 from cascadia_judge.verifiers import Verifier
@@ -139,17 +139,16 @@ def _tell_agreement(folder: Path, small: Rows, large: Rows, scored: Rows) -> Non
     again: dict[str, list[str]] = {}
     for row in read(folder / "again.jsonl"):
         again.setdefault(row["key"][0], []).append(row["answer"])
-    gate = AgreementGate(1, TEMPERATURE)
     for samples in range(1, SAMPLES + 1):
         ids = [
             each for each, said in again.items() if len(said) >= samples and each in large and each in scored
         ]
         if len(ids) < FEWEST:
             break
-        first = [gate.said(small[each]["answer"]) for each in ids]
+        first = [said(small[each]["answer"]) for each in ids]
         agreeing = np.array(
             [
-                np.mean([gate.said(other) == mine for other in again[each][:samples]]) if mine else 0.0
+                np.mean([said(other) == mine for other in again[each][:samples]]) if mine else 0.0
                 for each, mine in zip(ids, first, strict=True)
             ]
         )

@@ -38,7 +38,7 @@ def _folder() -> Traversable:
 
 
 def _service_monitor(release: Release) -> dict[str, Any]:
-    """The router, and every engine: both answer `/metrics` at the port that serves."""
+    """The router, and every engine: both answer `/metrics` at the port that serves. TensorRT-LLM's is JSON."""
     values = release.values["monitoring"]["serviceMonitor"]
     serving = {"key": "app.kubernetes.io/component", "operator": "In", "values": ["router", "stage", "judge"]}
     found = release.metadata("", "monitoring")
@@ -50,10 +50,22 @@ def _service_monitor(release: Release) -> dict[str, Any]:
         "spec": {
             "selector": {"matchLabels": release.selector(), "matchExpressions": [serving]},
             "namespaceSelector": {"matchNames": [release.namespace]},
-            "endpoints": [{"port": "http", "path": "/metrics", "interval": values["interval"]}],
+            "endpoints": [
+                {
+                    "port": "http",
+                    "path": "/metrics",
+                    "interval": values["interval"],
+                    "relabelings": [_no_json()],
+                }
+            ],
             "targetLabels": ["cascadia/service"],
         },
     }
+
+
+def _no_json() -> dict[str, Any]:
+    name = "__meta_kubernetes_pod_label_app_kubernetes_io_name"
+    return {"sourceLabels": [name], "regex": "trtllm", "action": "drop"}
 
 
 def _dashboards(release: Release) -> Iterator[dict[str, Any]]:

@@ -173,10 +173,12 @@ def summary(name: str, sets: Sequence[dict[Point, Floats]], points: Iterable[Poi
 
 
 def calibration(form: str, points: Sequence[Point], e: Efficiency, unseen: Floats) -> Calibration:
+    """`unseen` [n, 2]: errors of TTFT and TPOT of points that the fit had not seen."""
     system, engine, version = points[0].stack
-    seen = np.abs(errors(points, e)[:, 1])
+    seen = errors(points, e)
     rounded = {n: float(f"{v:.4g}") for n, v in asdict(e).items()}
     versions = sorted({p.version for p in points if p.version}) or ["not told"]
+    sizes = [a.parameters for a in map(known_architecture, points) if a is not None]
     return Calibration(
         name="-".join(part for part in (system, engine, form, version) if part),
         gpu=system,
@@ -184,13 +186,7 @@ def calibration(form: str, points: Sequence[Point], e: Efficiency, unseen: Float
         engine_version=", ".join(versions),
         precision=form,
         source=SOURCE,
-        fit=FitError(
-            len(points),
-            round(float(seen.mean()), 4),
-            round(float(np.quantile(seen, 0.9)), 4),
-            round(float(unseen.mean()), 4) if len(unseen) else None,
-            round(float(np.quantile(unseen, 0.9)), 4) if len(unseen) else None,
-        ),
+        fit=_told(seen[:, 1], unseen[:, 1]),
         valid=Validity(
             tokens=(min(p.concurrency for p in points), max(loop_of(p).budget_tokens for p in points)),
             tp=(min(p.gpus for p in points), max(p.gpus for p in points)),
@@ -198,17 +194,33 @@ def calibration(form: str, points: Sequence[Point], e: Efficiency, unseen: Float
                 min(p.input_tokens for p in points),
                 max(p.input_tokens + p.output_tokens for p in points),
             ),
+            batch=(min(p.concurrency for p in points), max(p.concurrency for p in points)),
+            parameters=(min(sizes), max(sizes)),
         ),
         efficiency=Efficiency(**rounded),
+        error_ttft=_told(seen[:, 0], unseen[:, 0]),
+        superseded=bool(version),
     )
+
+
+def _told(seen: Floats, unseen: Floats) -> FitError:
+    figures = [f(np.abs(x)) if len(x) else None for x in (seen, unseen) for f in (np.mean, _p90)]
+    mean, p90, *held_out = (None if x is None else round(float(x), 4) for x in figures)
+    assert mean is not None
+    assert p90 is not None
+    return FitError(len(seen), mean, p90, *held_out)
+
+
+def _p90(errors: Floats) -> float:
+    return float(np.quantile(errors, 0.9))
 
 
 def write(entries: Sequence[Calibration]) -> None:
     """In place of those of the same source; others stay as they are."""
     path = Path(str(files("cascadia_sim") / "data" / "calibrations.json"))
     data = json.loads(path.read_text(encoding="utf-8"))
-    kept = [c for c in data["calibrations"] if c["source"] != SOURCE]
-    data["calibrations"] = kept + [as_data(c) for c in entries]
+    kept = [c for c in data["calibrations"] if c["source"] != SOURCE] + [as_data(c) for c in entries]
+    data["calibrations"] = sorted(kept, key=lambda c: (c["superseded"], c["engine"], c["name"]))
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
@@ -237,7 +249,7 @@ def main() -> int:
         for form in [f for f in found if f]:
             own = [p for p in group if format_of(p) == form]
             seen |= dict(zip(own, errors(own, found[form]), strict=True))
-            unseen = np.array([abs(halves[p][1]) for p in own if p in halves])
+            unseen = np.array([halves[p] for p in own if p in halves]).reshape(-1, 2)
             entries.append(calibration(form, own, found[form], unseen))
     head = (
         "",

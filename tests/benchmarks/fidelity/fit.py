@@ -26,7 +26,7 @@ from cascadia_sim.gpus_catalogue import gpu, known_gpus
 from cascadia_sim.roofline import Floats
 from tests.benchmarks.fidelity.endtoend_fit import SOURCE as ENDTOEND
 from tests.benchmarks.fidelity.operators import kernels
-from tests.benchmarks.fidelity.sets import MeasuredSet, all_sets
+from tests.benchmarks.fidelity.sets import BENCH, MeasuredSet, all_sets
 
 CATALOGUE = Path(str(files("cascadia_sim"))) / "data" / "calibrations.json"
 KERNELS = (
@@ -89,6 +89,8 @@ def outcome(one: MeasuredSet, family: Sequence[MeasuredSet]) -> Outcome:
         FitError(len(seen), *(_share(x) for x in (*_mean_p90(np.abs(seen)), *_mean_p90(together)))),
         _validity(one.cells),
         rounded,
+        evidence="served" if one.source == BENCH else "kernels",
+        superseded=one.source == BENCH,
     )
     return Outcome(found, seen, held_out)
 
@@ -122,6 +124,7 @@ def kernel_entries() -> list[Calibration]:
                     FitError(len(errors), *(_share(x) for x in _mean_p90(errors))),
                     Validity((1, 16384), (1, 8), (64, 16384)),
                     replace(start.efficiency, **moved),
+                    evidence="kernels",
                 )
             )
     return found
@@ -142,7 +145,7 @@ def write(found: Sequence[Calibration]) -> None:
     kept = [c for c in data["calibrations"] if c["name"] not in names]
     entries = [as_data(c) for c in found] + kept
     # What serves today comes first: it is what a plan takes.
-    data["calibrations"] = sorted(entries, key=lambda c: ("2024" in c["name"], c["engine"], c["name"]))
+    data["calibrations"] = sorted(entries, key=lambda c: (c["superseded"], c["engine"], c["name"]))
     CATALOGUE.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 

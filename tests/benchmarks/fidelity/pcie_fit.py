@@ -145,7 +145,9 @@ def _entry(
         (int(contexts.min()), int(contexts.max())),
     )
     name, constants = f"{card}-vllm-kernels-bf16", _rounded(_low_precision(card, e))
-    return Calibration(name, card, "vllm", "kernels alone", "bf16", source, told, valid, constants)
+    return Calibration(
+        name, card, "vllm", "kernels alone", "bf16", source, told, valid, constants, evidence="kernels"
+    )
 
 
 def _low_precision(card: str, e: Efficiency) -> Efficiency:

@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "an unknown GPU": (
         spec(changed("cluster.pools.0.gpu", "h100-smx")),
         "cascade.yaml: cluster.pools[0].gpu: unknown GPU 'h100-smx'; did you mean h100-sxm or "
-        "h200-sxm or a100-sxm?",
+        "v100 or h200-sxm?",
     ),
     "zero GPUs": (
         spec(changed("cluster.pools.0.nodes", 0)),

@@ -59,7 +59,7 @@ def test_flags_say_it_all() -> None:
         ),
         (
             ["--gpu", "h100-smx"],
-            "gpu: unknown GPU 'h100-smx'; did you mean h100-sxm or h200-sxm or a100-sxm?",
+            "gpu: unknown GPU 'h100-smx'; did you mean h100-sxm or v100 or h200-sxm?",
         ),
         (["--quality-min", "101"], "cascade.yaml: objective.quality_min: must be at most 100, is 101"),
         (

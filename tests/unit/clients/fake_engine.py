@@ -46,6 +46,7 @@ class FakeEngine(httpx.AsyncBaseTransport):
     strict: bool = False
     chat_only: bool = False
     metrics: str = ""
+    card: dict[str, Any] = field(default_factory=lambda: {"max_model_len": 2048})
     waiting: deque[Sequence] = field(default_factory=deque)
     running: list[Sequence] = field(default_factory=list)
     working: "asyncio.Task[None] | None" = None
@@ -56,9 +57,7 @@ class FakeEngine(httpx.AsyncBaseTransport):
             return _error(401, "Unauthorized")
         match request.url.path:
             case "/v1/models":
-                return httpx.Response(
-                    200, json={"data": [{"id": n, "max_model_len": 2048} for n in self.served]}
-                )
+                return httpx.Response(200, json={"data": [self.card | {"id": n} for n in self.served]})
             case "/metrics" if self.metrics:
                 return httpx.Response(200, text=self.metrics)
             case "/v1/completions" if not self.chat_only:

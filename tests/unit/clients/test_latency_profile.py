@@ -173,3 +173,16 @@ def test_too_little_time_to_measure_anything_is_said() -> None:
         BadCalibration, match="too few: a lone sequence's decoding and prefill are needed; measure longer"
     ):
         profiled(FakeEngine(truth), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("owner", "engine"), [("tensorrt_llm", "trtllm"), ("llamacpp", "llama.cpp"), ("me", "openai")]
+)
+def test_an_engine_without_prometheus_text_is_known_by_who_owns_its_models(owner: str, engine: str) -> None:
+    fake = FakeEngine(TRUTH, card={"owned_by": owner}, metrics='[{"iter": 1, "gpuMemUsage": 7}]')
+
+    async def asked() -> str:
+        async with OpenAIEngine("http://fake", "m", transport=fake) as client:
+            return (await engine_facts(client)).engine
+
+    assert run(asked()) == engine

@@ -92,6 +92,19 @@ MATRIX: dict[str, Case] = {
     "a judge elsewhere without a key": Case(
         _with({"judge": {"url": "http://judge.example:8080"}}, _two(ELSEWHERE))
     ),
+    "tensorrt-llm": Case(
+        _with(
+            {"monitoring": {"serviceMonitor": {"enabled": "always"}}},
+            values_of(
+                plan(
+                    [stage("small", ONE, engine="trtllm"), stage("large", ONE, engine="trtllm")],
+                    POOLS,
+                    CERTAINTY,
+                )
+            ),
+        ),
+        more_apis=OPERATOR,
+    ),
     "keda": Case(_with({"keda": {"enabled": True}})),
     "fixed routers": Case(_with({"router": {"autoscaling": {"enabled": False}, "replicas": 3}})),
     "requests under way": Case(_with({"router": {"autoscaling": {"inFlightPerPod": 200}}})),

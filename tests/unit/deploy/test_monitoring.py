@@ -39,11 +39,29 @@ def test_each_of_the_operators_kinds_is_asked_for_by_itself() -> None:
 def test_the_monitor_selects_every_service_that_has_metrics() -> None:
     found = by_us("prometheus is there")
     selector = found["monitoring.coreos.com/v1", "ServiceMonitor", "cascadia"]["spec"]["selector"]
-    (expression,) = selector["matchExpressions"]
+    (serving,) = selector["matchExpressions"]
     services = [o for (_, kind, _), o in found.items() if kind == "Service"]
     assert len(services) == 7
     for service in services:
         labels = service["metadata"]["labels"]
         assert selector["matchLabels"].items() <= labels.items()
-        assert labels[expression["key"]] in expression["values"]
+        assert labels[serving["key"]] in serving["values"]
         assert [port["name"] for port in service["spec"]["ports"]] == ["http"]
+
+
+def test_an_engine_whose_metrics_are_no_prometheus_text_is_left_out() -> None:
+    found = by_us("tensorrt-llm")
+    (endpoint,) = found["monitoring.coreos.com/v1", "ServiceMonitor", "cascadia"]["spec"]["endpoints"]
+    (rule,) = endpoint["relabelings"]
+    assert rule["action"] == "drop"
+    (label,) = (name.removeprefix("__meta_kubernetes_pod_label_") for name in rule["sourceLabels"])
+    pods = [
+        o["spec"]["template"]["metadata"]["labels"]
+        for (_, kind, _), o in found.items()
+        if kind == "Deployment"
+    ]
+    names = [
+        {key.translate(str.maketrans("./-", "___")): value for key, value in labels.items()}
+        for labels in pods
+    ]
+    assert sorted(labels[label] == rule["regex"] for labels in names) == [False, True, True]

@@ -1,12 +1,12 @@
 """Each balancer keeps its promise, on any replicas and any load."""
 
-import random
 from collections import Counter
 from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
 from cascadia.dispatch.round_robin import SmoothRoundRobin
@@ -53,22 +53,44 @@ def test_a_full_round_gives_each_replica_exactly_its_weight(weights: list[int]) 
     assert [counts[i] for i in range(len(weights))] == weights
 
 
-@given(weighed_and_loaded, st.integers(1, 5_000), st.integers(0, 2**32))
-def test_the_busiest_replica_for_its_share_is_never_chosen_where_another_is_less_busy(
-    rows: list[tuple[int, int]], tokens: int, seed: int
+@given(weighed_and_loaded, st.integers(1, 5_000), st.integers(0, 9))
+def test_none_has_less_for_its_share_than_the_chosen_one_would_have(
+    rows: list[tuple[int, int]], tokens: int, turn: int
 ) -> None:
     replicas = fakes([w for w, _ in rows], [load for _, load in rows])
-    chosen = LeastOutstanding(random.Random(seed).random).choose(replicas, tokens)
+    chosen = LeastOutstanding(turn).choose(replicas, tokens)
     after = [(r.outstanding_tokens + tokens) / r.weight for r in replicas]
-    assert after[chosen] < max(after) or after.count(max(after)) > 1 or len(after) == 1
+    assert after[chosen] == min(after)
 
 
-def test_two_choices_spread_unequal_shapes_by_their_share() -> None:
-    chance = random.Random(1)
-    replicas, balancer = fakes([3, 1]), LeastOutstanding(chance.random)
+def test_work_is_spread_over_unequal_shapes_by_their_share() -> None:
+    replicas, balancer = fakes([3, 1]), LeastOutstanding()
     for _ in range(400):
         replicas[balancer.choose(replicas, 100)].outstanding_tokens += 100
     assert replicas[0].outstanding_tokens == 30_000
+
+
+@given(st.integers(1, 80), st.integers(1, 200))
+def test_equal_replicas_with_nothing_in_hand_are_taken_in_turn(count: int, choices: int) -> None:
+    replicas, balancer = fakes([1] * count), LeastOutstanding()
+    assert [balancer.choose(replicas, 5) for _ in range(choices)] == [k % count for k in range(choices)]
+
+
+def test_of_very_many_replicas_each_is_looked_at_in_its_turn() -> None:
+    replicas, balancer = fakes([1] * 100), LeastOutstanding()
+    for _ in range(1000):
+        replicas[balancer.choose(replicas, 10)].outstanding_tokens += 10
+    assert {r.outstanding_tokens for r in replicas} == {100}
+
+
+def test_the_next_answer_is_expected_to_be_as_long_as_the_last_ones() -> None:
+    length = AnswerLength()
+    assert (length.expected(), length.expected(16)) == (256, 16)
+    for tokens in [1000] * 5_000 + [40] * 20_000:
+        length.expected()
+        length.seen(tokens)
+    assert length.expected() == 40
+    assert length.expected(16) == 16
 
 
 @settings(max_examples=50)

@@ -5,12 +5,15 @@ import pytest
 from cascadia.domain.errors import BadInput
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
 
 CONFIG = EngineConfig(max_model_len=8192)
 
 
 def launch(engine: str = "vllm", **changes: object) -> Launch:
-    base = Launch(engine, "org/model", "org/model", "small", CONFIG, "h100-sxm", 2, 1, "0.0.0.0", 8000, 120)
+    base = Launch(
+        engine, "org/model", "org/model", "small", CONFIG, gpu("h100-sxm"), 2, 1, "0.0.0.0", 8000, 120
+    )
     return replace(base, **({"weights": changes.get("model", "org/model")} | changes))  # type: ignore[arg-type]
 
 
@@ -104,7 +107,9 @@ def test_sglang_is_told_to_publish_metrics() -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"no engine is called 'trt'; use one of vllm, sglang, llama\.cpp"):
+    with pytest.raises(
+        BadInput, match=r"no engine is called 'trt'; use one of vllm, sglang, trtllm, llama\.cpp"
+    ):
         command(launch("trt"))
 
 

@@ -15,12 +15,13 @@ from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.render import render, targets_for
 from cascadia.render.engine_args import Launch, arguments
 from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
+from cascadia_sim.gpus_catalogue import gpu
 from tests.unit.render.plans import plan, stage
 from tests.unit.render.reading import documents
 
 FILE = "/models/small.gguf"
 CONFIG = EngineConfig(max_num_seqs=4, max_num_batched_tokens=2048, max_model_len=1024, engine=LLAMA_CPP)
-LAUNCH = Launch(LLAMA_CPP, "org/model", FILE, "--odd", CONFIG, "l4", 1, 1, "127.0.0.1", 8100, 60)
+LAUNCH = Launch(LLAMA_CPP, "org/model", FILE, "--odd", CONFIG, gpu("l4"), 1, 1, "127.0.0.1", 8100, 60)
 CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
 
 
@@ -49,7 +50,7 @@ def test_each_slot_has_room_for_the_longest_request() -> None:
 
 def test_on_a_gpu_all_layers_are_there_and_on_a_core_there_is_one_thread() -> None:
     assert "--n-gpu-layers" in arguments(LAUNCH)
-    on_core = arguments(replace(LAUNCH, gpu="cpu"))
+    on_core = arguments(replace(LAUNCH, gpu=gpu("cpu")))
     assert on_core[on_core.index("--threads") + 1] == "1"
     assert "--n-gpu-layers" not in on_core
 
@@ -65,7 +66,7 @@ def test_without_a_file_it_says_where_to_name_one() -> None:
 
 
 def test_the_server_that_comes_with_cascadia_understands_what_is_written() -> None:
-    found = llama_server.values(list(arguments(replace(LAUNCH, gpu="cpu"))))
+    found = llama_server.values(list(arguments(replace(LAUNCH, gpu=gpu("cpu")))))
     assert (found["--model"], found["--alias"], found["--port"]) == (FILE, "--odd", "8100")
     with pytest.raises(SystemExit, match="--hf-repo is not known here"):
         llama_server.values(["--hf-repo", "owner/name-GGUF"])

@@ -80,7 +80,7 @@ def test_a_router_starts_while_replicas_are_down_and_takes_them_in_when_they_com
 
 
 def test_no_prefix_is_remembered_however_many_there_are() -> None:
-    balancer = PrefixAffinity(chance=lambda: 0.5)
+    balancer = PrefixAffinity()
     replicas = [Replica(f"r-{i}", ReplicaSettings("http://h:1"), Limits()) for i in range(3)]
     balancer.choose(replicas, 10, point_of(b"first"))
     size = len(balancer._points)

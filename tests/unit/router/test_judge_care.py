@@ -81,7 +81,7 @@ def test_a_judge_that_is_slow_time_and_again_is_left_alone_like_one_that_is_down
         small, large, judge = FakeEngine("a"), FakeEngine("b"), FakeEngine(answer=hang)
         async with started(small, large, judge):
             settings = stages(small, large, thresholds=(50,))
-            patience = llm(judge, timeout_s=0.5, on_failure=rule)
+            patience = llm(judge, timeout_s=1.0, on_failure=rule)
             async with running(settings, judge=patience, breaker_failures=3, breaker_first_s=60.0) as up:
                 answers = [await up.chat() for _ in range(8)]
                 metrics = (await up.client.get("/metrics")).text

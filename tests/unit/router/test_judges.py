@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from cascadia.router.answers import Choice
+from cascadia.router.examinations import said
+from cascadia.router.examiner import Examiner
 from cascadia.router.gate_agreement import AgreementGate
 from cascadia.router.gate_certainty import CertaintyGate, certainty_of
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gate_ensemble import EnsembleGate
 from cascadia.router.gates import JudgeFailed
-from cascadia.router.settings import JudgeSettings, StageSettings
+from cascadia.router.settings import JudgeSettings, Limits, StageSettings
 from cascadia_judge.verifiers import Verifier
 from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
 
@@ -253,22 +255,24 @@ def test_a_stage_that_fails_when_asked_again_gives_no_verdict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("so 3, then 42.", "42"), ("none", ""), ("x = 7; y = -8.5", "-8.5")]
+    ("text", "found"), [("so 3, then 42.", "42"), ("none", ""), ("x = 7; y = -8.5", "-8.5")]
 )
-def test_of_an_answer_the_last_match_can_be_what_is_compared(text: str, said: str) -> None:
-    assert AgreementGate(1, 0.5, r"(-?\d+(?:\.\d+)?)").said(text) == said
+def test_of_an_answer_the_last_match_can_be_what_is_compared(text: str, found: str) -> None:
+    assert said(text, r"(-?\d+(?:\.\d+)?)") == found
 
 
 def test_agreement_needs_a_request_that_can_be_repeated() -> None:
     async def main() -> None:
+        examiner = Examiner(Limits())
         with pytest.raises(JudgeFailed, match="not-repeatable"):
-            await AgreementGate(1, 0.5).score("q", Choice("a"), 0.0)
+            await AgreementGate(examiner, 1, 0.5).score("q", Choice("a"), 0.0)
 
         async def again(changes: Any) -> Choice:
             raise AssertionError("an empty answer is compared with nothing")
 
         ASKED.set(Asked(again=again))
-        assert await AgreementGate(1, 0.5, r"\d+").score("q", Choice("no number"), 0.0) == 0.0
+        assert await AgreementGate(examiner, 1, 0.5, r"\d+").score("q", Choice("no number"), 0.0) == 0.0
+        await examiner.stop()
 
     asyncio.run(main())
 

@@ -72,16 +72,19 @@ def workers_of(parent: int) -> list[int]:
 
 
 @asynccontextmanager
-async def serving(folder: Path, engine: FakeEngine, count: int) -> AsyncIterator[tuple[Process, str, Path]]:
-    """The process, its address, and its router.yaml."""
+async def serving(
+    folder: Path, engine: FakeEngine, count: int, descriptors: int | None = None
+) -> AsyncIterator[tuple[Process, str, Path]]:
+    """The process, its address, and its router.yaml. It may open no more than `descriptors`."""
     path = folder / "router.yaml"
     path.write_text(json.dumps({"stages": [{"name": "small", "replicas": [{"url": engine.url}]}]}))
     arguments = ["serve", path, "--port=0", "--json", "--no-log", f"--workers={count}"]
-    process = await asyncio.create_subprocess_exec(PROGRAM, *arguments, stdout=PIPE, stderr=PIPE)
+    limited = [] if descriptors is None else ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"]
+    process = await asyncio.create_subprocess_exec(*limited, PROGRAM, *arguments, stdout=PIPE, stderr=PIPE)
     assert process.stdout is not None
     try:
         url = json.loads(await process.stdout.readuntil(b"}\n"))["url"]
-        await until(lambda: len(workers_of(process.pid)) == count)
+        await until(lambda: count == 1 or len(workers_of(process.pid)) == count)
         yield process, url, path
     finally:
         if process.returncode is None:

@@ -7,6 +7,8 @@ depends on nobody who arrives later. So each arrival runs its group's replicas a
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cascadia.dispatch.answer_length import AnswerLength
+from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia_sim.timing import ReplicaTiming
 from tests.unit.sim_engine.twin import run_twin
 
@@ -21,41 +23,58 @@ class Site:
     opens_ps: int
     closes_ps: int
     got: list[tuple[int, int, int, int]] = field(default_factory=list)
+    charged: list[int] = field(default_factory=list)
     credit: float = 0.0
+    outstanding_tokens: int = 0
+    seen: int = 0
+    answers: int = 0
+
+    @property
+    def name(self) -> str:
+        return ""
 
     def finishes_ps(self) -> list[int]:
         return [s.finish_ps for s in run_twin(self.timing, self.got)[0]] if self.got else []
 
-    def load(self, now_ps: int) -> float:
-        """Tokens of unfinished requests per weight."""
-        left = zip(self.got, self.finishes_ps(), strict=True)
-        return sum(read + wrote for (_, read, wrote, _), end in left if end > now_ps) / self.weight
+    def look(self, now_ps: int, length: AnswerLength) -> None:
+        """What it has in hand at that instant; `length` is told of what has ended since the last look."""
+        ends = self.finishes_ps()
+        self.outstanding_tokens = sum(c for c, end in zip(self.charged, ends, strict=True) if end > now_ps)
+        ended = [wrote for (_, _, wrote, _), end in zip(self.got, ends, strict=True) if end <= now_ps]
+        length.tokens += sum(ended) - self.seen
+        length.answers += len(ended) - self.answers
+        self.seen, self.answers = sum(ended), len(ended)
 
 
 REFUSED = -1
 
 
 def serve(
-    sites: Sequence[Site], by_load: bool, visits: Sequence[tuple[int, int, int]], most_load: float
+    sites: Sequence[Site],
+    by_load: bool,
+    visits: Sequence[tuple[int, int, int]],
+    most_load: float,
+    most_output: int | None = None,
 ) -> list[int]:
     """Finish times of `visits` (arrival, input, output) to the replicas of one group, in order of arrival."""
+    balancer, length = LeastOutstanding(), AnswerLength()
     chosen: list[tuple[Site, int]] = []
     for now_ps, read, wrote in visits:
         open_ = [s for s in sites if s.opens_ps <= now_ps < s.closes_ps]
         # Stragglers go to the one that closed last.
         open_ = open_ or [max((s for s in sites if s.closes_ps <= now_ps), key=lambda s: s.closes_ps)]
-        site = _least(open_, now_ps) if by_load else _richest(open_)
-        if site.load(now_ps) > most_load:
+        for site in sites:
+            site.look(now_ps, length)
+        tokens = read + length.expected(most_output)
+        site = open_[balancer.choose(open_, tokens)] if by_load else _richest(open_)
+        if site.outstanding_tokens / site.weight > most_load:
             chosen.append((site, REFUSED))
             continue
         chosen.append((site, len(site.got)))
         site.got.append((now_ps, read, wrote, 0))
+        site.charged.append(tokens)
     ends = {id(site): site.finishes_ps() for site in sites}
     return [REFUSED if at == REFUSED else ends[id(site)][at] for site, at in chosen]
-
-
-def _least(sites: Sequence[Site], now_ps: int) -> Site:
-    return min(sites, key=lambda s: s.load(now_ps))
 
 
 def _richest(sites: Sequence[Site]) -> Site:

@@ -68,8 +68,8 @@ def test_time_beyond_int64_is_an_error_not_a_wrong_number() -> None:
 def test_stages_name_what_is_wrong_with_them() -> None:
     columns = ints(0), ints(1), ints(1), ints(0)
     with pytest.raises(InputError, match="without replicas"):
-        simulate_stage([], "weighted", *columns)
-    with pytest.raises(InputError, match="least-loaded"):
+        simulate_stage([], "round-robin", *columns)
+    with pytest.raises(InputError, match="least-outstanding"):
         simulate_stage([replica()], "fastest", *columns)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="weight"):
         Replica(machine(), 0.0)

@@ -17,7 +17,7 @@ from tests.unit.sim_engine.rolling_twin import REFUSED, Site, serve
 
 NEVER = np.iinfo(np.int64).max
 ALONE_PS = 1010 + 1001  # ten tokens read, two written
-RULES = st.sampled_from(["weighted", "least-loaded"])
+RULES = st.sampled_from(["round-robin", "least-outstanding"])
 
 
 def asked(arrival_ps: Ints, stages: int = 2) -> Asked:
@@ -59,7 +59,7 @@ def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps:
 
 
 @settings(max_examples=100)
-@given(st.integers(0, 2**32), st.integers(1, 25), RULES, st.sampled_from([5.0, 20.0, np.inf]))
+@given(st.integers(0, 2**32), st.integers(1, 25), RULES, st.sampled_from([260.0, 600.0, np.inf]))
 def test_replicas_that_come_and_go_serve_as_their_twins_do(
     seed: int, n: int, dispatch: Dispatch, most_load: float
 ) -> None:
@@ -80,7 +80,7 @@ def test_replicas_that_come_and_go_serve_as_their_twins_do(
     let_in = [r for r in range(n) if answers[r] != REFUSED]
     asks = [(answers[r], sum(requests_of(requests, 0, r)) + 3, 2) for r in let_in]
     expected = dict.fromkeys(range(n), REFUSED)
-    expected |= dict(zip(let_in, served(sites, 2, dispatch, asks, np.inf), strict=True))
+    expected |= dict(zip(let_in, served(sites, 2, dispatch, asks, np.inf, 2), strict=True))
     rejected = [r for r in let_in if not accept[0, r]]
     again = [(expected[r], *requests_of(requests, 1, r)) for r in rejected]
     second = served(sites, 1, dispatch, again, most_load)
@@ -117,12 +117,17 @@ def requests_of(requests: Asked, stage: int, r: int) -> tuple[int, int]:
 
 
 def served(
-    sites: list[Site], group: int, dispatch: Dispatch, visits: list[tuple[int, int, int]], most_load: float
+    sites: list[Site],
+    group: int,
+    dispatch: Dispatch,
+    visits: list[tuple[int, int, int]],
+    most_load: float,
+    most_output: int | None = None,
 ) -> list[int]:
     """In order of arrival, those that arrive together in order of their numbers; answers in the caller's order."""
     order = sorted(range(len(visits)), key=lambda i: (visits[i][0], i))
     mine = sorted((s for s in sites if s.group == group), key=lambda s: s.opens_ps)
-    ends = serve(mine, dispatch == "least-loaded", [visits[i] for i in order], most_load)
+    ends = serve(mine, dispatch == "least-outstanding", [visits[i] for i in order], most_load, most_output)
     return [end for _, end in sorted(zip(order, ends, strict=True))]
 
 

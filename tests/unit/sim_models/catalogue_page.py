@@ -5,17 +5,19 @@ from importlib.resources import files
 
 from cascadia_sim.architectures_catalogue import architecture, expand
 from cascadia_sim.gpus_catalogue import gpu, known_gpus
+from cascadia_sim.unmeasured import is_measured
 
 
 def gpu_rows() -> list[str]:
     rows = []
     for name in known_gpus():
         g = gpu(name)
-        peaks = (g.bf16_flops, g.fp8_flops, g.int8_flops)
+        peaks = (g.bf16_flops, g.fp8_flops, g.int8_flops, g.fp4_flops)
         cells = [f"`{name}`", f"{g.memory_bytes / 1e9:.1f}"]
         cells += [f"{p / 1e12:g}" if p else "–" for p in peaks]
         cells += [f"{g.hbm_bytes_per_s / 1e9:g}", f"{g.link} {g.link_bytes_per_s / 1e9:g}"]
-        cells += [f"{g.inter_node_bytes_per_s / 1e9:g}", f"{g.usd_per_hour:.2f}", g.source, g.price_source]
+        cells += [f"{g.inter_node_bytes_per_s / 1e9:g}", "yes" if is_measured(g) else "no"]
+        cells += [f"{g.usd_per_hour:.2f}", g.source, g.price_source]
         rows.append("| " + " | ".join(cells) + " |")
     return rows
 

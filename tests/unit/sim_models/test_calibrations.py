@@ -72,18 +72,17 @@ def test_there_is_a_calibration_for_everything(card: str, engine: str, precision
     assert own == gpu(card).generation
 
 
-def test_the_nearest_entry_is_taken() -> None:
-    exact = closest_calibration(H100, "trtllm", "bf16")
-    assert (exact.calibration.gpu, exact.calibration.engine) == ("h100-sxm", "trtllm")
-    assert exact.match == "h100-sxm, this engine, this precision"
-    precision = closest_calibration(H100, "trtllm", "fp8")
-    assert precision == (exact.calibration, "h100-sxm, this engine, another precision")
-    engine = closest_calibration(H100, "llama.cpp", "bf16")
-    assert (engine.calibration.gpu, engine.match) == ("h100-sxm", "h100-sxm, another engine, this precision")
-    relative = closest_calibration(gpu("h20"), "trtllm", "bf16")
-    assert relative.calibration.engine == "trtllm"
-    assert relative.match.startswith("generation hopper, this engine")
-    generic = closest_calibration(gpu("mi300x"), "vllm", "bf16")
+def test_what_is_found_says_how_near_it_is() -> None:
+    exact = closest_calibration(gpu("h200"), "trtllm", "fp8")
+    assert exact.calibration in known_calibrations()
+    assert exact.match == "h200-sxm, this engine, this precision, served"
+    precision = closest_calibration(gpu("b200"), "sglang", "bf16")
+    assert precision.match == "b200-sxm, this engine, another precision (fp8), served"
+    engine = closest_calibration(H100, "sglang", "bf16")
+    assert engine.match == "h100-sxm, another engine (vllm), this precision, partly served"
+    relative = closest_calibration(gpu("h20"), "trtllm", "fp8")
+    assert relative.match == "generation hopper (h200-sxm), this engine, this precision, served"
+    generic = closest_calibration(gpu("mi300x"), "an engine of tomorrow", "bf16")
     assert generic.match == "generic for cdna3"
     assert generic.calibration.efficiency == gpu("mi300x").efficiency
 
@@ -103,7 +102,7 @@ def test_a_config_brings_its_own_calibration_or_names_the_engine() -> None:
     a = architecture(MODELS[0])
     slow = replace(GENERIC, efficiency=replace(GENERIC.efficiency, iteration_s=1.0))
     assert calibration_of(a, H100, EngineConfig(calibration=slow)) is slow
-    assert calibration_of(a, H100, EngineConfig(engine="trtllm")).engine == "trtllm"
+    assert calibration_of(a, H100, EngineConfig(engine="trtllm", quantization="fp8")).engine == "trtllm"
     timing = replica_timing(a, H100, tp=1, pp=1, config=EngineConfig(calibration=slow))
     assert timing.token_ps[1] > 1e12
 
@@ -121,6 +120,7 @@ def test_a_calibration_written_is_read_back_whole(tmp_path: Path) -> None:
         (("fit", "points"), -1, "fit.points: -1 is no count"),
         (("fit", "mean_error"), None, "fit.mean_error: null"),
         (("valid", "tp"), [4, 2], "valid.tp: [4, 2] is no range"),
+        (("valid", "batch"), [1.5, 2], "valid.batch: [1.5, 2] is no range"),
         (("efficiency", "gemm_hbm"), "fast", "efficiency.gemm_hbm: 'fast' is not a number"),
         (("efficiency", "kernel_s"), -1e-6, "efficiency.kernel_s: -1e-06 is not a number of 0 or more"),
         (("efficiency", "colour"), 1.0, "efficiency: unknown: colour"),
@@ -149,6 +149,15 @@ def test_what_is_missing_or_no_json_is_refused(tmp_path: Path) -> None:
     del data["source"]
     with pytest.raises(BadCalibration, match="source missing"):
         calibration_from(data, "mine.json")
+
+
+def test_a_fit_says_which_batches_and_which_sizes_of_model_it_saw(tmp_path: Path) -> None:
+    found = fit(cells(GENERIC.efficiency), GENERIC, H100)
+    sizes = sorted(architecture(model).parameters for model in MODELS)
+    assert found.valid.batch == (1, 256)
+    assert found.valid.parameters == (sizes[0], sizes[-1])
+    write_calibration(found, tmp_path / "c.json")
+    assert read_calibration(tmp_path / "c.json") == found
 
 
 def test_a_fit_finds_the_constants_that_made_its_cells() -> None:

@@ -148,7 +148,7 @@ def test_an_unknown_gpu_names_the_nearest() -> None:
 def test_every_gpu_is_complete_and_plausible() -> None:
     for name in known_gpus():
         g = gpu(name)
-        assert 16e9 < g.memory_bytes < 300e9
+        assert 16e9 < g.memory_bytes < 310e9
         assert 50e12 < g.bf16_flops < 3e15
         assert not g.fp8_flops or g.fp8_flops >= 1.9 * g.bf16_flops
         assert 0 < g.link_bytes_per_s < g.hbm_bytes_per_s

@@ -98,7 +98,7 @@ def test_a_decode_step_reads_all_weights_at_best_at_the_peak(
     bound_s = read_bytes / gpu(card).hbm_bytes_per_s
     assert step_s >= bound_s
     if tp == 1 and quantization is None:
-        assert step_s < 1.75 * bound_s
+        assert step_s < 1.8 * bound_s
 
 
 @pytest.mark.parametrize("card", known_gpus())

@@ -1,0 +1,30 @@
+"""Events of a stream, each passed on when it is whole: a client never sees half of one, however the stream ends."""
+
+ENDS = (b"\n\n", b"\n\r\n")
+EVENT_BYTES_MAX = 16 * 2**20
+"""Of one event; the last one of a response holds all of it."""
+
+
+class WholeEvents:
+    """`part` takes what came and gives what can be passed on; what was begun and not ended is `held`."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = b""
+
+    def part(self, data: bytes) -> bytes:
+        """Raises `OverflowError` for an event without end."""
+        if not self.held and data.endswith(ENDS):
+            return data
+        # The end of an event may itself come in two parts.
+        edge = self.held[-2:]
+        seen = edge + data
+        whole = max((at + len(end) for end in ENDS if (at := seen.rfind(end)) >= 0), default=0) - len(edge)
+        if whole <= 0:
+            if len(self.held) + len(data) > EVENT_BYTES_MAX:
+                raise OverflowError
+            self.held += data
+            return b""
+        out, self.held = self.held + data[:whole], data[whole:]
+        return out
