@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cascadia.domain.problem import Problem
 from cascadia.planner import frontier
+from cascadia.planner.capacity_shares import Capacities
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.loads import judge_load, stage_load
 from cascadia.planner.routings import Decisions, Routings
@@ -36,6 +37,7 @@ class Search:
     tables: TableCache
     threads: ThreadPoolExecutor
     verdict_s: float
+    capacities: Capacities = field(default_factory=Capacities)
     _decisions: dict[int, Decisions] = field(default_factory=dict)
 
     @property
