@@ -36,7 +36,8 @@ from cascadia_sim.cascade import CascadeRun
 class Entry:
     """One system: what it deploys, and how much it could sustain. `best` is None where it has no answer: `why`.
 
-    Quality is of the routing used; `latency_s` of each request under the problem's own judge.
+    Quality is of the routing used; `latency_s` of each request under the problem's own judge. `assumed`: what of it was
+    not measured on the table, in words.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Entry:
     quality_lower: float
     max_rate_rps: float
     why: str = ""
+    assumed: str = ""
 
 
 def stand_alone(search: Search, stage: int, effort: Effort) -> Entry:
@@ -108,6 +110,7 @@ def no_judge_cost(search: Search, effort: Effort) -> Entry:
         shapes=shapes,
         verdict_s=0.0,
         tables=TableCache(search.threads),
+        memory={},
     )
     found = searched(name, blind, effort)
     if found.best is None:

@@ -35,7 +35,8 @@ ALONE_GAP_S = 3600.0
 class Outcome:
     """One row of the comparison. Figures are NaN where the system has no answer: `why`.
 
-    `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment.
+    `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment. `assumed`: what of it nobody
+    has measured, in words.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Outcome:
     deployment: str
     curve: Attainment | None
     why: str
+    assumed: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +70,8 @@ def systems(search: Search, effort: Effort) -> Sequence[System]:
     return [
         ("cascadia", partial(baselines.searched, "cascadia", search, effort)),
         *((f"stand-alone {names[s]}", partial(baselines.stand_alone, search, s, effort)) for s in stages),
-        ("cascadeserve", partial(cascadeserve, search)),
-        ("pre-router", partial(prerouter, search)),
+        ("cascadeserve", partial(cascadeserve, search, effort)),
+        ("pre-router", partial(prerouter, search, effort)),
         ("uniform parallelism", partial(baselines.uniform_parallelism, search, effort)),
         ("uniform allocation", partial(baselines.uniform_allocation, search, effort)),
         ("no refinement", partial(baselines.no_refinement, search)),
@@ -94,7 +96,9 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
     if found.best is None:
         none = float("nan")
         rate = found.max_rate_rps or none
-        return Outcome(found.name, none, none, rate, none, none, none, none, 0, "", None, found.why)
+        return Outcome(
+            found.name, none, none, rate, none, none, none, none, 0, "", None, found.why, found.assumed
+        )
     chosen = found.best.deployment
     latency = latencies_s(found.run) if found.run is not None else None
     rate = problem.workload.rate_rps
@@ -111,6 +115,7 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         described(problem, found),
         attainment(latency) if latency is not None else None,
         found.why,
+        found.assumed,
     )
 
 

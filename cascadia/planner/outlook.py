@@ -18,7 +18,8 @@ from cascadia.planner.compose import Composer
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.evidence import latencies_s
 from cascadia.planner.plan import PlanResult
-from cascadia.planner.refine import Candidate, Effort, Refinement, combine, rank, windowed, within_limits
+from cascadia.planner.refine import Candidate, Effort, Refinement, combine, rank, within_limits
+from cascadia.planner.refinement import composer as composer_of
 from cascadia.planner.simulation import Simulator, quantile_s
 
 Floats = NDArray[np.float64]
@@ -27,6 +28,7 @@ BARS = 5
 MULTIPLIERS = (0.5, 1.0, 1.5, 2.0)
 LOOK = Effort(routings=1, combinations=400, window_requests=1500)
 CASCADESERVE_ROUTINGS = 1
+FEW_STEPS = Effort(simulated_requests=60_000, fewest_simulations=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Outlook:
 def outlook(result: PlanResult) -> Outlook:
     search = result.search
     state = Refinement(search, result.simulator, result.loop.references)
-    composer = Composer.on(windowed(search.problem, LOOK.window_requests))
+    composer = composer_of(search, LOOK.window_requests)
     return Outlook(
         slo_base_s(search),
         _bars(state, composer, result),
@@ -125,7 +127,7 @@ def _rivals(state: Refinement, composer: Composer) -> tuple[Rival, ...]:
         (search.problem.stages[int(routings.deployed[d.routing].argmax())].name + " alone", d)
         for d in _first(state, composer, order)
     ]
-    served = cascadeserve(search, most_routings=CASCADESERVE_ROUTINGS, with_rate=False)
+    served = cascadeserve(search, FEW_STEPS, most_routings=CASCADESERVE_ROUTINGS, with_rate=False)
     if served.best is not None:
         runs.append(("CascadeServe", served.best.deployment))
     return tuple(search.threads.map(lambda named: _rival(state, *named), runs))
