@@ -155,7 +155,16 @@ def drawn(seed: int) -> Problem:
     judge = [hosted_judge(), EXTERNAL, ON_ROUTER][int(rng.integers(3))]
     table = rising_table(stages, prompts=150, levels=20, seed=seed)
     bar = float(np.quantile(table.quality.mean(axis=1), rng.uniform(0, 0.8))) - 4
-    given = problem(models, pools=pools, judge=judge, table=table, trace=trace, quality_min=bar, seed=seed)
+    given = problem(
+        models,
+        pools=pools,
+        judge=judge,
+        table=table,
+        trace=trace,
+        quality_min=bar,
+        quantization="fp8" if stages > 3 else None,
+        seed=seed,
+    )
     hit = float(rng.choice([0.0, 0.9]))
     caching = [replace(s, config=replace(s.config, prefix_cache_hit_rate=hit)) for s in given.stages]
     return replace(given, stages=tuple(caching))
