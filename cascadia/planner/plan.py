@@ -31,6 +31,7 @@ from cascadia.planner.routings import Routings, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia.planner.supersets import Found, best_of_parts
+from cascadia.planner.thrift import cheapest_within
 from cascadia_sim.cascade import CascadeRun
 
 Formulation = Literal["columns", "paper"]
@@ -44,13 +45,17 @@ NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 
 @dataclass(frozen=True, eq=False)
 class PlanResult:
-    """The plan, what to tell the user beside it, and the search behind it for the report."""
+    """The plan, what to tell the user beside it, and the search behind it for the report.
+
+    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`.
+    """
 
     plan: Plan
     notes: tuple[str, ...]
     search: Search
     loop: BilevelResult
     chosen: Candidate
+    fastest: Candidate
     candidates: tuple[Candidate, ...]
     run: CascadeRun
     simulator: Simulator
@@ -82,7 +87,11 @@ def plan(
         if found.candidates:
             raise explain.too_slow(search, found.candidates, planning)
         raise explain.nothing_sustains(search, found.loop, planning)
-    return _finish(search, found, found.best, formulation, time_limit_s, method, lambda: clock() - started)
+    chosen = found.best
+    if problem.objective.goal == "latency" and problem.objective.within > 0:
+        thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
+        chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
+    return _finish(search, found, chosen, formulation, time_limit_s, method, lambda: clock() - started)
 
 
 @contextmanager
@@ -178,8 +187,10 @@ def _finish(
     )
     plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below)
     plan_ = replace(plan_, calibrations=calibrations, error_range=within)
-    notes = (*problem.notes, *_notes(problem, plan_))
-    return PlanResult(plan_, notes, search, found.loop, best, found.candidates, run, simulator)
+    notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
+    return PlanResult(
+        plan_, notes, search, found.loop, best, found.best or best, found.candidates, run, simulator
+    )
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:
@@ -196,6 +207,18 @@ def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s:
 def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
     stages = stage_latencies_s(problem, run).values()
     return max(quantile_s(latency, problem.objective.quantile) for latency in stages)
+
+
+def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str]:
+    """What `within` changed."""
+    spared = fastest.usd_per_hour - chosen.usd_per_hour
+    if chosen is fastest or spared <= 0:
+        return []
+    return [
+        f"the fastest plan found takes {fastest.latency_s:.3g} s for ${fastest.usd_per_hour:,.2f}/h; this one is"
+        f" {chosen.latency_s / fastest.latency_s - 1:.1%} slower and {spared / fastest.usd_per_hour:.0%} cheaper"
+        f" (objective.within: {problem.objective.within:.2g}; 0 takes the fastest)"
+    ]
 
 
 def _notes(problem: Problem, plan_: Plan) -> list[str]:
