@@ -91,7 +91,7 @@ CASES = {
     ),
     "a tolerance above 1": (
         changed("objective.within", "300%"),
-        "objective.within: must be at most 1, is 3",
+        "objective.within: must be at most 1, is 3.0; did you mean 0.03?",
     ),
     "a tolerance of another goal": (
         changed("objective", {"minimize": "cost", "quality_min": 60, "within": 0.1}),
