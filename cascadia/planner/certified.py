@@ -36,7 +36,7 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
 
 
 def _tried(state: Refinement, c: Candidate, refused: list[Candidate]) -> Candidate | None:
-    settled = state.certified(c)
+    settled = c if c.certificate is not None else state.certified(c)
     state.seen[c.deployment.key] = settled
     assert settled.certificate is not None
     if settled.certificate.holds and within_limits(state.search.problem, settled):

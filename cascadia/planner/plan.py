@@ -32,6 +32,7 @@ from cascadia.planner.routings import Routings, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia.planner.supersets import Found, best_of_parts
+from cascadia.planner.thrift import cheapest_within
 from cascadia_sim.cascade import CascadeRun
 
 Formulation = Literal["columns", "paper"]
@@ -45,13 +46,17 @@ NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 
 @dataclass(frozen=True, eq=False)
 class PlanResult:
-    """The plan, what to tell the user beside it, and the search behind it for the report."""
+    """The plan, what to tell the user beside it, and the search behind it for the report.
+
+    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`.
+    """
 
     plan: Plan
     notes: tuple[str, ...]
     search: Search
     loop: BilevelResult
     chosen: Candidate
+    fastest: Candidate
     candidates: tuple[Candidate, ...]
     run: CascadeRun
     simulator: Simulator
@@ -81,7 +86,11 @@ def plan(
     found = best_of_parts(search, lambda part: solver(part, formulation, time_limit_s), effort, progress)
     if found.best is None:
         raise explain.why_none(search, found.loop, found.candidates, planning)
-    return _finish(search, found, found.best, formulation, time_limit_s, method, lambda: clock() - started)
+    chosen = found.best
+    if problem.objective.goal == "latency" and problem.objective.within > 0:
+        thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
+        chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
+    return _finish(search, found, chosen, formulation, time_limit_s, method, lambda: clock() - started)
 
 
 @contextmanager
@@ -194,8 +203,10 @@ def _finish(
         stability=certificate.stability,
         headroom=carries,
     )
-    notes = (*problem.notes, *_notes(problem, plan_))
-    return PlanResult(plan_, notes, search, found.loop, best, found.candidates, run, simulator)
+    notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
+    return PlanResult(
+        plan_, notes, search, found.loop, best, found.best or best, found.candidates, run, simulator
+    )
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:
@@ -212,6 +223,18 @@ def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s:
 def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
     stages = stage_latencies_s(problem, run).values()
     return max(quantile_s(latency, problem.objective.quantile) for latency in stages)
+
+
+def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str]:
+    """What `within` changed."""
+    spared = fastest.usd_per_hour - chosen.usd_per_hour
+    if chosen is fastest or spared <= 0:
+        return []
+    return [
+        f"the fastest plan found takes {fastest.latency_s:.3g} s for ${fastest.usd_per_hour:,.2f}/h; this one is"
+        f" {chosen.latency_s / fastest.latency_s - 1:.1%} slower and {spared / fastest.usd_per_hour:.0%} cheaper"
+        f" (objective.within: {problem.objective.within:.2g}; 0 takes the fastest)"
+    ]
 
 
 def _notes(problem: Problem, plan_: Plan) -> list[str]:

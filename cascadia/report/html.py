@@ -98,6 +98,14 @@ def _sections(data: ReportData) -> Iterable[Section]:
     if data.frontier:
         charts = comparisons.frontier(plan, data.frontier)
         yield Section("frontier", "Quality, latency and cost", (findings.frontier(data),), pair=charts)
+    if len(data.knee) > 1:
+        yield Section(
+            "knee",
+            "What latency costs",
+            (findings.knee(data),),
+            wide=(comparisons.knee(plan, data.knee),),
+            tables=(tables.knee(plan, data.knee),),
+        )
     if data.attainment:
         charts = comparisons.attainment(data)
         yield Section("baselines", "Against the baselines", (findings.attainment(data),), pair=charts)

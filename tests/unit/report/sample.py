@@ -23,6 +23,7 @@ from cascadia.domain.plan import (
 from cascadia.report.data import (
     AttainmentCurve,
     FrontierPoint,
+    KneePoint,
     LatencySamples,
     QualityStep,
     QueueLength,
@@ -124,6 +125,11 @@ def sample_report() -> ReportData:
             FrontierPoint(86.4, 85.1, 29.8, 2.225, "Uniform allocation", baseline=True),
             FrontierPoint(86.0, 84.8, 33.1, 2.7, "RouteLLM-style pre-router", baseline=True),
             FrontierPoint(91.1, 89.9, 55.2, 5.6, "405B alone", baseline=True),
+        ),
+        knee=(
+            KneePoint(38.4, 31.0, 13, {"small": (ReplicaGroup("h100-sxm", 2, 1, 2, 1.0),)}),
+            KneePoint(85.44, 14.62, 32, {"small": (ReplicaGroup("h100-sxm", 4, 1, 2, 1.0),)}, chosen=True),
+            KneePoint(95.0, 14.4, 36, {"small": (ReplicaGroup("h100-sxm", 4, 1, 3, 1.0),)}, fastest=True),
         ),
         attainment=tuple(curves),
         slo_base_s=5.0,

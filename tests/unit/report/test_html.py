@@ -67,6 +67,7 @@ def test_a_full_report_has_all_sections() -> None:
         "What runs where",
         "Latency",
         "Quality, latency and cost",
+        "What latency costs",
         "Against the baselines",
         "Under load",
         "What more quality takes",
@@ -227,7 +228,7 @@ def test_every_picture_says_in_words_what_it_shows() -> None:
     checker = read(render_report(sample_report()))
     pictures = checker.tags.count("svg")
     labels = [value for tag, name, value in checker.attributes if tag == "svg" and name == "aria-label"]
-    assert pictures == len(labels) == 11
+    assert pictures == len(labels) == 12
     assert all(len(label) > 20 for label in labels)
 
 
