@@ -10,13 +10,16 @@ from dataclasses import dataclass, replace
 
 from cascadia.domain.objective import Objective
 from cascadia.planner.bilevel import BilevelResult
+from cascadia.planner.certified import first_certified
 from cascadia.planner.refine import Candidate, Effort, refine
-from cascadia.planner.refinement import Refinement, combine, composer
+from cascadia.planner.refinement import Refinement, combine, composer, within_limits
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator
 
-EFFORT = Effort(routings=4, combinations=1000, simulated_requests=50_000, fewest_simulations=4)
-"""Of the search for a cheaper plan: much is known from that for the fastest."""
+EFFORT = Effort(simulated_requests=50_000, fewest_simulations=4)
+ROUTINGS = 5
+"""Of the search for a cheaper plan, which has from that for the fastest what combinations promise, and the routings:
+those of the best candidates."""
 
 LOOSER = (1.1, 1.25, 1.5, 2.0, 3.0)
 """Multiples of the least latency, at each of which the cheapest deployments by composition are simulated."""
@@ -42,16 +45,20 @@ def cheapest_within(
     objective = search.problem.objective
     limit_s = fastest.latency_s * (1 + objective.within)
     known = {c.deployment.key: c for c in candidates}
+    within = _under(search, limit_s)
 
     def cheapest() -> list[Candidate]:
-        return sorted((c for c in known.values() if c.latency_s <= limit_s), key=_by_cost)
+        return sorted((c for c in known.values() if within_limits(within.problem, c)), key=_by_cost)
 
     progress(f"cheaper, and no slower than {limit_s:.3g} s")
-    within = _under(search, limit_s)
     starts = [c.deployment for c in cheapest()[:STARTS]]
-    _, tried = refine(within, loop, effort=EFFORT, progress=progress, starts=starts)
+    best_first = sorted(candidates, key=lambda c: c.latency_s)
+    routings = list(dict.fromkeys(c.deployment.routing for c in best_first))[:ROUTINGS]
+    _, tried = refine(within, loop, effort=EFFORT, progress=progress, starts=starts, routings=routings)
     known |= {c.deployment.key: c for c in tried}
-    chosen = cheapest()[0]
+    holding = first_certified(Refinement(within, Simulator.of(search.problem), loop.references), cheapest())
+    chosen = holding or fastest
+    known[chosen.deployment.key] = chosen
     known |= {c.deployment.key: c for c in _down_the_slope(search, loop, chosen, fastest.latency_s)}
     return Thrift(chosen, tuple(known.values()))
 

@@ -75,7 +75,7 @@ def tiles(data: ReportData) -> tuple[Tile, ...]:
         Tile(f"Latency, {name}", seconds(predicted.objective_s), f"median {seconds(predicted.e2e.p50_s)}"),
         Tile("Per 1,000 requests", usd(predicted.usd_per_1k_requests), f"{usd(predicted.usd_per_hour)} an hour"),
         Tile("GPUs", f"{plan.gpus:,}", f"{free:,} of {plan.cluster.gpus:,} free" if free else "all in use"),
-        Tile("Rate", f"{figures(predicted.rate_rps)}", "requests per second"),
+        Tile("Rate", f"{figures(predicted.rate_rps)}", f"requests per second{words.headroom(plan)}"),
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def _latency(data: ReportData) -> Section:
 
 def _load(data: ReportData) -> Section:
     charts: list[str] = []
-    lead: list[str] = []
+    lead = [f"The plan {carries}."] if (carries := words.carries(data.plan)) else []
     if data.rate_sensitivity is not None:
         charts.append(comparisons.rate_sensitivity(data))
         lead.append(findings.rate_sensitivity(data))

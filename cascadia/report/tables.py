@@ -11,8 +11,8 @@ from cascadia.report.names import replicas as listed
 from cascadia.report.numbers import figures, lower_bound, percent, quality, score, seconds, usd
 
 CAPTION = (
-    "Predicted per stage. Latency is queue plus service in the stage; busy is the busiest replica's share of time "
-    "with work in hand."
+    "Predicted per stage. Latency is queue plus service in the stage; load is the share of what the stage's "
+    "replicas sustain that it is sent: at 100 % its queue grows for ever."
 )
 
 
@@ -62,7 +62,7 @@ def stages(plan: Plan) -> Table:
         per_request = Cell(f"{judge.reached:.2f} per request")
         rows.append((name, per_request, Cell(""), Cell(""), *_load(judge)))
     columns = ("Stage", "Reached", "Answered here", "Accepted if", "Requests/s", "p50", "p95", "p99",
-               "Tokens/s", "Busy")  # fmt: skip
+               "Tokens/s", "Load")  # fmt: skip
     return Table(CAPTION, _heads(columns), tuple(rows))
 
 
@@ -73,7 +73,7 @@ def _load(found: StagePrediction) -> tuple[Cell, ...]:
         Cell(seconds(found.latency.p95_s)),
         Cell(seconds(found.latency.p99_s)),
         Cell(figures(found.tokens_per_s)),
-        Cell(percent(found.utilisation)),
+        Cell(words.load(found)),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cascadia.domain.plan import Plan
+from cascadia.report import words
 from cascadia.report.data import ReportData
 from cascadia.report.html import render_report, tight
 from cascadia.report.numbers import figures, percent, score, seconds, usd
@@ -110,7 +111,7 @@ def test_every_number_of_the_plan_is_shown() -> None:
         assert stage is not None
         latency = (stage.latency.p50_s, stage.latency.p95_s, stage.latency.p99_s)
         expected += [seconds(value) for value in latency]
-        expected += [figures(stage.rate_rps), figures(stage.tokens_per_s), percent(stage.utilisation)]
+        expected += [figures(stage.rate_rps), figures(stage.tokens_per_s), words.load(stage)]
     for stage in plan.predicted.stages:
         expected += [percent(stage.reached, 1), percent(stage.accepted, 1)]
     for quantiles in (plan.predicted.e2e, plan.predicted.ttft):
