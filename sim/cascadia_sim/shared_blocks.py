@@ -48,6 +48,19 @@ class SharedBlocks:
             None if self.most is None else self.most[first:stop],
         )
 
+    def repeated(self, times: int) -> "SharedBlocks":
+        """`times` rounds end to end, of which none knows what another one's prompts were: such traffic, not the same."""
+        rounds = np.arange(times, dtype=np.int64)[:, None]
+        ends = (self.start[1:] + rounds * self.block.size).ravel()
+        return SharedBlocks(
+            (self.block + rounds * self.distinct).ravel(),
+            np.concatenate([[0], ends]),
+            np.tile(self.looked_up, times),
+            self.tokens,
+            self.distinct * times,
+            None if self.most is None else np.tile(self.most, times),
+        )
+
 
 def of_hashes(hash_ids: Sequence[str], output_tokens: Ints) -> SharedBlocks:
     """`hash_ids[i]`: the hashes of request i's blocks, with blanks between them. Nobody shares what answers add."""

@@ -121,6 +121,13 @@ def test_a_part_of_a_trace_starts_with_nothing() -> None:
     assert lru_tokens(part, np.arange(2), ints(0, 0), ints(ENDLESS)).tolist() == [0, 1024]
 
 
+def test_a_second_round_finds_no_more_than_the_first() -> None:
+    once = of_hashes(["0 1", "0 1", "2"], ints(1, 600, 1))
+    thrice = once.repeated(3)
+    alone = lru_tokens(once, np.arange(3), ints(0, 0, 0), ints(ENDLESS)).tolist()
+    assert lru_tokens(thrice, np.arange(9), np.zeros(9, np.int64), ints(ENDLESS)).tolist() == alone * 3
+
+
 @pytest.mark.parametrize("replicas", [1, 2, 5])
 def test_turns_divide_sessions_among_replicas(replicas: int) -> None:
     """One session, one replica of R in turn: each of them knows the session as it was R requests ago."""
