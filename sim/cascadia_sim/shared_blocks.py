@@ -49,7 +49,7 @@ class SharedBlocks:
         )
 
     def repeated(self, times: int) -> "SharedBlocks":
-        """`times` rounds end to end, of which none knows what another one's prompts were: such traffic, not the same."""
+        """`times` rounds end to end, none of which knows the prompts of another: like traffic, not the same."""
         rounds = np.arange(times, dtype=np.int64)[:, None]
         ends = (self.start[1:] + rounds * self.block.size).ravel()
         return SharedBlocks(

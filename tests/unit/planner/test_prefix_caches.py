@@ -22,7 +22,7 @@ CONFIG = EngineConfig()
 
 def conversations(requests: int = 240, sessions: int = 12) -> Trace:
     """Sessions that take turns; each prompt is the one before, its answer, and 200 tokens more."""
-    plain = traffic(requests)
+    plain = traffic(requests, rate_rps=12.0)
     turn = np.arange(requests) // sessions
     wrote = np.full(requests, 120, np.int64)
     reads = 600 + turn * (120 + 200)
