@@ -152,7 +152,9 @@ def entry(name: str, search: Search, best: Candidate, rate: float) -> Entry:
     if not best.certificate.holds:
         return replace(nothing(name, f"not carried: {best.certificate.why}"), max_rate_rps=rate)
     mean, lower = float(search.routings.mean[routing]), float(search.routings.lower[routing])
-    return Entry(name, best, best.certificate.run, mean, lower, rate)
+    # What holds at today's rate carries that, also where another deployment was thought to be best for throughput.
+    most = max(rate, search.problem.workload.rate_rps) if rate > 0 else 0.0
+    return Entry(name, best, best.certificate.run, mean, lower, most)
 
 
 def nothing(name: str, why: str) -> Entry:
