@@ -209,10 +209,14 @@ class StageCalibration(PoolCalibration):
 
 @dataclass(frozen=True, slots=True)
 class ErrorRange:
-    """The objective's quantile with all times as much shorter (`fast_s`), or longer, as their calibrations err."""
+    """The objective's quantile with all times as much shorter (`fast_s`), or longer, as their calibrations err.
+
+    `slow_holds`: that slow the deployment still keeps up with the trace; else waiting grows from its start to its end.
+    """
 
     fast_s: float
     slow_s: float
+    slow_holds: bool = True
 
 
 @dataclass(frozen=True, slots=True)

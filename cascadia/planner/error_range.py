@@ -12,9 +12,11 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.calibrations import standing_on
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.routings import Decisions
-from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.simulation import Floats, Simulator, quantile_s
 from cascadia_sim.scaled_timing import scaled
 
+GROWTH, FEWEST = 3.0, 10
+"""Of waiting along the trace, in requests' order; fewer requests in a fifth tell nothing."""
 MOST = 0.9
 """An error counts at most so much: a calibration that is wholly wrong leaves no end to simulate."""
 
@@ -24,11 +26,20 @@ def error_range(
 ) -> ErrorRange:
     """Of the objective's quantile, which without errors is `predicted_s`: it always lies within."""
 
-    def at(sign: int) -> float:
-        run = simulator.run(erring(problem, deployment, sign), decisions)
-        return quantile_s(simulator.latency_s(run), problem.objective.quantile)
+    def latencies(sign: int) -> Floats:
+        return simulator.latency_s(simulator.run(erring(problem, deployment, sign), decisions))
 
-    return ErrorRange(min(at(-1), predicted_s), max(at(1), predicted_s))
+    q, slow = problem.objective.quantile, latencies(1)
+    fast_s, slow_s = quantile_s(latencies(-1), q), quantile_s(slow, q)
+    return ErrorRange(min(fast_s, predicted_s), max(slow_s, predicted_s), keeps_up(slow))
+
+
+def keeps_up(latency_s: Floats) -> bool:
+    """Whether requests of the last fifth take at most `GROWTH` times as long as those of the second."""
+    fifth = len(latency_s) // 5
+    if fifth < FEWEST:
+        return True
+    return float(latency_s[-fifth:].mean()) <= GROWTH * float(latency_s[fifth : 2 * fifth].mean())
 
 
 def erring(problem: Problem, deployment: Deployment, sign: int) -> Deployment:

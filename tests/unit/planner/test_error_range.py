@@ -10,7 +10,7 @@ from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.planner.calibration_notes import calibration_notes
 from cascadia.planner.demand import JUDGE
-from cascadia.planner.error_range import erring
+from cascadia.planner.error_range import erring, keeps_up
 from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.plan_file import parse_plan, plan_json
 from cascadia.planner.simulation import quantile_s
@@ -99,6 +99,22 @@ def test_near_the_knee_is_a_note(found: PlanResult) -> None:
     beyond_it = replace(found.plan, error_range=replace(within, slow_s=2.001 * expected))
     assert not a_note(at_it, "near the knee")
     assert a_note(beyond_it, "near the knee")
+
+
+def test_a_slow_end_that_does_not_keep_up_is_a_note() -> None:
+    steady, growing = np.full(100, 2.0), np.linspace(0.1, 20.0, 100)
+    assert keeps_up(steady)
+    assert not keeps_up(growing)
+    assert keeps_up(growing[:40])
+
+
+def test_an_end_without_stability_is_told_instead_of_a_figure(found: PlanResult) -> None:
+    within = found.plan.error_range
+    assert within is not None
+    assert within.slow_holds
+    lost = replace(found.plan, error_range=replace(within, slow_s=1e3, slow_holds=False))
+    assert a_note(lost, "does not keep up with its requests")
+    assert not a_note(lost, "near the knee")
 
 
 def test_what_goes_beyond_the_measured_range_is_a_note(found: PlanResult) -> None:
