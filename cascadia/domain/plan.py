@@ -213,7 +213,7 @@ class StageCalibration(PoolCalibration):
 class ErrorRange:
     """The objective's quantile with all times as much shorter (`fast_s`), or longer, as their calibrations err.
 
-    `slow_holds`: that slow the deployment still keeps up with the trace; else waiting grows from its start to its end.
+    `slow_holds`: that slow the deployment still carries its traffic for as long as it goes on (`Stability`).
     """
 
     fast_s: float

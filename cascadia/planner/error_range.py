@@ -12,11 +12,10 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.calibrations import standing_on
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.routings import Decisions
-from cascadia.planner.simulation import Floats, Simulator, quantile_s
+from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.stability import certify
 from cascadia_sim.scaled_timing import scaled
 
-GROWTH, FEWEST = 3.0, 10
-"""Of waiting along the trace, in requests' order; fewer requests in a fifth tell nothing."""
 MOST = 0.9
 """An error counts at most so much: a calibration that is wholly wrong leaves no end to simulate."""
 
@@ -24,22 +23,17 @@ MOST = 0.9
 def error_range(
     problem: Problem, simulator: Simulator, deployment: Deployment, decisions: Decisions, predicted_s: float
 ) -> ErrorRange:
-    """Of the objective's quantile, which without errors is `predicted_s`: it always lies within."""
+    """Of the objective's quantile, which without errors is `predicted_s`: it always lies within.
 
-    def latencies(sign: int) -> Floats:
-        return simulator.latency_s(simulator.run(erring(problem, deployment, sign), decisions))
-
-    q, slow = problem.objective.quantile, latencies(1)
-    fast_s, slow_s = quantile_s(latencies(-1), q), quantile_s(slow, q)
-    return ErrorRange(min(fast_s, predicted_s), max(slow_s, predicted_s), keeps_up(slow))
-
-
-def keeps_up(latency_s: Floats) -> bool:
-    """Whether requests of the last fifth take at most `GROWTH` times as long as those of the second."""
-    fifth = len(latency_s) // 5
-    if fifth < FEWEST:
-        return True
-    return float(latency_s[-fifth:].mean()) <= GROWTH * float(latency_s[fifth : 2 * fifth].mean())
+    The slow end is held to the certificate of stability, too.
+    """
+    ends = {sign: erring(problem, deployment, sign) for sign in (-1, 1)}
+    fast_s, slow_s = (
+        quantile_s(simulator.latency_s(simulator.run(ends[sign], decisions)), problem.objective.quantile)
+        for sign in (-1, 1)
+    )
+    holds = certify(simulator, ends[1], decisions, {}).holds
+    return ErrorRange(min(fast_s, predicted_s), max(slow_s, predicted_s), holds)
 
 
 def erring(problem: Problem, deployment: Deployment, sign: int) -> Deployment:
