@@ -1,22 +1,28 @@
-"""The 60 questions of the demo and those that its gate learns from."""
+"""The questions of the demo and those that its gate learns from."""
 
 from collections import Counter
 
-from cascadia.demo.question_kinds import KINDS
-from cascadia.demo.questions import DEMO_QUESTIONS, FACT_KINDS, demo_questions, side, training_questions
+from cascadia.demo.questions import (
+    ASKED,
+    DEMO_QUESTIONS,
+    FACT_KINDS,
+    demo_questions,
+    side,
+    training_questions,
+)
 
-TRAINING = 1_000
+TRAINING = 650
 
 
-def test_there_are_sixty_and_they_are_always_the_same() -> None:
+def test_there_are_ninety_and_they_are_always_the_same() -> None:
     one = demo_questions()
-    assert len({question.text for question in one}) == DEMO_QUESTIONS == 60
+    assert len({question.text for question in one}) == DEMO_QUESTIONS == 90
     assert one == demo_questions()
 
 
 def test_six_in_ten_ask_for_a_fact() -> None:
     asked = Counter(question.kind in FACT_KINDS for question in demo_questions())
-    assert asked[True] == 36
+    assert asked[True] == 54
 
 
 def test_no_question_and_no_listed_fact_is_on_both_sides() -> None:
@@ -30,10 +36,10 @@ def test_the_side_does_not_depend_on_a_seed() -> None:
     assert {side(question) for question in demo_questions(60, seed=99)} == {"demo"}
 
 
-def test_a_thousand_questions_can_be_trained_on_and_all_kinds_are_among_the_first() -> None:
+def test_hundreds_of_questions_can_be_trained_on_and_all_kinds_are_among_the_first() -> None:
     questions = training_questions(TRAINING)
     assert len({question.text for question in questions}) == TRAINING
-    first = {question.kind for question in questions[: len(KINDS)]}
+    first = {question.kind for question in questions[: len(ASKED)]}
     assert first == {question.kind for question in questions}
 
 
