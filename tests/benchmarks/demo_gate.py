@@ -28,7 +28,7 @@ from cascadia.demo.stages import (
     engine_command,
     free_cores,
 )
-from cascadia.domain.quality import Floats, QualityTable
+from cascadia.domain.quality import Floats, QualityTable, ScoredBy
 from cascadia.planner.quality_file import write_quality
 from cascadia_judge.curriculum import see, see_nulls, teach
 from cascadia_judge.encoder import Encoder
@@ -37,7 +37,7 @@ from cascadia_judge.head_file import dump
 from cascadia_judge.rows import Row, read_rows
 from cascadia_judge.training import Course, cross, measures
 
-QUESTIONS = 650
+QUESTIONS = 600
 HERE = Path(__file__).parents[2]
 HEAD = HERE / "judge" / "cascadia_judge" / "data" / "demo_head.json"
 TABLE = HERE / "cascadia" / "demo" / "data" / "quality.parquet"
@@ -129,6 +129,7 @@ def table(folder: Path) -> None:
         input_tokens=both("input_tokens"),
         output_tokens=both("output_tokens"),
         foreseen=judged("foreseen"),
+        scored_by=ScoredBy("embedding"),
     )
     TABLE.parent.mkdir(exist_ok=True)
     write_quality(found, TABLE)
