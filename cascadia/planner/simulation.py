@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cascadia.domain.problem import Problem
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
-from cascadia.planner.loads import Load, arrival_ps, cached_tokens
+from cascadia.planner.loads import Load, arrival_ps, cached_tokens, found_in, keeps_blocks
 from cascadia.planner.options import Mix
 from cascadia.planner.routings import Decisions
 from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
@@ -18,6 +18,8 @@ from cascadia_sim.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+WEIGHT_DIGITS = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +39,26 @@ class Simulator:
     def run(self, deployment: Deployment, decided: Decisions) -> CascadeRun:
         """`decided` on each request, given the routing."""
         w = self.problem.workload
+        reached = decided.reached
         stages = [
             CascadeStage(
                 replicas=replicas_of(deployment.mix(s)),
                 input_tokens=w.input_tokens[s],
                 output_tokens=w.output_tokens[s],
-                cached_tokens=self.cached[s],
+                cached_tokens=self._cached(s, deployment.mix(s), reached[s]),
                 accept=decided.accepts[s],
                 enter=decided.enters[s] if decided.foresees[s] else None,
             )
             for s in range(len(self.problem.stages))
         ]
         return simulate_cascade(stages, self._gate(deployment.mix(JUDGE)), self.arrivals)
+
+    def _cached(self, stage: int, mix: Mix, reached: NDArray[np.bool_]) -> Ints:
+        """A hit rate's, or what these very replicas' caches hold."""
+        if not keeps_blocks(self.problem, stage):
+            held: Ints = self.cached[stage]
+            return held
+        return found_in(self.problem, stage, reached, replicas_of(mix))
 
     def _gate(self, mix: Mix) -> JudgeStage | None:
         """The judge; None where nothing is judged (a self-hosted judge without a replica)."""
@@ -68,12 +78,18 @@ class Simulator:
 
 
 def replicas_of(mix: Mix) -> tuple[Replica, ...]:
-    """One entry per replica, weighted by the share of requests that its level stands for.
+    """One entry per replica, weighted by the share of work that its level stands for; the largest weight is 1.
 
-    The largest weight is 1, so that equal replicas take turns alike whatever their level (a plan writes shares).
+    In the order of a written plan, and rounded: so that a plan that is read back, with its shares for levels, does not
+    differ in how ties fall.
     """
     least = min((r.level for r in mix), default=1.0)
-    return tuple(Replica(r.shape.timing, least / r.level) for r in mix for _ in range(r.count))
+    ordered = sorted(mix, key=lambda r: (r.shape.pool, r.shape.tp, r.shape.pp))
+    return tuple(
+        Replica(r.shape.timing, max(round(least / r.level, WEIGHT_DIGITS), 10.0**-WEIGHT_DIGITS))
+        for r in ordered
+        for _ in range(r.count)
+    )
 
 
 def latency_by_request(load: Load, mix: Mix, requests: int) -> Floats:
