@@ -13,6 +13,8 @@ T = TypeVar("T")
 TEXTS = ("name", "gpu", "engine", "engine_version", "precision", "source")
 ERRORS = ("mean_error", "p90_error", "held_out_mean_error", "held_out_p90_error")
 RANGES = ("tokens", "tp", "context")
+RETIRED = frozenset({"eager_s", "eager_layer_s"})
+"""Constants of calibrations written before they were given up: read, and passed over."""
 MORE_RANGES = ("batch", "parameters")
 
 
@@ -61,10 +63,10 @@ def calibration_from(data: Any, where: str) -> Calibration:
 
 def efficiency_from(data: Any, where: str) -> Efficiency:
     """Constants that are left out take their neutral value; those without one must be there."""
-    known = {f.name for f in fields(Efficiency)}
+    known = {f.name for f in fields(Efficiency)} | RETIRED
     needed = {f.name for f in fields(Efficiency) if f.default is MISSING}
     entry = _object(data, needed, where, known)
-    values = {name: _number(value, f"{where}.{name}") for name, value in entry.items()}
+    values = {name: _number(value, f"{where}.{name}") for name, value in entry.items() if name not in RETIRED}
     return Efficiency(**values)
 
 

@@ -51,6 +51,7 @@ STARTS = {
     "kernel_s": 0.0,
     "iteration_s": 0.0,
     "sequence_s": 5e-6,
+    "attention_sequence_s": 1e-7,
     "link_latency": 1.0,
     "link_tp2": 1.0,
     "link_tp8": 1.0,
@@ -61,8 +62,6 @@ STARTS = {
     "expert_layer_s": 1e-5,
     "latent_layer_s": 1e-5,
     "latent_attention": 1.0,
-    "eager_layer_s": 2e-4,
-    "eager_s": 5e-3,
     "first_token_s": 1e-2,
     "first_token_steps": 3.0,
 }
@@ -71,13 +70,14 @@ SPREADS = {
     "link_tp2": 0.15,
     "link_tp8": 0.15,
     "iteration_s": 0.7,
-    "sequence_s": 1.0,
+    "sequence_s": 0.5,
+    "attention_sequence_s": 1.0,
     "kernel_s": 0.5,
     "head": 0.3,
     "latent_attention": 0.5,
 }
-SPREADS |= {"expert_rows": 0.5, "expert_layer_s": 1.0, "latent_layer_s": 1.0, "eager_layer_s": 1.0}
-SPREADS |= {"eager_s": 1.0, "first_token_s": 1.0, "first_token_steps": 1.0}
+SPREADS |= {"expert_rows": 0.5, "expert_layer_s": 1.0, "latent_layer_s": 1.0}
+SPREADS |= {"first_token_s": 1.0, "first_token_steps": 1.0}
 SPREAD = 0.35
 TIGHTER = 0.45  # an entry's spread about its engine's
 FEW = 3
