@@ -130,7 +130,7 @@ def predict(points: Iterable[Point]) -> list[Prediction]:
         config = engine_of(point, model)
         timing = timing_of(model, point.system, point.gpus, config)
         ttft_ms, tpot_ms = mean_ms(weights_of(loop_of(point)), timing)
-        steps = timing.client_steps + point.tokens_a_message - 1
+        steps = timing.client_steps + point.held_steps
         ttft_ms += timing.client_ps / 1e9 + steps * tpot_ms
         predictions.append(Prediction(point, model.moe is None, ttft_ms, tpot_ms))
     return predictions

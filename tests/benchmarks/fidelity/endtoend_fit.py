@@ -6,7 +6,7 @@ model; and half of the (model, GPUs) pairs.
 
     CASCADIA_DATA=... python -m tests.benchmarks.fidelity.endtoend_fit [--write]
 
-`--write` puts the entries into sim/cascadia_sim/data/calibrations.json in place of those that it wrote before.
+`--write` puts the entries into sim/cascadia_sim/data/calibrations.json in place of those of the same name.
 """
 
 import argparse
@@ -216,10 +216,11 @@ def _p90(errors: Floats) -> float:
 
 
 def write(entries: Sequence[Calibration]) -> None:
-    """In place of those of the same source; others stay as they are."""
+    """In place of those of the same name; others stay as they are."""
+    names = {c.name for c in entries}
     path = Path(str(files("cascadia_sim") / "data" / "calibrations.json"))
     data = json.loads(path.read_text(encoding="utf-8"))
-    kept = [c for c in data["calibrations"] if c["source"] != SOURCE] + [as_data(c) for c in entries]
+    kept = [c for c in data["calibrations"] if c["name"] not in names] + [as_data(c) for c in entries]
     data["calibrations"] = sorted(kept, key=lambda c: (c["superseded"], c["engine"], c["name"]))
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 

@@ -54,10 +54,10 @@ class Miss(NamedTuple):
 
 
 def printed_ms(point: Point, model: Architecture, config: EngineConfig) -> tuple[float, float]:
-    """Mean TTFT and TPOT that a plan would print; a message of several tokens is seen with the last of them."""
+    """Mean TTFT and TPOT that a plan would print; with what the measured recipe held back."""
     timing = timing_of(model, point.system, point.gpus, config)
     ttft_ms, tpot_ms = mean_ms(weights_of(loop_of(point)), timing)
-    steps = timing.client_steps + point.tokens_a_message - 1
+    steps = timing.client_steps + point.held_steps
     return ttft_ms + timing.client_ps / 1e9 + steps * tpot_ms, tpot_ms
 
 
@@ -71,7 +71,7 @@ def simulated_ms(point: Point, model: Architecture, config: EngineConfig) -> tup
     )
     ttft = (done.first_token_ps - ran.arrival_ps)[counted].mean() / 1e9
     tpot = ((done.finish_ps - done.first_token_ps) / (ran.output_tokens - 1))[counted].mean() / 1e9
-    return float(ttft + (point.tokens_a_message - 1) * tpot), float(tpot)
+    return float(ttft + point.held_steps * tpot), float(tpot)
 
 
 def miss(point: Point, config: EngineConfig) -> Miss:
