@@ -39,9 +39,10 @@ def columns(problem: Problem) -> tuple[str, ...]:
 
 
 def row(o: Outcome) -> tuple[str, ...]:
+    said = "; ".join(text for text in (o.why, o.assumed) if text)
     if not isfinite(o.latency_s):
-        return (o.name, "-", "-", _figure(o.max_rate_rps), "-", "-", "-", "-", o.why)
-    text = f"{o.deployment} ({o.why})" if o.why else o.deployment
+        return (o.name, "-", "-", _figure(o.max_rate_rps), "-", "-", "-", "-", said)
+    text = f"{o.deployment} ({said})" if said else o.deployment
     speed = _figure(o.slo_scale), seconds(o.latency_s), _figure(o.max_rate_rps)
     quality = f"{o.quality_mean:.1f}", f"{o.quality_lower:.1f}"
     return (o.name, *speed, usd(o.usd_per_1k_requests), *quality, str(o.gpus), text)
@@ -55,6 +56,7 @@ def as_json(problem: Problem, found: Comparison) -> dict[str, Any]:
         "quantile": problem.objective.quantile,
         "slo_base_s": found.slo_base_s,
         "systems": found.outcomes,
+        "gates": found.gates,
         "notes": problem.notes,
     }
 

@@ -9,6 +9,7 @@ import click
 from cascadia.cli.errors import one_line
 from cascadia.cli.init_template import Model
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import bar_meant
 
 T = TypeVar("T")
 
@@ -80,4 +81,6 @@ def percent(text: str) -> float:
     number = float(text)
     if not 0 <= number <= 100:
         raise ValueError(f"{text} is not within 0-100")
+    if (meant := bar_meant(number)) is not None:
+        raise ValueError(f"{text} is {number:g} of 100; did you mean {meant:g}?")
     return number

@@ -1,7 +1,7 @@
 """What the commands of `cascadia judge` share: the encoder, and rows of graded answers."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,17 +74,20 @@ def rows_of(path: Path, stages: Sequence[str]) -> "list[Row]":
 
 
 def quality_table(
-    rows: "Sequence[Row]", scores: "NDArray[np.float64]", foreseen: "NDArray[np.float64]"
+    rows: "Sequence[Row]",
+    scores: "NDArray[np.float64]",
+    foreseen: "NDArray[np.float64]",
+    note: "Callable[[str], None]",
 ) -> "QualityTable":
     """Of the questions that every stage answered and that have a score each. Stages as they come first in
     the rows.
 
     `foreseen` is NaN where nothing was; the table then has no such column. Tokens written are the engine's where it
-    told, else a quarter of the characters; tokens read always are.
+    told, else a quarter of the characters; tokens read always are. `note` hears what was left out.
     """
     import numpy as np
 
-    from cascadia.domain.quality import QualityTable
+    from cascadia.domain.quality import QualityTable, ScoredBy
 
     stages = tuple(dict.fromkeys(row.stage for row in rows))
     at: dict[tuple[str, str], int] = {}
@@ -106,6 +109,8 @@ def quality_table(
     def column(values: "Sequence[float] | NDArray[np.float64]") -> "NDArray[np.float64]":
         return np.asarray(values, dtype=np.float64)[order]
 
+    if said := lost(rows, scores, len(prompts)):
+        note(said)
     return QualityTable(
         prompt_ids=prompts,
         stages=stages,
@@ -114,4 +119,21 @@ def quality_table(
         input_tokens=column(read),
         output_tokens=column(written),
         foreseen=None if np.isnan(foreseen).any() else column(foreseen),
+        scored_by=ScoredBy("embedding"),
     )
+
+
+def lost(rows: "Sequence[Row]", scores: "NDArray[np.float64]", kept: int) -> str | None:
+    """Which of the rows a table of `kept` questions could not take, in words."""
+    import numpy as np
+
+    asked = len({row.prompt_id for row in rows})
+    unscored = int(np.count_nonzero(~np.isfinite(scores)))
+    twice = len(rows) - len({(row.stage, row.prompt_id) for row in rows})
+    parts = [
+        f"{asked - kept:,} of {asked:,} questions were not answered by every stage" if asked > kept else "",
+        f"{unscored:,} answers have no score" if unscored else "",
+        f"{twice:,} answers stand there twice, of which the first counts" if twice else "",
+    ]
+    said = "; ".join(part for part in parts if part)
+    return f"the table leaves out: {said}" if said else None

@@ -80,7 +80,7 @@ def evaluate(
     output.document({"judge": str(judge_file), **told, "reliability": [row._asdict() for row in table]})
     output.show(_table(told, table))
     if table_file is not None:
-        write_quality(quality_table(rows, scores, _foreseen(judge, rows)), table_file)
+        write_quality(quality_table(rows, scores, _foreseen(judge, rows), output.note), table_file)
         if not output.json and not output.quiet:
             write(f"wrote {table_file}")
 

@@ -100,7 +100,7 @@ def train(
     with whole_file(out) as part:
         part.write_text(dump(taught.heads, about), encoding="utf-8")
     if table_file is not None:
-        write_quality(quality_table(rows, taught.scores, taught.foreseen), table_file)
+        write_quality(quality_table(rows, taught.scores, taught.foreseen, output.note), table_file)
     heads = [_told(head) for head in taught.heads]
     output.document({"judge": str(out), "about": about, "heads": heads})
     output.show(_table(heads, f"{len(rows):,} answers to {about['questions']:,} questions"))

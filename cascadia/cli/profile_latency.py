@@ -7,6 +7,7 @@ import click
 from cascadia.cli.common import positive, with_output
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
+from cascadia.domain.errors import BadInput
 
 
 @click.command()
@@ -45,10 +46,16 @@ from cascadia.cli.output import Output
     help="The engine's limit of tokens an iteration, if it is not the usual one.",
 )
 @click.option(
-    "--max-seconds", type=positive, default=120.0, show_default=True, metavar="S", help="Time to take, about."
+    "--max-seconds",
+    type=positive,
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="Time to take at most.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of prompts and arrivals.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the calibration to this JSON file.")
+@click.option("--resume", is_flag=True, help="Go on from what --out keeps of an earlier run.")
 @with_output
 @ends_at_once
 def latency(
@@ -65,12 +72,14 @@ def latency(
     max_seconds: float,
     seed: int,
     out: Path | None,
+    resume: bool,
     output: Output,
 ) -> None:
     """Measure an engine behind an OpenAI-compatible API, and fit the simulator to it.
 
-    Sends made-up prompts for about --max-seconds: warm-up, one at a time, more and more at once, then mixed ones.
-    The engine should serve nobody else meanwhile. The file of --out goes into a spec as `calibration` of a stage.
+    Sends made-up prompts for at most --max-seconds: warm-up, one at a time, more and more at once, then mixed ones.
+    The engine should serve nobody else meanwhile. The file of --out goes into a spec as `calibration` of a stage. Where
+    the time was too short for all of it, it holds what could be measured, and says what is missing; --resume goes on.
     """
     import asyncio
 
@@ -79,9 +88,9 @@ def latency(
     from cascadia.cli.profile_latency_outputs import as_json, tables
     from cascadia.cli.profile_latency_setup import Asked, api_key, check_out, setup_of
     from cascadia.clients.engine_facts import engine_facts
+    from cascadia.clients.latency_file import read_measurements, write_profile
     from cascadia.clients.latency_profile import Profile, profile_latency
     from cascadia.clients.openai_engine import OpenAIEngine
-    from cascadia_sim.calibration_json import write_calibration
     from cascadia_sim.calibrations_catalogue import find_calibration
 
     asked = Asked(
@@ -97,12 +106,15 @@ def latency(
     )
     key = api_key(api_key_env)
     check_out(out)
+    if resume and (out is None or not out.is_file()):
+        raise BadInput("--resume", f"there is no {out or '--out'} to go on from", "name it with --out")
 
     async def run() -> Profile:
         async with OpenAIEngine(base_url, model, api_key=key) as client:
             facts = await engine_facts(client)
             setup = setup_of(asked, facts)
             start = find_calibration(setup.gpu, setup.config.engine, setup.precision)
+            kept = read_measurements(out, setup) if resume and out is not None else {}
             return await profile_latency(
                 client,
                 facts,
@@ -111,14 +123,19 @@ def latency(
                 max_seconds=max_seconds,
                 draw=np.random.default_rng(seed),
                 progress=step,
+                kept=kept,
             )
 
     with output.progress("asking the engine") as step:
         found = asyncio.run(run())
     if out is not None:
-        write_calibration(found.fitted.calibration, out)
+        write_profile(found, out)
     for table in tables(found):
         output.show(table)
+    for part in found.missing:
+        output.note(f"note: not measured: {part}")
+    if found.missing and out is not None:
+        output.note(f"note: go on with the same command and --resume; until then plans take {out.name} to be")
     for note in found.notes:
         output.note(f"note: {note}")
     if out is not None:

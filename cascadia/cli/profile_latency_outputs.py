@@ -47,6 +47,7 @@ def as_json(found: Profile, out: Path | None) -> dict[str, Any]:
             for one in found.fitted.left_out
         ],
         "mixed": _mixed_json(found),
+        "missing": found.missing,
         "not_measured": [{"point": p, "why": why} for p, why in found.left_out.items()],
         "engine": found.facts,
         "took_s": found.took_s,

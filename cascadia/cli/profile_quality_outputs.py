@@ -10,6 +10,7 @@ from cascadia.clients.profile_quality import Finished, Job
 from cascadia.clients.profile_quality_journal import Done, Failed, journal_path
 from cascadia.clients.profile_quality_summary import Mean, StageSummary, agreement_of, stage_summary
 from cascadia.domain.errors import CascadiaError
+from cascadia.planner.gate_skill import weak
 from cascadia.report.numbers import percent, plural
 
 if TYPE_CHECKING:
@@ -86,8 +87,13 @@ def quality_table(job: Job, whole: Sequence[str], rows: Sequence[Done]) -> "Qual
     """`rows` by stage, then prompt. Where there is no reference, the score stands for the quality."""
     import numpy as np
 
-    from cascadia.domain.quality import QualityTable
+    from cascadia.domain.quality import QualityTable, ScoredBy
+    from cascadia_judge.prompt import PROMPT_VERSION
 
+    checks = ", ".join(sorted({prompt.check for prompt in job.prompts if prompt.check}))
+    scored_by = ScoredBy("check", checks or None)
+    if job.judge is not None:
+        scored_by = ScoredBy("llm", job.judge.model, PROMPT_VERSION)
     shape = (len(job.stages), len(whole))
 
     def column(values: Iterator[float]) -> Any:
@@ -100,6 +106,7 @@ def quality_table(job: Job, whole: Sequence[str], rows: Sequence[Done]) -> "Qual
         quality=column(row.score if row.quality is None else row.quality for row in rows),
         input_tokens=column(float(row.input_tokens) for row in rows),
         output_tokens=column(float(row.output_tokens) for row in rows),
+        scored_by=scored_by,
     )
 
 
@@ -150,6 +157,8 @@ def remarks(
             "the same command tries again"
         )
     for stage in summaries:
+        if stage.agreement is not None and (said := weak(stage.agreement)):
+            yield f"the scores of stage {stage.name!r} {said}"
         if stage.cut:
             yield f"--max-tokens {job.max_tokens:,} cut {plural(stage.cut, 'answer')} of {stage.name}"
     unchecked = sum(row.quality is None for row in rows)

@@ -38,6 +38,9 @@ def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
         output.show(f"{out / QUALITY}: {len(table):,} questions at {', '.join(table.stages)}")
     else:
         output.note("no second looks, so no quality table; see shadow in docs/reference/router.md")
+    if found.left_out:
+        what = "lack a stage or its score" if table is not None else "lack a score"
+        output.note(f"note: {found.left_out:,} questions {what}, and are left out of the table")
     output.document(
         {
             "trace": str(out / TRACE),
@@ -47,6 +50,7 @@ def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
             "quality": None if table is None else str(out / QUALITY),
             "questions": 0 if table is None else len(table),
             "stages": [] if table is None else list(table.stages),
+            "left_out": found.left_out,
             "files": found.files,
         }
     )

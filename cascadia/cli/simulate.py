@@ -103,7 +103,14 @@ def simulate(
     with output.progress("reading") as step:
         trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, found.seed)
         names = tuple(stage.name for stage in found.stages)
-        table = read_quality(quality_table, names) if quality_table is not None else None
+        # Scores that say nothing of their scale are on that of the plan's own table.
+        scale = None if found.judge.scale == 100.0 else found.judge.scale
+        asides: list[str] = []
+        table = (
+            None
+            if quality_table is None
+            else read_quality(quality_table, names, scale=scale, note=asides.append)
+        )
         step(None, f"simulating {len(trace):,} requests")
         result = replay(found, trace, folder=folder, table=table, seed=seed)
     if explain:
@@ -113,7 +120,7 @@ def simulate(
         write_plots(plots, found, result, trace_file.name)
     for table_ in tables(found, result, slo_s):
         output.show(table_)
-    for note in (*oddities, *result.notes):
+    for note in (*oddities, *asides, *result.notes):
         output.note(f"note: {note}")
     if plots is not None:
         output.show(f"plots in {plots}")

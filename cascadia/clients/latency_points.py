@@ -1,12 +1,20 @@
 """What a profile measures: single prompts of many lengths, and decoding at rising concurrency."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from cascadia_sim.profile_coverage import Observed, missing
+from cascadia_sim.profile_fit import Observation
+
+T = TypeVar("T")
 SHORT = 24
 # Tokens that each sequence writes in a measurement of decoding: enough to see several iterations apart from the
 # start and the end of the batch.
 DECODED = 32
 LONGEST = 4096
+FEW = 8
+"""Tokens of an answer that is as short as still says what a decoding step takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,12 @@ class Point:
     @property
     def decodes(self) -> bool:
         return self.output_tokens > 1
+
+    @property
+    def expected(self) -> Observation:
+        """What a measurement at the point would be, but for its seconds."""
+        context = self.sequences * (self.prompt_tokens + self.output_tokens / 2)
+        return Observation(self.decodes, self.sequences, self.prompt_tokens, context, 1.0)
 
     @property
     def kv_tokens(self) -> int:
@@ -45,6 +59,31 @@ def ladder(max_model_len: int, max_sequences: int, kv_tokens: int | None) -> tup
     points = [*_spread(prefill), *decode, *contexts]
     fits = [p for p in points if kv_tokens is None or p.kv_tokens <= 0.9 * kv_tokens]
     return tuple(dict.fromkeys(fits))
+
+
+def needed(points: Sequence[Point], seen: Sequence[Observed], longest: int, most: int) -> list[Point]:
+    """Of `points`, the cheapest for each part of an engine that `seen` tells nothing of; cheapest first.
+
+    Their answers are short: where there is time, longer ones are measured later and count instead (`lasting`).
+    `longest`: of the engine's requests, in tokens; `most`: that it works on at once.
+    """
+    points = [replace(p, output_tokens=min(p.output_tokens, FEW)) for p in points]
+    wanted = []
+    for part in missing(seen, longest=longest, most_sequences=most):
+        shows = [p for p in points if part.shows(p.expected)]
+        if shows:
+            wanted.append(
+                min(shows, key=lambda p: (p.sequences * p.prompt_tokens + p.kv_tokens, p.sequences))
+            )
+    if not any(one.prompt_tokens <= SHORT for one in seen if not one.decodes):
+        wanted += [p for p in points if not p.decodes and p.prompt_tokens <= SHORT][:1]
+    return sorted(wanted, key=lambda p: p.kv_tokens + p.sequences * p.output_tokens)
+
+
+def lasting(seen: Mapping[Point, T], tells_all: Callable[[Sequence[Point]], bool]) -> dict[Point, T]:
+    """Without the measurements of short answers, where the longer ones tell of as much."""
+    whole = {p: found for p, found in seen.items() if not 1 < p.output_tokens < DECODED}
+    return whole if tells_all(list(whole)) else dict(seen)
 
 
 def _powers(least: int, most: int) -> list[int]:

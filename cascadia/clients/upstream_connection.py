@@ -12,6 +12,7 @@ from typing import Literal
 
 import httptools
 
+from cascadia.clients.held_bytes import HeldBytes, Holding
 from cascadia.clients.upstream_errors import Kind, UpstreamError
 
 HIGH_WATER = 64 * 1024
@@ -23,7 +24,7 @@ _Want = Literal["nothing", "head", "some", "all"]
 
 
 class Connection(asyncio.Protocol):
-    """`closed` is called once, when the connection is gone."""
+    """`closed` is called once, when the connection is gone. `held` counts the bytes of bodies that are not streamed."""
 
     __slots__ = (
         "_body_due",
@@ -36,7 +37,9 @@ class Connection(asyncio.Protocol):
         "_first_due_s",
         "_framed",
         "_head_bytes",
+        "_held",
         "_held_s",
+        "_holding",
         "_idle_s",
         "_max_bytes",
         "_parser",
@@ -61,8 +64,11 @@ class Connection(asyncio.Protocol):
         "transport",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, closed: "Callable[[Connection], None]") -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, closed: "Callable[[Connection], None]", held: HeldBytes
+    ) -> None:
         self.loop = loop
+        self._holding = Holding(held)
         self._closed = closed
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
@@ -70,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._rings_s = 0.0
         self._buffer: list[bytes] = []
+        self._held = bytearray()
         self.transport: asyncio.Transport | None = None
         self.reused = False
         self.busy = False
@@ -78,6 +85,8 @@ class Connection(asyncio.Protocol):
 
     def _reset(self) -> None:
         self._buffer.clear()
+        self._held = bytearray()
+        self._holding.release()
         self._want: _Want = "nothing"
         self._error: UpstreamError | None = None
         self._complete = False
@@ -156,7 +165,7 @@ class Connection(asyncio.Protocol):
         """The body of an answer that is here whole."""
         if self._error is not None:
             raise self._error
-        return self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
+        return bytes(self._held)
 
     @property
     def failed(self) -> bool:
@@ -170,6 +179,10 @@ class Connection(asyncio.Protocol):
     def stream(self, idle_s: float) -> None:
         """From here on the answer is read as it comes, and no two parts of it may be `idle_s` apart."""
         self._idle_s = idle_s
+        if self._held:
+            self._buffer.append(bytes(self._held))
+            self._held = bytearray()
+        self._holding.release()
         self._seen_s = self.loop.time()
         self._arm(min(self._seen_s + idle_s, self._deadline_s))
 
@@ -196,6 +209,8 @@ class Connection(asyncio.Protocol):
         """Ends the exchange, whatever its state; True where the connection can take another."""
         self.busy = False
         self._then = None
+        self._held = bytearray()
+        self._holding.release()
         again = self._complete and self._error is None and self.keep_alive and self.transport is not None
         if not again:
             self.abort()
@@ -347,9 +362,9 @@ class Connection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         if not self._size:
             self.body_at_s = self.loop.time()
-        self._buffer.append(body)
         self._size += len(body)
         if self._idle_s:
+            self._buffer.append(body)
             if self._want == "some":
                 self._wake()
             elif not self._paused and sum(map(len, self._buffer)) > HIGH_WATER and self.transport is not None:
@@ -357,6 +372,11 @@ class Connection(asyncio.Protocol):
                 self.transport.pause_reading()
         elif self._size > self._max_bytes:
             self.fail(UpstreamError("too-large"))
+        elif not self._holding.take(len(body)):
+            self.fail(UpstreamError("exhausted", "too many bytes of answers are held"))
+        else:
+            # One array: a list of parts costs a multiple of what they hold.
+            self._held += body
 
     def on_message_complete(self) -> None:
         if self.status < 200:

@@ -24,7 +24,7 @@ class UpstreamError(Exception):
     `stale`: a connection kept from before was closed before any byte of the answer came. That says nothing about the
     engine, and the request may be sent again on a fresh one. `after_s`: when a busy engine wants to be asked again.
     Kind `elsewhere`: this engine does well and does not have what was asked for; another may. Kind `exhausted`: this
-    process has no descriptor, port or memory left for a connection, which says nothing about the engine.
+    process has no descriptor, port or memory left for the exchange, which says nothing about the engine.
     """
 
     def __init__(

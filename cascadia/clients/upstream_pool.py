@@ -3,9 +3,11 @@
 import asyncio
 import errno
 import ssl
+import sys
 from collections import deque
 from urllib.parse import urlsplit
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.clients.upstream_connection import Connection
 from cascadia.clients.upstream_errors import Kind, UpstreamError
 
@@ -24,16 +26,19 @@ EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, 
 class Pool:
     """`url` is the engine's own, without a path. `connect_s` limits how long a new connection may take.
 
-    `address`: the one to connect to, where the host of `url` names several.
+    `address`: the one to connect to, where the host of `url` names several. `held`: what counts the bytes of answers.
     """
 
-    def __init__(self, url: str, connect_s: float, address: str | None = None) -> None:
+    def __init__(
+        self, url: str, connect_s: float, address: str | None = None, held: HeldBytes | None = None
+    ) -> None:
         parts = urlsplit(url)
         self.host = parts.hostname or ""
         self.address = address or self.host
         self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self.netloc = parts.netloc.rpartition("@")[2]
         self.connect_s = connect_s
+        self.held = held or HeldBytes(sys.maxsize)
         self.tls = ssl.create_default_context() if parts.scheme == "https" else None
         # And when each was opened.
         self.open: dict[Connection, float] = {}
@@ -54,7 +59,7 @@ class Pool:
         try:
             async with asyncio.timeout(self.connect_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop, self._lost),
+                    lambda: Connection(loop, self._lost, self.held),
                     self.address,
                     self.port,
                     ssl=self.tls,

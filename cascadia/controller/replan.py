@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from cascadia.domain.errors import CascadiaError, Infeasible
 from cascadia.planner.text_file import write_whole
 
 if TYPE_CHECKING:
-    from cascadia.domain.plan import Plan
+    from cascadia.domain.plan import JudgePlan, Plan
     from cascadia.domain.quality import QualityTable
     from cascadia_traces.trace import Trace
 
@@ -40,7 +40,8 @@ class Request:
     """`trace`: today's requests, to be replayed at `rate_rps`; `table`: fresh scores, the spec's where None.
 
     `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it. Where the
-    objective bounds latency the new plan is made for `headroom` (0-1) more requests, if that can be.
+    objective bounds latency the new plan is made for `headroom` (0-1) more requests, if that can be. `learned`: by
+    stage (and `judge`) and GPU, how many times as long as its calibration says everything takes.
     """
 
     spec: Path
@@ -52,6 +53,7 @@ class Request:
     table: Path | None = None
     seed: int = 0
     headroom: float = 0.0
+    learned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def main(folder: str) -> None:
 
 
 def _replanned(request: Request) -> dict[str, Any]:
+    from cascadia.controller.as_served import plan_as_served, problem_as_served
     from cascadia.domain.problem import Problem
     from cascadia.planner.plan import plan
     from cascadia.planner.plan_file import read_plan, write_plan
@@ -123,12 +126,14 @@ def _replanned(request: Request) -> dict[str, Any]:
     from cascadia.planner.trace_file import read_trace_for
 
     def problem_at(rate_rps: float) -> Problem:
-        return read_problem(request.spec, partial(change, rate_rps))
+        return problem_as_served(read_problem(request.spec, partial(change, rate_rps)), request.learned)
 
     def change(rate_rps: float, spec: Spec) -> Spec:
         workload = spec.workload.model_copy(update={"trace": str(request.trace), "format": None})
         table = spec.quality.table if request.table is None else str(request.table)
-        quality = spec.quality.model_copy(update={"table": table})
+        # The router's own scores are of 100, whatever the spec's table was on.
+        scale = spec.quality.scale if request.table is None else None
+        quality = spec.quality.model_copy(update={"table": table, "scale": scale})
         changed = spec.model_copy(update={"workload": workload, "quality": quality})
         gpus = tuple((pool, count) for pool, count in request.gpus.items())
         return Overrides(gpus=gpus, rate_rps=rate_rps)(changed)
@@ -143,11 +148,15 @@ def _replanned(request: Request) -> dict[str, Any]:
         if not bounded:
             raise
         found = plan(problem).plan
+    before = plan_as_served(read_plan(request.today), request.learned)
+    if request.table is not None:
+        # The same judge in the same router: who made the scores, and on which scale, has not changed.
+        found = replace(found, judge=of_the_same_judge(found.judge, before.judge))
     write_plan(found, request.out / PLAN)
     trace, _ = read_trace_for(request.trace, None, request.rate_rps, request.seed)
     folder = request.spec.parent
     return {
-        "today": prospect_of(read_plan(request.today), trace, problem.quality, folder, request.seed),
+        "today": prospect_of(before, trace, problem.quality, folder, request.seed),
         "candidate": prospect_of(found, trace, problem.quality, folder, request.seed),
     }
 
@@ -165,6 +174,10 @@ def _remember_prefixes(request: Request) -> None:
         before, _ = read_trace_for(path, spec.workload.format, None, request.seed)
         today, _ = read_trace_for(request.trace, None, None, request.seed)
         write_trace(with_prefixes(today, before), request.trace)
+
+
+def of_the_same_judge(planned: "JudgePlan", before: "JudgePlan") -> "JudgePlan":
+    return replace(planned, scale=before.scale, prompt_version=before.prompt_version)
 
 
 def prospect_of(
@@ -219,7 +232,7 @@ def _document(request: Request) -> dict[str, Any]:
     paths = {name: str(getattr(request, name).resolve()) for name in ("spec", "trace", "today", "out")}
     table = None if request.table is None else str(request.table.resolve())
     others = {"rate_rps": request.rate_rps, "gpus": dict(request.gpus), "seed": request.seed}
-    others["headroom"] = request.headroom
+    others |= {"headroom": request.headroom, "learned": {s: dict(f) for s, f in request.learned.items()}}
     return {**paths, **others, "table": table}
 
 
@@ -231,6 +244,7 @@ def _request(document: Mapping[str, Any]) -> Request:
         gpus=document["gpus"],
         seed=document["seed"],
         headroom=document["headroom"],
+        learned=document["learned"],
         table=table,
         **paths,
     )

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from cascadia.clients.looks_asked import ask
 from cascadia.controller.samples_file import KEPT_S
+from cascadia.planner.quality_judge import metadata_of
 
 PATTERN = "quality-*.parquet"
 COLUMNS = ["prompt_id", "stage", "score", "input_tokens", "output_tokens"]
@@ -45,7 +46,8 @@ class LookFiles:
 
         whole = self._whole(since_s)
         rows = [{name: look[stage][name] for name in COLUMNS} for look in whole for stage in self.stages]
-        parquet.write_table(pa.Table.from_pylist(rows), path)
+        table = pa.Table.from_pylist(rows).replace_schema_metadata(metadata_of(None))
+        parquet.write_table(table, path)
 
     def ask(self) -> None:
         with suppress(OSError):  # a log that may only be read: they come as before

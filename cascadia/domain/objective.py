@@ -18,3 +18,8 @@ class Objective:
     quantile: float = 0.95
     quality_min: float | None = None
     latency_max_s: float | None = None
+
+
+def bar_meant(bar: float) -> float | None:
+    """What `bar` (0-100) was meant to be where it is a fraction by mistake: 78 for 0.78. None for other bars."""
+    return round(100 * bar, 6) if 0 < bar <= 1 else None

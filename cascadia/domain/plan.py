@@ -58,7 +58,8 @@ class StagePlan:
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
     """`prompt_tokens` is what its instructions add to question and answer; the latencies and prices are those of
-    a judge without GPUs of ours."""
+    a judge without GPUs of ours. `scale` and `prompt_version` are the quality table's: what its judge's scores went up
+    to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says."""
 
     kind: str
     placement: str
@@ -75,6 +76,8 @@ class JudgePlan:
     usd_per_million_input_tokens: float = 0.0
     usd_per_million_output_tokens: float = 0.0
     weights: str | None = None
+    scale: float = 100.0
+    prompt_version: str | None = None
 
     @property
     def gpus(self) -> int:
@@ -152,13 +155,19 @@ class Gear:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the allocation solver proved. `incumbent` is a solution without proof, e.g. at a time limit."""
+    """What is proven, of the allocation of the GPUs alone: for the plan's thresholds and latency tables, `bound_s` is
+    the least quantile that the slowest stage can have. `incumbent` is a solution without proof, e.g. at a time limit.
+
+    Of the plan's own goal nothing is proven: it is the best of so many deployments `tried`, each simulated end to end
+    (0: not told, by an older version).
+    """
 
     status: Literal["optimal", "incumbent"]
     formulation: Literal["columns", "paper"]
     objective_s: float
     bound_s: float
     gap: float
+    tried: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,18 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class ScoredBy:
+    """The judge that made a table's scores, as far as the table says. `kind` is `llm`, `embedding`, `certainty`, or
+    `check`: references, which no judge knows while serving. `scale` is what its scores went up to; they are 0-100 here.
+    """
+
+    kind: str | None = None
+    model: str | None = None
+    prompt_version: str | None = None
+    scale: float = 100.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class QualityTable:
     """m prompts, S stages in cascade order.
@@ -25,6 +37,7 @@ class QualityTable:
     input_tokens: Floats
     output_tokens: Floats
     foreseen: Floats | None = None
+    scored_by: ScoredBy | None = None
 
     def __len__(self) -> int:
         return len(self.prompt_ids)

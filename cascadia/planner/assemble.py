@@ -19,6 +19,7 @@ from cascadia.domain.plan import (
     StagePrediction,
 )
 from cascadia.domain.problem import Problem
+from cascadia.domain.quality import ScoredBy
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.options import Mix
 from cascadia.planner.simulation import quantile_s
@@ -59,6 +60,7 @@ def assemble(
     entry = next(stage.name for stage in stages if stage.deployed)
     judge_length = judge.architecture.max_position if judge.architecture else 0
     config = judge.config or EngineConfig()
+    scored_by = problem.quality.scored_by or ScoredBy()
     return Plan(
         version=FORMAT_VERSION,
         objective=problem.objective,
@@ -81,6 +83,8 @@ def assemble(
             judge.usd_per_million_input_tokens,
             judge.usd_per_million_output_tokens,
             judge.weights,
+            scale=scored_by.scale,
+            prompt_version=scored_by.prompt_version,
         ),
         predicted=predicted,
         gears=(Gear(predicted.rate_rps, tuple(thresholds), entry),),

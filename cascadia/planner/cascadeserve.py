@@ -3,24 +3,28 @@
 It sees requests per second and each model's throughput, not the lengths and the difficulty that reach a stage: a
 stage's work is its request rate times the model's mean demand, thresholds are those that hold the bar with the least
 GPU time, replicas of a model are alike, and GPUs go to stages in proportion to work. As in Cascadia's evaluation
-(section 4.1) its parallelism and routing are tuned: several routings and shapes are tried, simulated end to end, and
-the best counts. What such deployments sustain at most is reckoned from the requests that do reach each stage, as it is
-for every other system (`throughput.py`), whatever CascadeServe itself believes.
+(section 4.1) its parallelism and routing are tuned: several routings, shapes and pools are tried, idle GPUs are given
+to whoever has the most work, and from the best, simulated end to end, it climbs as Cascadia does, with as many
+simulations (`alike.py`). What such deployments sustain at most is reckoned from the requests that do reach each stage,
+as it is for every other system (`throughput.py`), whatever CascadeServe itself believes.
 """
+
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.cluster import Pool
+from cascadia.planner.alike import Alike, deployed_alike, filled, steps
 from cascadia.planner.allocation import EPS
 from cascadia.planner.baselines import Entry, entry, nothing
-from cascadia.planner.demand import JUDGE, Demand, Replicas
-from cascadia.planner.deployment import Deployment, deployment
-from cascadia.planner.options import Mix
+from cascadia.planner.demand import JUDGE, Demand
+from cascadia.planner.deployment import Deployment
 from cascadia.planner.references import References
-from cascadia.planner.refine import Refinement, within_limits
+from cascadia.planner.refine import EFFORT, Effort, Refinement, rank, within_limits
 from cascadia.planner.routings import Routings
 from cascadia.planner.search import Search, allowed
+from cascadia.planner.shapes import Shape
 from cascadia.planner.simulation import Simulator
 from cascadia.planner.throughput import largest_factor
 
@@ -37,50 +41,75 @@ APART = 0.02
 FASTEST = 3
 """Of so many routings, by GPU time, is the largest rate worked out."""
 
+PLACEMENTS = 16
+"""Ways to give each stage and the judge a pool that are tried at most; those with all on one pool come first."""
 
-def cascadeserve(search: Search, *, most_routings: int = ROUTINGS, with_rate: bool = True) -> Entry:
+Placement = Mapping[int, str]
+
+
+def cascadeserve(
+    search: Search, effort: Effort = EFFORT, *, most_routings: int = ROUTINGS, with_rate: bool = True
+) -> Entry:
     """The best of the deployments tried; `with_rate`: also the largest rate that one of its kind sustains."""
     good = allowed(search)
     if not good.any():
         best = float(search.routings.lower.max(initial=0.0))
         return nothing(NAME, f"misses the bar: {best:.1f} at most")
     whole = {d.stage: d for d, _ in search.whole_demands()}
-    pool = max(search.problem.cluster.pools, key=lambda p: p.gpus)
-    order = _by_gpu_time(search.routings, whole, pool, good)
-    apart = search.routings.first_apart(order, most_routings, APART)
-    found = [
-        d
-        for k in apart
-        for preference in range(PREFERENCES)
-        if (d := _by_load(search, whole, _parts(search, whole, k), pool, k, preference)) is not None
-    ]
-    factors = [_largest_factor(search, pool, k) for k in apart[:FASTEST]] if with_rate else [0.0]
+    apart = search.routings.first_apart(_by_gpu_time(search.routings, whole, good), most_routings, APART)
+    found = [d for k in apart for d in _tried(search, whole, _parts(search, whole, k), k)]
+    factors = [_largest_factor(search, k) for k in apart[:FASTEST]] if with_rate else [0.0]
     rate = search.problem.workload.rate_rps * max(factors)
     state = Refinement(search, Simulator.of(search.problem), References(search))
-    candidates = [c for c in state.simulate(found) if within_limits(search.problem, c)]
+    state.simulate(found)
+    _climb(
+        state,
+        whole,
+        apart,
+        max(effort.fewest_simulations, effort.simulated_requests // len(search.problem.workload)),
+    )
+    candidates = [c for c in state.seen.values() if within_limits(search.problem, c)]
     if not candidates:
         return Entry(NAME, None, None, float("nan"), float("nan"), rate, "the traffic is not sustained")
-    return entry(NAME, search, min(candidates, key=lambda c: c.latency_s), rate)
+    return entry(NAME, search, min(candidates, key=lambda c: rank(search.problem, c)), rate)
 
 
-def _by_gpu_time(routings: Routings, whole: dict[int, Demand], pool: Pool, good: Bools) -> list[int]:
+def _climb(state: Refinement, whole: Mapping[int, Demand], routings: Sequence[int], simulations: int) -> None:
+    """Steps from the best until none helps, or as many cascades are simulated beyond the first as a plan simulates."""
+    problem = state.search.problem
+    most = len(state.seen) + simulations
+    expanded: set[object] = set()
+    while state.seen and len(state.seen) < most:
+        within = [c for c in state.seen.values() if within_limits(problem, c)]
+        best = (
+            min(within, key=lambda c: rank(problem, c))
+            if within
+            else min(state.seen.values(), key=lambda c: c.latency_s)
+        )
+        here = best.deployment
+        if here.key in expanded:
+            return
+        expanded.add(here.key)
+        deployed = state.search.routings.deployed
+        others = [k for k in routings if k != here.routing and (deployed[k] == deployed[here.routing]).all()]
+        beside = [*steps(here, whole, problem.cluster), *(Deployment(k, here.mixes) for k in others)]
+        state.simulate([d for d in beside if d.key not in state.seen][: most - len(state.seen)])
+
+
+def _by_gpu_time(routings: Routings, whole: Mapping[int, Demand], good: Bools) -> list[int]:
     cost = np.zeros(len(good))
     for stage, demand in whole.items():
         if stage != JUDGE:
-            cost += routings.reached[:, stage] * min(_gpu_time(demand, i) for i in _mine(demand, pool))
+            cost += routings.reached[:, stage] * min(_gpu_time(demand, i) for i in range(len(demand.shapes)))
     return [k for k in np.argsort(cost, kind="stable").tolist() if good[k]]
 
 
-def _mine(demand: Demand, pool: Pool) -> list[int]:
-    return [i for i, shape in enumerate(demand.shapes) if shape.pool == pool.name]
-
-
 def _gpu_time(demand: Demand, shape: int) -> float:
-    """GPUs that all of the demand's work needs in this shape."""
-    return float(demand.table.saturated[shape]) * demand.shapes[shape].gpus
+    """What the GPUs that all of the demand's work needs in this shape cost: on one pool, their number."""
+    return float(demand.table.saturated[shape]) * demand.shapes[shape].usd_per_hour
 
 
-def _parts(search: Search, whole: dict[int, Demand], routing: int) -> dict[int, float]:
+def _parts(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[int, float]:
     """What part of the requests (of all gates' verdicts: the judge) reaches each of a routing's demands."""
     stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
     parts = {s: float(search.routings.reached[routing, s]) for s in stages}
@@ -89,60 +118,81 @@ def _parts(search: Search, whole: dict[int, Demand], routing: int) -> dict[int, 
     return parts
 
 
+def _tried(
+    search: Search, demands: Mapping[int, Demand], parts: Mapping[int, float], routing: int
+) -> list[Deployment]:
+    """Every placement in every preferred shape, with no GPU left idle that a replica would fit on."""
+    cluster = search.problem.cluster
+    found = []
+    for placement in _placements(search, tuple(parts)):
+        for preference in range(PREFERENCES):
+            chosen = _by_load(search, demands, parts, placement, routing, preference)
+            if chosen is not None:
+                found.append(deployed_alike(routing, filled(routing, chosen, demands, parts, cluster)))
+    return found
+
+
+def _placements(search: Search, stages: tuple[int, ...]) -> list[Placement]:
+    pools = [p.name for p in sorted(search.problem.cluster.pools, key=lambda p: -p.gpus)]
+    together: list[Placement] = [dict.fromkeys(stages, pool) for pool in pools]
+    apart: list[Placement] = [
+        dict(zip(stages, chosen, strict=True)) for chosen in product(pools, repeat=len(stages))
+    ]
+    return [*together, *(p for p in apart if p not in together)][:PLACEMENTS]
+
+
 def _by_load(
     search: Search,
-    demands: dict[int, Demand],
-    parts: dict[int, float],
-    pool: Pool,
+    demands: Mapping[int, Demand],
+    parts: Mapping[int, float],
+    placement: Placement,
     routing: int,
     preference: int,
-) -> Deployment | None:
-    """GPUs in proportion to work, `parts` of that of `demands`; None where replicas that keep up do not fit."""
-    chosen = {s: _shape(demands[s], pool, 0 if s == JUDGE else preference) for s in parts}
-    need = {s: part * float(demands[s].table.saturated[chosen[s]]) for s, part in parts.items()}
-    gpus = {s: demands[s].shapes[chosen[s]].gpus for s in parts}
-    total = sum(need[s] * gpus[s] for s in parts)
-    mixes: dict[int, Mix] = {}
+) -> Alike | None:
+    """GPUs of each pool in proportion to work, `parts` of that of `demands`; None where replicas that keep up do not
+    fit."""
+    shape: dict[int, Shape] = {}
+    need: dict[int, float] = {}
+    for s, part in parts.items():
+        at = _shape(demands[s], placement[s], 0 if s == JUDGE else preference)
+        if at is None:
+            return None
+        shape[s], need[s] = demands[s].shapes[at], part * float(demands[s].table.saturated[at])
+    chosen: Alike = {}
     for s in parts:
-        in_proportion = int(pool.gpus * need[s] * gpus[s] / max(total, EPS) / gpus[s])
-        least = max(1, int(np.ceil(need[s] - EPS)))
-        count = least if s == JUDGE else max(least, in_proportion)
-        mixes[s] = (Replicas(demands[s].shapes[chosen[s]], count, count),)
-    return _trimmed(search, mixes, routing, need)
+        beside = sum(need[t] * shape[t].gpus for t in parts if placement[t] == placement[s])
+        in_proportion = int(search.problem.cluster.pool(placement[s]).gpus * need[s] / max(beside, EPS))
+        chosen[s] = (shape[s], max(1, int(np.ceil(need[s] - EPS)), in_proportion))
+    return _trimmed(search, chosen, routing, need)
 
 
-def _trimmed(
-    search: Search, mixes: dict[int, Mix], routing: int, need: dict[int, float]
-) -> Deployment | None:
+def _trimmed(search: Search, chosen: Alike, routing: int, need: Mapping[int, float]) -> Alike | None:
     """Rounding may overshoot: take replicas from the stage that has the most to spare until all fit."""
-    while True:
-        found = deployment(routing, mixes)
-        if found.fits(search.problem.cluster):
-            return found
-        spare = {
-            s: m[0].count / max(need[s], EPS) for s, m in mixes.items() if m[0].count - 1 >= max(need[s], 1)
-        }
+    while not deployed_alike(routing, chosen).fits(search.problem.cluster):
+        spare = {s: n / max(need[s], EPS) for s, (_, n) in chosen.items() if n - 1 >= max(need[s], 1)}
         if not spare:
             return None
         s = max(spare, key=lambda k: spare[k])
-        count = mixes[s][0].count - 1
-        mixes = mixes | {s: (Replicas(mixes[s][0].shape, count, count),)}
+        chosen = chosen | {s: (chosen[s][0], chosen[s][1] - 1)}
+    return chosen
 
 
-def _shape(demand: Demand, pool: Pool, preference: int) -> int:
-    mine = _mine(demand, pool)
-    if preference == 0:
-        return min(mine, key=lambda i: _gpu_time(demand, i))
+def _shape(demand: Demand, pool: str, preference: int) -> int | None:
+    mine = [i for i, shape in enumerate(demand.shapes) if shape.pool == pool]
+    if preference == 0 or not mine:
+        return min(mine, key=lambda i: _gpu_time(demand, i), default=None)
     larger = sorted(mine, key=lambda i: (demand.shapes[i].gpus, demand.shapes[i].pp))
     return larger[min(preference - 1, len(larger) - 1)]
 
 
-def _largest_factor(search: Search, pool: Pool, routing: int) -> float:
-    """How far the rate can grow until the routing fits in none of the shapes."""
+def _largest_factor(search: Search, routing: int) -> float:
+    """How far the rate can grow until the routing fits in none of the placements and shapes."""
     demands = {d.stage: d for d in search.demands(routing)}
+    placements = _placements(search, tuple(demands))
 
     def fits(factor: float) -> bool:
         parts = dict.fromkeys(demands, factor)
-        return any(_by_load(search, demands, parts, pool, routing, p) is not None for p in range(PREFERENCES))
+        ways = product(placements, range(PREFERENCES))
+        return any(_by_load(search, demands, parts, at, routing, p) is not None for at, p in ways)
 
     return largest_factor(fits)

@@ -17,7 +17,9 @@ from cascadia.planner import baselines
 from cascadia.planner.assemble import verdict_usd
 from cascadia.planner.baselines import Entry
 from cascadia.planner.cascadeserve import cascadeserve
+from cascadia.planner.coin import coin
 from cascadia.planner.evidence import ATTAINMENT, Attainment, attainment, latencies_s
+from cascadia.planner.payoff_table import Gate, gates
 from cascadia.planner.prerouter import prerouter
 from cascadia.planner.refine import Effort
 from cascadia.planner.search import Search
@@ -35,7 +37,8 @@ ALONE_GAP_S = 3600.0
 class Outcome:
     """One row of the comparison. Figures are NaN where the system has no answer: `why`.
 
-    `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment.
+    `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment. `assumed`: what of it nobody
+    has measured, in words.
     """
 
     name: str
@@ -50,12 +53,16 @@ class Outcome:
     deployment: str
     curve: Attainment | None
     why: str
+    assumed: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
+    """`gates`: of stages that follow each other, whether a cascade of the two can beat a coin."""
+
     slo_base_s: float
     outcomes: tuple[Outcome, ...]
+    gates: tuple[Gate, ...] = ()
 
 
 System = tuple[str, Callable[[], Entry]]
@@ -68,8 +75,9 @@ def systems(search: Search, effort: Effort) -> Sequence[System]:
     return [
         ("cascadia", partial(baselines.searched, "cascadia", search, effort)),
         *((f"stand-alone {names[s]}", partial(baselines.stand_alone, search, s, effort)) for s in stages),
-        ("cascadeserve", partial(cascadeserve, search)),
-        ("pre-router", partial(prerouter, search)),
+        ("coin", partial(coin, search, effort)),
+        ("cascadeserve", partial(cascadeserve, search, effort)),
+        ("pre-router", partial(prerouter, search, effort)),
         ("uniform parallelism", partial(baselines.uniform_parallelism, search, effort)),
         ("uniform allocation", partial(baselines.uniform_allocation, search, effort)),
         ("no refinement", partial(baselines.no_refinement, search)),
@@ -87,14 +95,16 @@ def compare(
     for at, (name, run) in enumerate(chosen):
         progress(at / len(chosen), name)
         outcomes.append(outcome(search.problem, run(), base))
-    return Comparison(base, tuple(outcomes))
+    return Comparison(base, tuple(outcomes), gates(search))
 
 
 def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
     if found.best is None:
         none = float("nan")
         rate = found.max_rate_rps or none
-        return Outcome(found.name, none, none, rate, none, none, none, none, 0, "", None, found.why)
+        return Outcome(
+            found.name, none, none, rate, none, none, none, none, 0, "", None, found.why, found.assumed
+        )
     chosen = found.best.deployment
     latency = latencies_s(found.run) if found.run is not None else None
     rate = problem.workload.rate_rps
@@ -111,6 +121,7 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         described(problem, found),
         attainment(latency) if latency is not None else None,
         found.why,
+        found.assumed,
     )
 
 

@@ -1,65 +1,53 @@
-"""A pre-router as a baseline: one of two models, chosen from the question alone (RouteLLM; Cascadia app. I).
+"""A pre-router as a baseline: one of the models, chosen from the question alone (RouteLLM; Cascadia app. I).
 
-No answer is judged, so there is no judge, and no request runs twice; but the router must guess. Its guess is made from
-the table's `foreseen` quality; without, of the small model's score mixed with noise so that their rank correlation is
-`SKILL`: about what BERT routers reach on chat questions (an assumption). Its threshold is held to the same lower
-confidence bound; its deployment is the best of the integer program's and its neighbours.
+No answer is judged, so there is no judge, and no request runs twice; but the router must guess. Its guess is the
+table's `foreseen` quality, which is measured; without, the stage's score mixed with noise so that their rank
+correlation is `SKILL`: about what BERT routers reach on chat questions, an assumption, and named as one. A stage
+answers those of whom its guess is at least a level, the next stage the others, and so on: over every pair of stages and
+over three. Levels are held to the same lower confidence bound, and what is deployed is searched for as Cascadia's own
+plans are.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.problem import Problem
+from cascadia.domain.problem import Judge, Problem
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.allocation import allocate
-from cascadia.planner.baselines import Entry, nothing
-from cascadia.planner.demand import Demand
-from cascadia.planner.deployment import Deployment, deployment
+from cascadia.planner.baselines import Entry, nothing, searched
+from cascadia.planner.demand import JUDGE
+from cascadia.planner.dominance import non_dominated
 from cascadia.planner.frontier import all_routings
 from cascadia.planner.guarantee import with_bounds
-from cascadia.planner.loads import stage_load
-from cascadia.planner.options import Mix, options
-from cascadia.planner.refine import Candidate
+from cascadia.planner.refine import EFFORT, Effort
+from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, SKIPS_NONE, Routings
 from cascadia.planner.search import Search
-from cascadia.planner.simulation import latency_by_request, quantile_s
+from cascadia.planner.tables import TableCache
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
+NAME = "pre-router"
 SKILL = 0.35
-SPLITS = 6
-"""Thresholds tried, from the one with the least load on the large model upward."""
-CHOICES = 12
+ASSUMED = f"assumes a skill of {SKILL:g}: nothing foresees in the quality table"
+MOST_LEVELS = 40_000
+"""Vectors of levels of one set of stages; beyond, they are thinned."""
+STAGES_MOST = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Split:
-    """Which requests go to the larger of the two stages, and the quality that follows."""
+def prerouter(search: Search, effort: Effort = EFFORT) -> Entry:
+    """The best split over all pairs and threes of stages; `assumed` says of a skill that was not measured."""
+    if len(search.problem.stages) < 2:
+        return nothing(NAME, "there is but one model")
+    found = searched(NAME, _routed(search), effort)
+    found = replace(found, assumed="" if measured(search.problem) else ASSUMED)
+    # Nothing is judged: what stands for a judge in the simulation is free and takes no time.
+    return found if found.run is None else replace(found, run=replace(found.run, verdicts=None))
 
-    stages: tuple[int, int]
-    to_large: Bools
-    mean: float
-    lower: float
 
-
-def prerouter(search: Search) -> Entry:
-    """The best split over all pairs of stages."""
-    problem = search.problem
-    bar = problem.objective.quality_min or 0.0
-    best: tuple[float, Deployment, _Split, Floats] | None = None
-    reached_bar = False
-    for split in _splits(problem, bar):
-        reached_bar = True
-        found = _deployed(search, split)
-        if found is not None and (best is None or found[0] < best[0]):
-            best = (found[0], found[1], split, found[2])
-    if best is None:
-        return nothing("pre-router", "the traffic is not sustained" if reached_bar else "misses the bar")
-    latency, chosen, split, _ = best
-    candidate = Candidate(chosen, latency, split.lower)
-    return Entry("pre-router", candidate, None, split.mean, split.lower, 0.0)
+def measured(problem: Problem) -> bool:
+    """Whether the skill of a guess by the question alone is known here."""
+    return problem.quality.foreseen is not None
 
 
 def guess(problem: Problem, stage: int) -> Floats:
@@ -76,59 +64,48 @@ def guess(problem: Problem, stage: int) -> Floats:
     return np.floor(order / len(scores) * 50) * 2
 
 
-def _splits(problem: Problem, bar: float) -> list[_Split]:
-    found = []
-    table = problem.quality
-    for small in range(len(table.stages)):
-        for large in range(small + 1, len(table.stages)):
-            pair = [small, large]
-            believed = guess(problem, small)
-            two = QualityTable(
-                table.prompt_ids,
-                tuple(table.stages[s] for s in pair),
-                np.stack([believed, table.score[large]]),
-                table.quality[pair],
-                table.input_tokens[pair],
-                table.output_tokens[pair],
-            )
-            routings, _ = with_bounds(two, all_routings(two), problem.confidence, problem.seed)
-            both = routings.take(routings.deployed.all(axis=1) & (routings.lower >= bar))
-            order = np.argsort(both.reached[:, 1], kind="stable")
-            spread = np.unique(np.linspace(0, max(len(order) - 1, 0), SPLITS).astype(int))[: len(order)]
-            for k in order[spread]:
-                to_large = (believed < both.thresholds[k, 0])[problem.workload.row]
-                found.append(_Split((small, large), to_large, float(both.mean[k]), float(both.lower[k])))
-    return found
-
-
-def _deployed(search: Search, split: _Split) -> tuple[float, Deployment, Floats] | None:
-    """The pair's best deployment by simulated end-to-end quantile: latencies of all requests as well."""
+def _routed(search: Search) -> Search:
+    """The same search with routings by the question alone, and a judge that costs nothing since nobody asks it."""
     problem = search.problem
-    masks = {split.stages[0]: ~split.to_large, split.stages[1]: split.to_large}
-    demands = [search.stage_demand(s, mask, gated=False) for s, mask in masks.items() if mask.any()]
-    start = allocate(demands, problem.cluster)
-    if start is None:
-        return None
-    menus = [_menu(d, search, start.replicas[d.stage]) for d in demands]
-    rows = [
-        [
-            latency_by_request(stage_load(problem, d.stage, masks[d.stage]), mix, len(split.to_large))
-            for mix in menu
-        ]
-        for d, menu in zip(demands, menus, strict=True)
-    ]
-    best: tuple[float, Deployment, Floats] | None = None
-    for choice in np.ndindex(*(len(menu) for menu in menus)):
-        mixes = {d.stage: menu[i] for d, menu, i in zip(demands, menus, choice, strict=True)}
-        candidate = deployment(0, mixes)
-        if not candidate.fits(problem.cluster):
-            continue
-        latency = sum((row[i] for row, i in zip(rows, choice, strict=True)), np.zeros(len(split.to_large)))
-        at = quantile_s(latency, search.quantile)
-        if best is None or at < best[0]:
-            best = (at, candidate, latency)
-    return best
+    believed = np.stack([guess(problem, s) for s in range(len(problem.stages))])
+    table = replace(problem.quality, foreseen=believed)
+    return replace(
+        search,
+        problem=replace(problem, quality=table, judge=Judge(kind=problem.judge.kind, placement="router")),
+        routings=_routings(table, believed, problem.confidence, problem.seed),
+        shapes={s: shapes for s, shapes in search.shapes.items() if s != JUDGE},
+        verdict_s=0.0,
+        tables=TableCache(search.threads),
+        _decisions={},
+    )
 
 
-def _menu(demand: Demand, search: Search, start: Mix) -> list[Mix]:
-    return [start, *(o.replicas for o in options(demand, search.problem.cluster, at_most=CHOICES))]
+def _routings(table: QualityTable, believed: Floats, confidence: float, seed: int) -> Routings:
+    """Which stage answers is a matter of levels, as in a cascade that sees guesses for scores; but who is passed on was
+    never served, so a stage's load is what it answers."""
+    as_scores = replace(table, score=believed, foreseen=None)
+    every = all_routings(as_scores, exact_up_to=MOST_LEVELS, thinned_to=MOST_LEVELS)
+    stages = every.deployed.sum(axis=1)
+    every = every.take((stages > 1) & (stages <= STAGES_MOST))
+    every = replace(every, reached=_answered(every))
+    order = np.argsort(every.deployed.sum(axis=1), kind="stable")
+    kept = non_dominated(every.reached[order], np.rint(every.mean[order] * 1e9).astype(np.int64))
+    bounded, _ = with_bounds(as_scores, every.take(order[kept]), confidence, seed)
+    gated = (bounded.thresholds > ACCEPTS_ALL) & (bounded.thresholds < ACCEPTS_NONE)
+    return replace(
+        bounded,
+        thresholds=np.where(gated, ACCEPTS_ALL, bounded.thresholds),
+        skip_below=np.where(gated, bounded.thresholds, SKIPS_NONE),
+    )
+
+
+def _answered(routings: Routings) -> Floats:
+    """Of each routing (k, S), what part of the prompts each stage answers, where those come to it that those before it
+    left."""
+    answered = routings.reached.copy()
+    left = np.zeros(len(answered))
+    for stage in reversed(range(answered.shape[1])):
+        here = routings.deployed[:, stage]
+        answered[:, stage] = np.where(here, routings.reached[:, stage] - left, 0.0)
+        left = np.where(here, routings.reached[:, stage], left)
+    return answered

@@ -13,6 +13,7 @@ from cascadia.planner.problem_file_calibration import calibration_path, check_on
 from cascadia.planner.problem_file_cluster import build_cluster
 from cascadia.planner.problem_file_judge import build_judge
 from cascadia.planner.problem_file_models import build_stages, config_path
+from cascadia.planner.problem_file_scores import judge_notes
 from cascadia.planner.quality_file import read_quality
 from cascadia.planner.spec import ObjectiveSpec, Spec, WorkloadSpec
 from cascadia.planner.spec_file import read_spec
@@ -35,7 +36,10 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         check_on_cluster(stage.config, cluster, f"{file}: stages[{index}]")
     check_on_cluster(judge.config, cluster, f"{file}: judge")
     table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
-    table = read_quality(table_path, tuple(stage.name for stage in stages))
+    asides: list[str] = []
+    names = tuple(stage.name for stage in stages)
+    table = read_quality(table_path, names, scale=spec.quality.scale, note=asides.append)
+    asides += judge_notes(table, judge, table_path.name)
     unused: tuple[str, ...] = ()
     if table.foreseen is not None and judge.kind != "embedding":
         table = replace(table, foreseen=None)
@@ -68,7 +72,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         confidence=spec.quality.confidence,
         seed=spec.seed,
         digest=_digest(spec, [trace_path, table_path, *others, *gpu_files]),
-        notes=notes + unmeasured + unused + oddities + cuts,
+        notes=notes + unmeasured + tuple(asides) + unused + oddities + cuts,
     )
 
 

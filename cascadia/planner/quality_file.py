@@ -1,16 +1,21 @@
 """Quality tables on disk: one row per (prompt, stage), as Parquet, CSV or JSON lines (DESIGN section 3)."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.quality import Floats, QualityTable
+from cascadia.domain.quality import Floats, QualityTable, ScoredBy
 from cascadia.planner.quality_format import kind_of, read_arrow
+from cascadia.planner.quality_judge import metadata_of, refuse_unlikely, said_by, settled_scale
 from cascadia.whole_file import whole_file
 
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 REQUIRED = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")
 OPTIONAL = ("quality", "foreseen")
 NUMBERS = {
@@ -22,18 +27,28 @@ NUMBERS = {
 }
 """Columns with numbers, and the range that each may take."""
 
-FRACTION_ROWS = 20
-"""From this many rows on, a column that never exceeds 1 is taken for fractions given by mistake."""
+SCORES = ("score", "quality", "foreseen")
 
 
-def read_quality(path: str | Path, stages: tuple[str, ...]) -> QualityTable:
-    """The table of `stages`, prompts in order of first appearance; rows of other stages are ignored.
+def read_quality(
+    path: str | Path,
+    stages: tuple[str, ...],
+    *,
+    scale: float | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> QualityTable:
+    """The table of `stages`, prompts in order of first appearance, its scores on 0-100.
 
-    Raises `BadInput`, naming file and row, for anything that is not a complete table: a column, stage or
-    answer that is missing, a pair given twice, a number out of range.
+    `scale` is what scores go up to, where the file does not say. `note` hears, in words, what was left aside: a stage
+    that is not among `stages` but was asked every prompt. Raises `BadInput`, naming file and row, for anything that
+    is not a complete table: a column, stage or answer that is missing, a pair given twice, a stage that nobody
+    knows, a number out of range, scores of an unknown scale.
     """
     path = Path(path)
-    table = _columns(path, read_arrow(path, REQUIRED))
+    read = read_arrow(path, REQUIRED)
+    said = said_by(read.schema.metadata, str(path))
+    highest = settled_scale(path, said, scale)
+    table = _columns(path, read)
     stage_names, stage_of_row = _coded(table["stage"])
     position = {name: stages.index(name) if name in stages else -1 for name in stage_names}
     stage = np.array([position[name] for name in stage_names], dtype=np.int64)[stage_of_row]
@@ -45,6 +60,7 @@ def read_quality(path: str | Path, stages: tuple[str, ...]) -> QualityTable:
                 str(path), f"no row for stage {name!r}", f"add its answers, or rename one of: {have}"
             )
 
+    _left_aside(path, table["prompt_id"], stage_names, stage_of_row, stages, note)
     prompt_names, prompt_of_row = _coded(table["prompt_id"].take(rows))
     stage = stage[rows]
     cell = stage * len(prompt_names) + prompt_of_row
@@ -56,7 +72,8 @@ def read_quality(path: str | Path, stages: tuple[str, ...]) -> QualityTable:
     number: dict[str, Floats] = {}
     for name in NUMBERS:
         if name in table:
-            number[name] = _numbers(path, name, table[name].take(rows), rows)[order].reshape(shape)
+            values = _numbers(path, name, table[name].take(rows), rows, highest)
+            number[name] = values[order].reshape(shape)
     return QualityTable(
         prompt_ids=tuple(prompt_names),
         stages=stages,
@@ -65,11 +82,13 @@ def read_quality(path: str | Path, stages: tuple[str, ...]) -> QualityTable:
         input_tokens=number["input_tokens"],
         output_tokens=number["output_tokens"],
         foreseen=number.get("foreseen"),
+        scored_by=said if scale is None else replace(said or ScoredBy(), scale=scale),
     )
 
 
 def write_quality(table: QualityTable, path: str | Path) -> None:
-    """Write `table` in the format that the file's name ends with; all of it or nothing."""
+    """Write `table` in the format that the file's name ends with; all of it or nothing. Parquet also says whose scores
+    these are, and that they are of 100."""
     path = Path(path)
     kind = kind_of(path)
     count = len(table)
@@ -85,14 +104,14 @@ def write_quality(table: QualityTable, path: str | Path) -> None:
         columns["foreseen"] = table.foreseen.ravel().tolist()
     try:
         with whole_file(path) as part:
-            _write(kind, columns, part)
+            _write(kind, columns, part, metadata_of(table.scored_by))
     except OSError as error:
         raise BadInput(
             str(path), f"cannot be written ({error.strerror})", "name a writable folder"
         ) from error
 
 
-def _write(kind: str, columns: dict[str, list[Any]], path: Path) -> None:
+def _write(kind: str, columns: dict[str, list[Any]], path: Path, about: dict[bytes, bytes]) -> None:
     if kind == "jsonl":
         names = list(columns)
         lines = (
@@ -108,7 +127,7 @@ def _write(kind: str, columns: dict[str, list[Any]], path: Path) -> None:
     if kind == "csv":
         pa.csv.write_csv(table, path)
     else:
-        pa.parquet.write_table(table, path)
+        pa.parquet.write_table(table.replace_schema_metadata(about), path)
 
 
 def _columns(path: Path, table: Any) -> dict[str, Any]:
@@ -144,14 +163,41 @@ def _coded(column: Any) -> tuple[list[str], np.ndarray[Any, np.dtype[np.int64]]]
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
 
 
-def _numbers(path: Path, name: str, column: Any, rows: np.ndarray[Any, np.dtype[np.int64]]) -> Floats:
+def _left_aside(
+    path: Path,
+    prompts: Any,
+    names: list[str],
+    stage_of_row: Ints,
+    stages: tuple[str, ...],
+    note: Callable[[str], None],
+) -> None:
+    """Tells of stages that are not asked for. One that was not asked every prompt is a name gone wrong: its rows would
+    take their prompts with them."""
+    questions = len(prompts.unique())
+    for at, name in enumerate(names):
+        if name in stages:
+            continue
+        own = np.flatnonzero(stage_of_row == at)
+        if len(prompts.take(own).unique()) < questions:
+            near = get_close_matches(name, stages, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"the stages are {', '.join(stages)}"
+            some = f" (and {len(own) - 1:,} more)" if len(own) > 1 else ""
+            raise BadInput(f"{path} row {own[0] + 1}{some}", f"stage {name!r} is not in the spec", meant)
+        note(f"{path.name}: stage {name!r} is not in the spec, its {len(own):,} rows are left aside")
+
+
+def _numbers(path: Path, name: str, column: Any, rows: Ints, scale: float | None) -> Floats:
+    """Scores come out on 0-100. A column `quality` that exceeds the scale is of 100, as checks give it."""
     import pyarrow as pa
 
     low, high = NUMBERS[name]
+    scored = name in SCORES
     try:
         values = np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
     except pa.ArrowException:
         values = np.array([_number(value) for value in column.to_pylist()])
+    if scored and scale is not None and not (name == "quality" and np.nanmax(values, initial=0.0) > scale):
+        high = scale
     bad = ~((values >= low) & (values <= high))
     if bad.any():
         first = int(bad.argmax())
@@ -159,11 +205,11 @@ def _numbers(path: Path, name: str, column: Any, rows: np.ndarray[Any, np.dtype[
         said = (
             f"{name} is missing or not a number" if values[first] != values[first] else f"{name} is {value!r}"
         )
-        upper = f"from {low:g} to {high:g}" if high == 100.0 else f"of at least {low:g}"
+        upper = f"from {low:g} to {high:g}" if scored else f"of at least {low:g}"
         raise BadInput(f"{path} row {rows[first] + 1}", said, f"write a number {upper}")
-    if high == 100.0 and len(values) >= FRACTION_ROWS and 0.0 < values.max() <= 1.0:
-        raise BadInput(str(path), f"column {name!r} never exceeds 1", "write 0-100, not fractions")
-    return values
+    if scored and scale is None:
+        refuse_unlikely(path, name, values)
+    return values * (100.0 / high) if scored and high != 100.0 else values
 
 
 def _number(value: object) -> float:

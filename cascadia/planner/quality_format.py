@@ -31,7 +31,7 @@ def read_arrow(path: Path, columns: tuple[str, ...]) -> Any:
         table = {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl}[kind](path)
         # Arrow trusts text that it reads; in a damaged file it may be no text at all, names included.
         table.validate(full=True)
-        return table.rename_columns(table.column_names)
+        return table.rename_columns(table.column_names).replace_schema_metadata(table.schema.metadata)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         said = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
         raise BadInput(str(path), f"cannot be read as {kind} ({said})", "write the file anew") from error

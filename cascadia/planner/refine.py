@@ -28,9 +28,9 @@ from cascadia.planner.refinement import (
     combine,
     effort_for,
     rank,
-    windowed,
     within_limits,
 )
+from cascadia.planner.refinement import composer as composer_of
 from cascadia.planner.search import Search, allowed
 from cascadia.planner.shortlist import shortlist
 from cascadia.planner.simulation import Simulator
@@ -61,7 +61,6 @@ __all__ = [
     "effort_for",
     "rank",
     "refine",
-    "windowed",
     "within_limits",
 ]
 
@@ -73,16 +72,18 @@ def refine(
     effort: Effort,
     progress: Callable[[str], None],
     equal_parts: bool = False,
+    starts: Sequence[Deployment] = (),
 ) -> tuple[Candidate | None, list[Candidate]]:
     """The best candidate (None: no deployment keeps the bounds) and all that were simulated.
 
-    `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline).
+    `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline). `starts`: deployments from
+    elsewhere that are looked at too, and are climbed from where they are among the best.
     """
     problem = search.problem
     state = Refinement(search, Simulator.of(problem), loop.references, equal_parts)
     good = allowed(search)
     routings = shortlist(state, loop, effort.routings)
-    composer = Composer.on(windowed(problem, effort.window_requests))
+    composer = composer_of(search, effort.window_requests)
     ranked = list(search.threads.map(lambda k: combine(state, composer, k, effort), routings))
     solved = [
         deployment(r.routing, dict(r.allocation.replicas))
@@ -96,7 +97,9 @@ def refine(
     whole = list(
         search.threads.map(lambda k: combine(state, composer, k, FEWER, whole_nodes(state, k)), routings)
     )
-    state.simulate([*start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)])
+    state.simulate(
+        [*starts, *start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
+    )
     if problem.objective.goal == "cost" and problem.objective.latency_max_s is not None:
         _tighten(state, composer, routings, effort, problem.objective.latency_max_s)
     progress(f"refine: {len(state.seen)} cascades simulated")

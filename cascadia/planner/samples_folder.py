@@ -19,11 +19,14 @@ QUALITY_COLUMNS = ("prompt_id", "stage", "score", "input_tokens", "output_tokens
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`quality` None: no second look, or none that saw the stages of the latest one."""
+    """`quality` None: no second look, or none that saw the stages of the latest one. `left_out` second looks did not
+    see all of these, or were not scored there.
+    """
 
     trace: Trace
     quality: QualityTable | None
     files: int
+    left_out: int = 0
 
 
 def read_samples(folder: Path) -> Sampled:
@@ -38,7 +41,8 @@ def read_samples(folder: Path) -> Sampled:
         trace = _by_arrival([read_trace(file) for file in requests])
     except TraceError as error:
         raise BadInput(error.where, error.what, error.instead) from None
-    return Sampled(trace, _quality(looks) if looks else None, len(requests) + len(looks))
+    quality, left_out = _quality(looks) if looks else (None, 0)
+    return Sampled(trace, quality, len(requests) + len(looks), left_out)
 
 
 def _by_arrival(parts: Sequence[Trace]) -> Trace:
@@ -67,16 +71,18 @@ def _by_arrival(parts: Sequence[Trace]) -> Trace:
     )
 
 
-def _quality(files: Sequence[Path]) -> QualityTable | None:
+def _quality(files: Sequence[Path]) -> tuple[QualityTable | None, int]:
     table = _table(files)
     columns = {name: table.column(name).to_pylist() for name in QUALITY_COLUMNS}
     seen: dict[str, dict[str, int]] = {}
     for row, (prompt, stage) in enumerate(zip(columns["prompt_id"], columns["stage"], strict=True)):
-        seen.setdefault(prompt, {})[stage] = row
+        if columns["score"][row] is not None:
+            seen.setdefault(prompt, {})[stage] = row
+    asked = len(set(columns["prompt_id"]))
     if not seen:
-        return None
+        return None, asked
     # The stages may have changed meanwhile: those of the latest look are the ones in force.
-    latest = columns["prompt_id"][int(np.argmax(columns["at_s"]))]
+    latest = max(seen, key=lambda prompt: max(columns["at_s"][row] for row in seen[prompt].values()))
     stages = tuple(sorted(seen[latest], key=lambda stage: columns["at_s"][seen[latest][stage]]))
     prompts = [prompt for prompt, rows in seen.items() if set(stages) <= set(rows)]
     order = np.array([[seen[prompt][stage] for prompt in prompts] for stage in stages])
@@ -84,7 +90,7 @@ def _quality(files: Sequence[Path]) -> QualityTable | None:
     def numbers(name: str) -> Any:
         return np.array(columns[name], dtype=np.float64)[order]
 
-    return QualityTable(
+    table = QualityTable(
         tuple(prompts),
         stages,
         numbers("score"),
@@ -92,6 +98,7 @@ def _quality(files: Sequence[Path]) -> QualityTable | None:
         numbers("input_tokens"),
         numbers("output_tokens"),
     )
+    return table, asked - len(prompts)
 
 
 def _table(files: Sequence[Path]) -> Any:

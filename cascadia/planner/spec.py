@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cascadia.domain.objective import bar_meant
 from cascadia.planner.spec_gpu import GpuChoice
 from cascadia.planner.spec_models import (
     RESERVED_STAGE_NAME,
@@ -74,6 +75,15 @@ class WorkloadSpec(Section):
 
 class QualitySpec(Section):
     table: Text = Field(description="Path of the quality table: Parquet, CSV or JSONL.")
+    scale: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description=(
+            "What its scores go up to, e.g. 10; they are converted to 0-100. Parquet that `cascadia profile quality` "
+            "wrote says so itself; of another table whose scores never exceed 10 it must be said."
+        ),
+    )
     confidence: float = Field(
         0.95, ge=0.5, lt=1, description="Probability with which `quality_min` holds for unseen prompts."
     )
@@ -85,8 +95,17 @@ class ObjectiveSpec(Section):
     quantile: float = Field(
         0.95, gt=0, lt=1, description="Of the end-to-end latency, for both goal and limit."
     )
-    quality_min: float | None = Field(None, ge=0, le=100, description="Least quality (0-100).")
+    quality_min: float | None = Field(
+        None, ge=0, le=100, description="Least quality, of 100. Above 0 and up to 1 is refused: a fraction."
+    )
     latency_max_s: float | None = Field(None, gt=0, le=1e6, description="Largest latency, in seconds.")
+
+    @field_validator("quality_min")
+    @classmethod
+    def _of_a_hundred(cls, bar: float | None) -> float | None:
+        if bar is not None and (meant := bar_meant(bar)) is not None:
+            raise ValueError(f"is {bar:g} of 100, which any model reaches; did you mean {meant:g}?")
+        return bar
 
     @model_validator(mode="after")
     def _one_goal(self) -> "ObjectiveSpec":

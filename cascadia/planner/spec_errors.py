@@ -81,7 +81,7 @@ def _what_and_instead(finding: ErrorDetails, model: type | None) -> tuple[str, s
         return f"is {shown(value)}, which is not known", did_you_mean
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
-        return f"must be {words} {_plain(context[bound])}, is {shown(value)}", ""
+        return f"must be {words} {_plain(context[bound])}, is {shown(value)}", _percent_hint(context, value)
     if kind in _TYPES:
         return f"must be {_TYPES[kind]}, is {shown(value)}", _quote_hint(kind, value)
     if kind == "too_short":
@@ -99,6 +99,14 @@ def _quote_hint(kind: str, value: object) -> str:
     if kind == "string_type" and isinstance(value, bool | int | float):
         return "put it in quotes"
     return "remove the quotes" if isinstance(value, str) and kind != "tuple_type" and _numeric(value) else ""
+
+
+def _percent_hint(context: dict[str, Any], value: object) -> str:
+    """Where a share of 1 was asked for, and a number of percent was given."""
+    most = context.get("lt", context.get("le"))
+    if most == 1 and isinstance(value, int | float) and 1 < value <= 100:
+        return f"did you mean {value / 100:g}?"
+    return ""
 
 
 def _numeric(text: str) -> bool:

@@ -112,7 +112,12 @@ def _sections(data: ReportData) -> Iterable[Section]:
     if gears is not None:
         yield Section("gears", "Thresholds by rate", tables=(gears,))
     error = words.error_range(plan)
-    lead = (words.proof(plan), words.guarantee(plan), *([f"{error}."] if error else []))
+    lead = (
+        words.proof(plan),
+        words.allocation(plan),
+        words.guarantee(plan),
+        *([f"{error}."] if error else []),
+    )
     calibrations = tables.calibrations(plan)
     yield Section(
         "proof",

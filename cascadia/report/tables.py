@@ -181,11 +181,12 @@ def proof(plan: Plan) -> Table:
     p, q = plan.proof, plan.predicted.quality
     formulation = {"columns": "load-indexed columns", "paper": "one-hot, as in the paper"}[p.formulation]
     rows = (
-        ("Status", p.status),
-        ("Formulation", formulation),
-        (f"Slowest stage's {words.quantile_name(plan)}", seconds(p.objective_s)),
-        ("Proven bound", seconds(p.bound_s)),
-        ("Gap", "0 %" if p.gap == 0 else percent(p.gap, 1)),
+        ("Deployments simulated", f"{p.tried:,}" if p.tried else "not told"),
+        ("Allocation: status", p.status),
+        ("Allocation: formulation", formulation),
+        (f"Allocation: slowest stage's {words.quantile_name(plan)}", seconds(p.objective_s)),
+        ("Allocation: proven bound", seconds(p.bound_s)),
+        ("Allocation: gap", "0 %" if p.gap == 0 else percent(p.gap, 1)),
         ("Quality: mean", quality(q.mean)),
         (f"Quality: lower bound at {percent(q.confidence)}", lower_bound(q.lower)),
         ("Quality: method", f"{printable(q.method)}, {q.questions:,} questions"),

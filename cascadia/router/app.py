@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.router.access import Access
 from cascadia.router.access_setup import access_of, keep_up
 from cascadia.router.asgi import Application, Receive, Scope, Send
@@ -69,8 +70,16 @@ class Router:
         self.operator = Operator(self)
         self.watchers = Watchers(settings, self.metrics, self)
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
+        self.held = HeldBytes(settings.limits.max_held_bytes)
         self.lineup = Lineup(
-            settings, self.metrics, self.journal, self.access, self.examiner, gate, watchers=self.watchers
+            settings,
+            self.metrics,
+            self.journal,
+            self.access,
+            self.examiner,
+            self.held,
+            gate,
+            watchers=self.watchers,
         )
         self.news = ConversationNews(self)
         self.news.follow()
@@ -144,6 +153,7 @@ class Router:
             self.journal,
             self.access,
             self.examiner,
+            self.held,
             self._gate,
             old,
             self.watchers,

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
+from cascadia.clients.held_bytes import HeldBytes, Holding
+from cascadia.domain.objective import bar_meant
 from cascadia.router.conversations import session_of
 from cascadia.router.decision import Ask
 from cascadia.router.exchange import Exchange
@@ -48,6 +50,7 @@ def ask_of(
     exchange: Exchange,
     fields: Fields,
     settings: RouterSettings,
+    held: HeldBytes,
     *,
     prefix: int | None,
     record: Record,
@@ -57,6 +60,9 @@ def ask_of(
     quality_min = _limit(exchange, b"quality-min", fields.quality_min)
     if quality_min is not None and not 0 <= quality_min <= 100:
         raise ApiError(400, "invalid_value", "quality_min must be 0 to 100.", param="quality_min")
+    if quality_min is not None and (meant := bar_meant(quality_min)) is not None:
+        message = f"quality_min {quality_min:g} is of 100. Did you mean {meant:g}?"
+        raise ApiError(400, "invalid_value", message, param="quality_min")
     first, last = _bounds(
         settings,
         _name(exchange, b"min-stage", fields.min_stage),
@@ -77,6 +83,7 @@ def ask_of(
         deadline_s=urgency.deadline_s,
         first=first,
         last=last,
+        holding=Holding(held),
         quality_min=quality_min or 0.0,
         steps=record.steps,
         trace=record.trace,

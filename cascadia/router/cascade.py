@@ -73,8 +73,10 @@ class Cascade:
                 failure = error
                 step.ended(error.kind)
                 stage.metrics.escalated(error.kind)
-                if isinstance(error, Overloaded) and stage is way[0]:
-                    # Who is turned away at the door must not fall on the larger stages instead.
+                turned_away = isinstance(error, Overloaded) and stage is way[0]
+                if turned_away or error.kind == "exhausted":
+                    # Who is turned away at the door must not fall on the larger stages instead; nor what this router
+                    # has no room for.
                     break
                 continue
             if decision.refused is not None:
@@ -133,6 +135,8 @@ class Cascade:
         if reply.found is None:
             decision.refused = _of_the_client(stage, reply)
             return None
+        if not ask.holding.take(len(reply.body)):
+            raise StageFailed(stage.name, "exhausted")
         written = reply.found
         decision.total = decision.total.plus(written.usage)
         stage.counted(written.usage)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from cascadia.clients.held_bytes import Holding
 from cascadia.router.answers import Usage, Written
 from cascadia.router.conversations import Session
 from cascadia.router.requests import Api, Fields
@@ -28,6 +29,8 @@ class Ask:
     deadline_s: float
     first: int
     last: int
+    holding: Holding
+    """Of the bytes of answers that wait for a decision."""
     quality_min: float = 0.0
     priority: int = 0
     session: Session | None = None

@@ -68,7 +68,7 @@ class StageFailed(Exception):
         if self.kind in ("first-byte", "total", "deadline"):
             return ApiError(504, "stage_timeout", f"The stage {self.stage!r} did not answer in time.")
         if self.kind == "exhausted":
-            message = "This router has no descriptor or port left for a connection to an engine."
+            message = "This router has no descriptor, port or memory left for an answer of an engine."
             return ApiError(503, "router_exhausted", message, retry_after_s=1)
         if self.kind == "no-replica":
             return ApiError(

@@ -4,6 +4,7 @@ asked."""
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.router.examiner import Examiner
 from cascadia.router.gate_agreement import AgreementGate
 from cascadia.router.gate_certainty import CertaintyGate
@@ -30,10 +31,12 @@ class Judge:
     foresight: EmbeddingGate | None = None
 
 
-def judge_of(settings: JudgeSettings | None, limits: Limits, metrics: Metrics, examiner: Examiner) -> Judge:
+def judge_of(
+    settings: JudgeSettings | None, limits: Limits, metrics: Metrics, examiner: Examiner, held: HeldBytes
+) -> Judge:
     if settings is None:
         return Judge()
-    stages = {id(each): _stage(each, limits, metrics) for each in _engines(settings)}
+    stages = {id(each): _stage(each, limits, metrics, held) for each in _engines(settings)}
     embeddings: list[EmbeddingGate] = []
     gate = _gate(settings, stages, embeddings, examiner)
     return Judge(gate, tuple(stages.values()), embeddings[0] if embeddings else None)
@@ -47,11 +50,11 @@ def _engines(settings: JudgeSettings) -> Iterator[JudgeSettings]:
         yield from _engines(member)
 
 
-def _stage(settings: JudgeSettings, limits: Limits, metrics: Metrics) -> Stage:
+def _stage(settings: JudgeSettings, limits: Limits, metrics: Metrics, held: HeldBytes) -> Stage:
     assert settings.stage is not None
     # So the breaker opens for a slow judge as for one that is down, and its time-out is not waited out each time.
     patient = replace(settings.stage, slow_s=PATIENCE * settings.timeout_s)
-    return Stage(patient, limits, metrics.stage(settings.stage.name))
+    return Stage(patient, limits, metrics.stage(settings.stage.name), held)
 
 
 def _gate(

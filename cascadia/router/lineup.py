@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import orjson
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.router.access import Access
 from cascadia.router.cascade import Cascade
 from cascadia.router.conversations import Conversations
@@ -39,6 +40,7 @@ class Lineup:
         journal: Journal,
         access: Access | None,
         examiner: Examiner,
+        held: HeldBytes,
         given_gate: Gate | None = None,
         before: "Lineup | None" = None,
         watchers: Watchers | None = None,
@@ -51,14 +53,14 @@ class Lineup:
         self.settings = settings
         self.resolved = resolved(settings, known)
         limits, judge = settings.limits, self.resolved.judge
-        self.stages = [Stage(s, limits, metrics.stage(s.name)) for s in self.resolved.stages]
+        self.stages = [Stage(s, limits, metrics.stage(s.name), held) for s in self.resolved.stages]
         same = before is not None and before.resolved.judge == judge and before.settings.limits == limits
         self._judge: Judge
         gate: Gate | None
         if before is not None and same:
             self._judge, gate = before._judge, before.cascade.scoring.gate
         else:
-            self._judge = judge_of(judge, limits, metrics, examiner)
+            self._judge = judge_of(judge, limits, metrics, examiner, held)
             gate = given_gate or self._judge.gate
             if before is not None and _judges_alike(before.settings.judge, settings.judge):
                 _keep_verdicts(gate, before.cascade.scoring.gate)
@@ -67,7 +69,7 @@ class Lineup:
             self.conversations = before.conversations
         scoring = Scoring(gate, judge or _SCORED, metrics.judge_seconds, examiner, self._judge.foresight)
         self.cascade: Cascade = Cascade(self.stages, scoring, self.conversations)
-        self.service = Service(settings, self.stages, self.cascade, metrics, journal, access, watchers)
+        self.service = Service(settings, self.stages, self.cascade, metrics, journal, held, access, watchers)
 
     @property
     def judge(self) -> Stage | None:

@@ -9,6 +9,7 @@ from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.planner.problem_file_models import find_architecture
 from cascadia.router.settings import JudgeSettings, ReplicaSettings, RouterSettings, StageSettings
 from cascadia.router.settings_file import JUDGE, check_settings, check_url
+from cascadia.router.settings_judge import check_prompt
 
 Addresses = Mapping[str, Sequence[str]]
 """By stage name, or `judge`: the address of each replica, in the plan's order."""
@@ -64,17 +65,29 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     if files.judge is not None and files.judge.stage is not None and len(deployed) > 1:
         addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
     told = settings_of(plan, addresses, "plan")
-    if told.judge is not None and files.judge is not None and told.judge.kind != files.judge.kind:
-        raise BadInput(
-            "plan.judge",
-            f"is of kind {told.judge.kind}, the router's of kind {files.judge.kind}",
-            "its thresholds mean nothing to another judge: change the router's files",
-        )
+    if told.judge is not None and files.judge is not None:
+        _refuse_another(plan.judge, told.judge, files.judge)
     groups = {stage.name: stage.replicas for stage in plan.stages}
     stages = tuple(_planned(known[stage.name], stage, groups[stage.name]) for stage in told.stages)
     if plan.skip_below:
         stages = tuple(replace(stage, skip_below=plan.skips(stage.name)) for stage in stages)
     return replace(files, stages=stages, judge=files.judge or told.judge, names=told.names)
+
+
+def _refuse_another(planned: JudgePlan, told: JudgeSettings, file: JudgeSettings) -> None:
+    """Raises `BadInput` where the plan's thresholds were chosen on the scores of another judge than the router's."""
+    differ: list[tuple[str, str, str]] = [("kind", planned.kind, file.kind)]
+    if file.scale is not None:
+        differ.append(("scale", f"{planned.scale:g}", f"{file.scale:g}"))
+    if told.stage is not None and file.stage is not None and planned.placement == "external":
+        differ.append(("model", told.stage.model, file.stage.model))
+    for what, plans, routers in differ:
+        if plans != routers:
+            raise BadInput(
+                "plan.judge",
+                f"is of {what} {plans}, the router's of {what} {routers}",
+                "its thresholds mean nothing to another judge: change the router's files",
+            )
 
 
 def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaGroup]) -> StageSettings:
@@ -93,6 +106,8 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
 
 
 def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
+    if judge.kind == "llm":
+        check_prompt(judge.prompt_version, "plan.judge.prompt_version")
     if JUDGE in addresses:
         replicas = _replicas(JUDGE, judge.replicas, judge.config.max_num_seqs, addresses)
         if judge.kind == "embedding":

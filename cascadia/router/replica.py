@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.clients.upstream_connection import Connection
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.clients.upstream_pool import Pool
@@ -63,14 +64,16 @@ class Replica:
         "weight",
     )
 
-    def __init__(self, name: str, settings: ReplicaSettings, limits: Limits) -> None:
+    def __init__(
+        self, name: str, settings: ReplicaSettings, limits: Limits, held: HeldBytes | None = None
+    ) -> None:
         self.name = name
         self.address = settings.address
         self.identity = (settings.url, settings.address, settings.api_key, settings.health_path)
         self.weight = settings.share
         self.max_concurrency = settings.max_concurrency
         self.limits = limits
-        self.pool = Pool(settings.url, limits.connect_s, settings.address)
+        self.pool = Pool(settings.url, limits.connect_s, settings.address, held)
         self.breaker = Breaker(limits.breaker_failures, limits.breaker_first_s, limits.breaker_longest_s)
         self.state: State = "ready" if settings.health_path is None else "starting"
         self.running = 0

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from cascadia.planner.quality_judge import metadata_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -18,7 +20,9 @@ def schema_of(kind: str, *, text: bool) -> "pa.Schema":
 
     if kind == ARRIVALS:
         return pa.schema([("arrival_s", pa.float64())])
-    return pa.schema(_quality(pa, text) if kind == QUALITY else _requests(pa, text))
+    if kind == QUALITY:
+        return pa.schema(_quality(pa, text), metadata=metadata_of(None))
+    return pa.schema(_requests(pa, text))
 
 
 def batch_of(rows: Sequence[Row], schema: "pa.Schema") -> "pa.RecordBatch":

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from time import monotonic
 from typing import Any
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.router.access import Access, Hold
 from cascadia.router.asks import ask_of
 from cascadia.router.cascade import Cascade
@@ -42,6 +43,7 @@ class Service:
         cascade: Cascade,
         metrics: Metrics,
         journal: Journal,
+        held: HeldBytes,
         access: Access | None = None,
         watchers: Watchers | None = None,
     ) -> None:
@@ -52,6 +54,7 @@ class Service:
         self.cascade = cascade
         self.metrics = metrics
         self.journal = journal
+        self.held = held
         self.access = access
         self.tracing = watchers.tracing if watchers is not None else None
         self.samples = watchers.samples if watchers is not None else None
@@ -103,6 +106,8 @@ class Service:
         exchange.close()
         if exchange.hold is not None:
             exchange.hold.release(left=exchange.left)
+        if record.ask is not None:
+            record.ask.holding.release()
         self._record(exchange, record)
         self.running -= 1
         if not self.running and self.on_idle is not None:
@@ -188,7 +193,7 @@ class Service:
             raise ApiError(400, "not_cascaded", message, param="model")
         if fields.model == self.settings.cascade:
             record.entry["model"] = fields.model
-            ask = ask_of(exchange, fields, self.settings, prefix=prefix, record=record)
+            ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record)
             record.ask = ask
             return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
         known = ", ".join([self.settings.cascade, *self.order])

@@ -87,6 +87,8 @@ class JudgeSettings:
     extract: str | None = None
     """Of an `agreement` judge: see `AgreementGate`."""
     members: tuple["JudgeSettings", ...] = ()
+    scale: float | None = None
+    """What the scores of the plan's table went up to; of a plan that says otherwise, another judge made them."""
     weight: float = 1.0
     combine: Combine = "mean"
     """Of an `ensemble`: its members, each with its weight."""
@@ -126,6 +128,8 @@ class Limits:
     max_body_bytes: int = 32 * 2**20
     max_head_bytes: int = 32 * 2**10
     max_answer_bytes: int = 64 * 2**20
+    max_held_bytes: int = 2**30
+    """Of answers that come in whole or wait for their gate, all requests of the router together."""
     head_s: float = 10.0
     body_s: float = 30.0
     max_connections: int = 20_000

@@ -10,14 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from cascadia.domain.errors import BadInput
 from cascadia.router.settings import Combine, JudgeSettings, StageSettings, Statistic
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.prompt import PROMPT_VERSION
 from cascadia_judge.verifiers import Verifier
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 JudgeKind = Literal["llm", "embedding", "certainty", "agreement", "ensemble"]
 
-_ALWAYS = {"kind", "timeout_s", "on_failure", "weight"}
+_ALWAYS = {"kind", "timeout_s", "on_failure", "weight", "scale"}
 _OWN: dict[JudgeKind, set[str]] = {
-    "llm": {"model", "replicas", "reads_tokens", "cache_size"},
+    "llm": {"model", "replicas", "reads_tokens", "cache_size", "prompt_version"},
     "embedding": {"replicas", "certainty", "cache_size"},
     "certainty": {"statistic", "points"},
     "agreement": {"samples", "temperature", "extract"},
@@ -46,6 +47,14 @@ class JudgeFields(_Fields):
     samples: int = Field(2, ge=1, le=16, description="Further answers of the same stage to compare with.")
     temperature: float = Field(0.8, gt=0, le=2)
     extract: str | None = Field(None, description="Regular expression: what of an answer is compared.")
+    scale: Positive | None = Field(
+        None,
+        description="Of the scores that thresholds were chosen on; a plan whose table had another is refused.",
+    )
+    prompt_version: str | None = Field(
+        None,
+        description="Of the prompt that thresholds were chosen with; a router that asks with another refuses it.",
+    )
     weight: Positive = 1.0
     combine: Combine = "mean"
 
@@ -63,6 +72,7 @@ class JudgeFields(_Fields):
                 raise BadInput(f"{where}.members[{i}]", "is an ensemble itself", "list its members here")
             if member.stage is None and member.kind in ("llm", "embedding"):
                 raise BadInput(f"{where}.members[{i}].replicas", "is empty", "name the judge's addresses")
+        check_prompt(self.prompt_version, f"{where}.prompt_version")
         return JudgeSettings(
             kind=self.kind,
             stage=stage,
@@ -77,8 +87,19 @@ class JudgeFields(_Fields):
             temperature=self.temperature,
             extract=_pattern(self.extract, f"{where}.extract"),
             members=tuple(members),
+            scale=self.scale,
             weight=self.weight,
             combine=self.combine,
+        )
+
+
+def check_prompt(version: str | None, where: str) -> None:
+    """Raises `BadInput` where scores were made with another prompt than this router asks with."""
+    if version not in (None, PROMPT_VERSION):
+        raise BadInput(
+            where,
+            f"is {version}, and this router's judge is asked with {PROMPT_VERSION}",
+            "thresholds on one mean nothing to the other: plan on scores of `cascadia profile quality` of this release",
         )
 
 

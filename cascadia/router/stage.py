@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from cascadia.clients.held_bytes import HeldBytes
 from cascadia.clients.upstream_connection import Connection
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.dispatch.candidate import Balancer
@@ -27,15 +28,16 @@ T = TypeVar("T")
 
 
 class Stage(Persistence):
-    """`settings.replicas` in order; `metrics` of this stage."""
+    """`settings.replicas` in order; `metrics` of this stage. `held` counts the bytes of answers that are held back."""
 
-    def __init__(self, settings: StageSettings, limits: Limits, metrics: StageMetrics) -> None:
-        replicas = [
-            Replica(
-                name_at(settings.name, r.url, r.address) if r.address else f"{settings.name}-{i}", r, limits
-            )
+    def __init__(
+        self, settings: StageSettings, limits: Limits, metrics: StageMetrics, held: HeldBytes
+    ) -> None:
+        names = [
+            name_at(settings.name, r.url, r.address) if r.address else f"{settings.name}-{i}"
             for i, r in enumerate(settings.replicas)
         ]
+        replicas = [Replica(*each, limits, held) for each in zip(names, settings.replicas, strict=True)]
         admission = Admission(settings.name, replicas, _balancer(settings), limits)
         super().__init__(settings, limits, metrics, admission)
         # A plan's names are anyone's: what may not stand in a header is written as %XX.

@@ -41,7 +41,12 @@ def shared(settings: RouterSettings, workers: int) -> RouterSettings:
         )
 
     limits = settings.limits
-    limits = replace(limits, max_queue=part(limits.max_queue), max_connections=part(limits.max_connections))
+    limits = replace(
+        limits,
+        max_queue=part(limits.max_queue),
+        max_connections=part(limits.max_connections),
+        max_held_bytes=part(limits.max_held_bytes),
+    )
     return replace(with_each_stage(settings, stage), limits=limits)
 
 

@@ -68,6 +68,9 @@ PROMPT_TOKENS = _overhead_tokens()
 
 OUTPUT_TOKENS = 1
 
+PROMPT_VERSION = hashlib.sha256((INSTRUCTIONS + _DATA).encode()).hexdigest()[:12]
+"""Of what the judge is told: scores by another version are another judge's."""
+
 
 def score_of(probability: Mapping[str, float]) -> float:
     """Score, 0-100: the expected grade under the probabilities of the verdict's first token.

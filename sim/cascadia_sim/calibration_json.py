@@ -12,6 +12,8 @@ from cascadia_sim.gpu import Efficiency
 T = TypeVar("T")
 TEXTS = ("name", "gpu", "engine", "engine_version", "precision", "source")
 ERRORS = ("mean_error", "p90_error", "held_out_mean_error", "held_out_p90_error")
+MEASUREMENTS = "profile"
+"""Where a profile's file keeps what it was fitted to; nothing else reads it."""
 RANGES = ("tokens", "tp", "context")
 RETIRED = frozenset({"eager_s", "eager_layer_s"})
 """Constants of calibrations written before they were given up: read, and passed over."""
@@ -46,7 +48,8 @@ def as_data(calibration: Calibration) -> dict[str, Any]:
 def calibration_from(data: Any, where: str) -> Calibration:
     """`where` is the place that a refusal names."""
     expected = {*TEXTS, "fit", "valid", "efficiency"}
-    entry = _object(data, expected, where, expected | {"error_ttft", "evidence", "superseded"})
+    may = {"error_ttft", "evidence", "superseded", MEASUREMENTS}
+    entry = _object(data, expected, where, expected | may)
     for name in TEXTS:
         if not isinstance(entry[name], str) or not entry[name]:
             raise BadCalibration(f"{where}: {name}", f"{entry[name]!r} is no text", "write a word or more")

@@ -5,7 +5,7 @@ and nothing else happens, each new token of a sequence is one iteration; and a l
 after the iterations of its prefill, plus what a request costs outside of iterations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ FREE = frozenset(
     | {"kernel_s", "iteration_s", "sequence_s", "attention_sequence_s", "ridge"}
 )
 """What one model on one shape can tell of. The rest stays as it was, the links' constants above all."""
+NEAR_NOTHING = 40
+"""A prompt of at most so many tokens (a chat template alone has 30) takes about as long as a decoding step."""
 PASSES = 4
 """Fits, each with the one before as prior: an engine may be far from the constants assumed for its device."""
 FOLDS = 3
@@ -78,22 +80,26 @@ class Fitted(NamedTuple):
     left_out: tuple[LeftOut, ...]
 
 
-def fit_profile(seen: Sequence[Observation], setup: Setup, start: Calibration) -> Fitted:
+def fit_profile(
+    seen: Sequence[Observation], setup: Setup, start: Calibration, fixed: Collection[str] = frozenset()
+) -> Fitted:
     """Constants from all observations; errors also from fits that each leave out every third point.
 
-    Raises `BadCalibration` where there is no decoding of one sequence, or nothing but that.
+    `fixed` constants stay at `start`'s. Raises `BadCalibration` where there is no observation.
     """
-    request_s = outside_s(seen)
+    if not seen:
+        raise BadCalibration("observations", "none: nothing was measured", "measure longer")
+    request_s, free = outside_s(seen), FREE.difference(fixed)
     left_out: list[LeftOut] = []
     folds = _folds(seen)
     for fold in range(FOLDS):
         unseen = [o for o, f in zip(seen, folds, strict=True) if f == fold]
         known = [o for o, f in zip(seen, folds, strict=True) if f != fold]
         if unseen and known:
-            found = _fit(known, setup, start, request_s)
+            found = _fit(known, setup, start, request_s, free)
             times = predicted_s(unseen, setup, found, request_s)
             left_out += [LeftOut(o, t) for o, t in zip(unseen, times, strict=True)]
-    whole = _fit(seen, setup, start, request_s)
+    whole = _fit(seen, setup, start, request_s, free)
     errors = np.abs([one.error for one in left_out])
     if errors.size:
         mean, p90 = float(errors.mean()), float(np.quantile(errors, 0.9))
@@ -111,22 +117,25 @@ def predicted_s(
 
 
 def outside_s(seen: Sequence[Observation]) -> float:
-    """The shortest prompt's first token takes one iteration as small as a lone decoding step; the rest is not one."""
+    """The shortest prompt's first token takes one iteration as small as a lone decoding step; the rest is not one.
+
+    0 where no lone decoding or no prompt as short was measured.
+    """
     steps = [o for o in seen if o.decodes and o.sequences == 1]
-    prompts = [o for o in seen if not o.decodes]
+    prompts = [o for o in seen if not o.decodes and o.prompt_tokens <= NEAR_NOTHING]
     if not steps or not prompts:
-        raise BadCalibration(
-            "observations", "too few: a lone sequence's decoding and prefill are needed", "measure longer"
-        )
+        return 0.0
     shortest = min(prompts, key=lambda o: o.prompt_tokens)
     step = min(steps, key=lambda o: o.context)
     return max(0.0, shortest.seconds - step.seconds)
 
 
-def _fit(seen: Sequence[Observation], setup: Setup, start: Calibration, request_s: float) -> Calibration:
+def _fit(
+    seen: Sequence[Observation], setup: Setup, start: Calibration, request_s: float, free: Collection[str]
+) -> Calibration:
     cells = _cells(seen, setup, request_s)
     for _ in range(PASSES):
-        start = fit(cells, start, setup.gpu, free=FREE)
+        start = fit(cells, start, setup.gpu, free=free)
     return start
 
 

@@ -48,6 +48,11 @@ class Ratios(NamedTuple):
         return str(sum(better(r) for r in self.ratio.tolist()))
 
 
+def assumed(results: Sequence[Result], system: str) -> bool:
+    """Whether what the system is granted was measured in none of the cells: then it is no claim about it."""
+    return all(r.systems.get(system, {}).get("assumed") for r in results)
+
+
 def slo_scale(result: Result, system: str) -> float:
     if system != ALONE:
         return result.figure(system, "slo_scale")
@@ -93,7 +98,18 @@ def table(results: Sequence[Result], systems: Sequence[str]) -> str:
             slo.cells(lambda r: r < 1 - ALIKE),
         )
         counts = (str(len(slo.ratio)), better, alike, worse, str(slo.alone))
-        rows.append((system, slo.mean, slo.range, paper_slo, *counts, rate.mean, rate.range, paper_rate))
+        rows.append(
+            (
+                system + (" (skill assumed)" if assumed(results, system) else ""),
+                slo.mean,
+                slo.range,
+                paper_slo,
+                *counts,
+                rate.mean,
+                rate.range,
+                paper_rate,
+            )
+        )
     columns = (
         *("", "SLO scale / ours", "range", "in the paper", "cells", "we win", "within 1 %", "we lose"),
         *("no answer", "our req/s / theirs", "range", "in the paper"),

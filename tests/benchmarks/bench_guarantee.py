@@ -1,7 +1,8 @@
 """How often plans miss their quality bar, with the bound and with the plain mean.
 
 The population is a whole public data set. Calibration tables are drawn from it with replacement; on each the
-cheapest routing that claims to reach the bar is chosen, and its quality on the population is looked up.
+cheapest routing that claims to reach the bar is chosen, and its quality on the population is looked up. `fixed` is the
+bound of a routing fixed beforehand, without regard for the choice: what no bound that holds can be cheaper than.
 
     python -m tests.benchmarks.bench_guarantee [--samples 500]
 
@@ -23,8 +24,8 @@ import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.frontier import Routings, frontier, thin
-from cascadia.planner.guarantee import lower_bounds
-from cascadia.planner.routings import Bools, outcomes
+from cascadia.planner.guarantee import fixed_bounds, lower_bounds
+from cascadia.planner.routings import Bools, decided, outcomes
 from tests.data import data_path
 
 CONFIDENCE = 0.95
@@ -56,11 +57,13 @@ Choose = Callable[[QualityTable, float], Choice | None]
 
 
 class Tally(NamedTuple):
-    """Over all samples: plans made, plans below the bar, and the mean share of prompts at the last stage."""
+    """Over all samples: plans made, plans below the bar, the mean share of prompts at the last stage, and each plan's
+    cost on the population (NaN: no plan)."""
 
     planned: int
     missed: int
     last_stage: float
+    cost: Floats
 
 
 def cascades() -> Iterator[Cascade]:
@@ -137,6 +140,10 @@ def by_bound(cost: tuple[float, ...]) -> Choose:
     return cheapest_by(lambda table, routings: lower_bounds(table, routings, CONFIDENCE, seed=0)[0], cost)
 
 
+def by_fixed(cost: tuple[float, ...]) -> Choose:
+    return cheapest_by(lambda table, routings: fixed_bounds(table, routings, CONFIDENCE, seed=0), cost)
+
+
 def truth(population: QualityTable, choice: Choice) -> tuple[float, float]:
     """Quality on the population, and the share of its prompts that the last stage answers."""
     one = Routings(choice.thresholds[None], choice.deployed[None], np.zeros((1, 1)), np.zeros(1), np.zeros(1))
@@ -144,11 +151,25 @@ def truth(population: QualityTable, choice: Choice) -> tuple[float, float]:
     return float(outcomes(population, one).mean(dtype=np.float64)), float(passed_on.mean())
 
 
+def cost_of(cascade: Cascade, choice: Choice) -> float:
+    """Of a prompt of the population, in the unit of `Cascade.cost`."""
+    done = decided(cascade.population, choice.deployed, choice.thresholds, None)
+    return float(done.reached.mean(axis=1) @ np.array(cascade.cost))
+
+
+def price(a: Tally, b: Tally) -> str:
+    """Cost of `b`'s plans over `a`'s where both have one: geometric mean."""
+    ratio = b.cost / a.cost
+    ratio = ratio[np.isfinite(ratio)]
+    return f"{np.exp(np.log(ratio).mean()):.2f}×" if len(ratio) else "-"
+
+
 def tally(
     cascade: Cascade, questions: int, bars: tuple[float, ...], choose: Choose, samples: int
 ) -> list[Tally]:
     """One tally per bar. The draws depend on the sample's number alone: every way to choose sees the same."""
     planned, missed, last = (np.zeros(len(bars)) for _ in range(3))
+    cost = np.full((len(bars), samples), np.nan)
     for sample in range(samples):
         table = drawn(cascade.population, questions, np.random.default_rng((questions, sample)))
         for at, bar in enumerate(bars):
@@ -158,7 +179,11 @@ def tally(
                 planned[at] += 1
                 missed[at] += quality < bar - 1e-9
                 last[at] += share
-    return [Tally(int(p), int(x), s / max(p, 1)) for p, x, s in zip(planned, missed, last, strict=True)]
+                cost[at, sample] = cost_of(cascade, choice)
+    return [
+        Tally(int(p), int(x), s / max(p, 1), c)
+        for p, x, s, c in zip(planned, missed, last, cost, strict=True)
+    ]
 
 
 def hardest_bars(cascade: Cascade) -> tuple[float, ...]:
@@ -168,34 +193,34 @@ def hardest_bars(cascade: Cascade) -> tuple[float, ...]:
 
 
 HEAD = (
-    "| cascade | questions | bar | missed by mean | by bound | of plans made | no plan by mean | by bound "
-    "| last stage: needed | by mean | by bound |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    "| cascade | questions | bar | missed by mean | by bound | by fixed | of plans made | no plan by mean | by bound "
+    "| by fixed | last stage: needed | by mean | by bound | price of bound | of fixed "
+    "|\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 )
 
 
 def rows(cascade: Cascade, questions: int, samples: int) -> Iterator[tuple[str, float]]:
     """Lines of the table, each with its share of samples that missed by the bound."""
-    mean, bound = by_mean(cascade.cost), by_bound(cascade.cost)
+    mean = by_mean(cascade.cost)
+    ways = (mean, by_bound(cascade.cost), by_fixed(cascade.cost))
     first = f"| {cascade.name} | {questions}"
-    naive, safe = (tally(cascade, questions, cascade.bars, choose, samples) for choose in (mean, bound))
-    for bar, a, b in zip(cascade.bars, naive, safe, strict=True):
+    tallies = (tally(cascade, questions, cascade.bars, choose, samples) for choose in ways)
+    for bar, a, b, c in zip(cascade.bars, *tallies, strict=True):
         needed = mean(cascade.population, bar)
         share = f"{truth(cascade.population, needed)[1]:.1%}" if needed else "none"
         yield (
-            f"{first} | {bar:g} | {a.missed / samples:.1%} | {b.missed / samples:.1%} "
+            f"{first} | {bar:g} | {a.missed / samples:.1%} | {b.missed / samples:.1%} | {c.missed / samples:.1%} "
             f"| {b.missed / max(b.planned, 1):.1%} | {1 - a.planned / samples:.1%} | {1 - b.planned / samples:.1%} "
-            f"| {share} | {a.last_stage:.1%} | {f'{b.last_stage:.1%}' if b.planned else 'none'} |",
+            f"| {1 - c.planned / samples:.1%} | {share} | {a.last_stage:.1%} "
+            f"| {f'{b.last_stage:.1%}' if b.planned else 'none'} | {price(a, b)} | {price(a, c)} |",
             b.missed / samples,
         )
     bars = hardest_bars(cascade)
-    a, b = (
-        max(tally(cascade, questions, bars, choose, samples), key=lambda x: x.missed)
-        for choose in (mean, bound)
+    a, b, c = (
+        max(tally(cascade, questions, bars, choose, samples), key=lambda x: x.missed) for choose in ways
     )
-    line = (
-        f"{first} | worst of {len(bars)} | {a.missed / samples:.1%} | {b.missed / samples:.1%} | | | | | | |"
-    )
-    yield line, b.missed / samples
+    misses = f"{a.missed / samples:.1%} | {b.missed / samples:.1%} | {c.missed / samples:.1%}"
+    yield f"{first} | worst of {len(bars)} | {misses} | | | | | | | | | |", b.missed / samples
 
 
 def main(arguments: list[str] | None = None) -> int:

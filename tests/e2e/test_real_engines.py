@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from cascadia.clients.latency_measure import Asker, Seen, measure
+from cascadia.clients.latency_asker import Asker
+from cascadia.clients.latency_measure import Seen, measure
 from cascadia.clients.latency_mixed import Request, replay
 from cascadia.clients.latency_points import Point
 from cascadia.clients.latency_profile import timing_of

@@ -7,7 +7,8 @@ import numpy as np
 
 from .checks import Floats
 from .csv_fault import csv_fault
-from .detect import find_columns, header
+from .detect import find_columns, first_value, header
+from .epoch import epoch_s
 from .layout import Layout
 from .rows import Rows
 from .source import Source
@@ -27,7 +28,9 @@ def read_csv(source: Source, layout: Layout, on_progress: Callable[[int], None])
 
     head_lines, names = header(source)
     found = find_columns(source, layout, names)
-    types = {ours: _type(ours, layout, source) for ours in found}
+    first = first_value(source, head_lines, found["arrival_s"])
+    dated = layout.dated or (layout.epoch and not _is_number(first))
+    types = {ours: _type(ours, dated, first) for ours in found}
     # Names of our own making, so that neither duplicates nor odd headers reach pyarrow.
     arguments: dict[str, Any] = {
         "read_options": csv.ReadOptions(
@@ -46,9 +49,11 @@ def read_csv(source: Source, layout: Layout, on_progress: Callable[[int], None])
         with source.opened() as (stream, below), csv.open_csv(stream, **arguments) as batches:
             for batch in batches:
                 columns = dict(zip(found, batch.columns, strict=True))
-                if layout.dated:
+                if dated:
                     origin_ns = _first_ns(columns["arrival_s"]) if origin_ns is None else origin_ns
                     columns["arrival_s"] = _seconds_since(columns["arrival_s"], origin_ns)
+                elif layout.epoch:
+                    columns["arrival_s"] = epoch_s(columns["arrival_s"].to_numpy(zero_copy_only=False))
                 yield _rows(columns, read)
                 read += len(batch)
                 on_progress(below.tell())
@@ -56,22 +61,28 @@ def read_csv(source: Source, layout: Layout, on_progress: Callable[[int], None])
         raise csv_fault(source, found, types, head_lines, len(names), error) from error
 
 
-def _type(ours: str, layout: Layout, source: Source) -> "pa.DataType":
+def _type(ours: str, dated: bool, first: str) -> "pa.DataType":
     import pyarrow as pa
 
     if ours in TEXT:
         return pa.string()
-    if ours == "arrival_s" and layout.dated:
-        return pa.timestamp("ns", "UTC" if _zoned(source) else None)
+    if ours == "arrival_s" and dated:
+        return pa.timestamp("ns", "UTC" if _zoned(first) else None)
     # Lengths are read as floating point too, so that NaN and 1.5 are told apart from text.
     return pa.float64()
 
 
-def _zoned(source: Source) -> bool:
+def _zoned(date: str) -> bool:
     """Whether dates end in Z or an offset, as in the Azure traces of 2024; told from the first row."""
-    lines = source.head.splitlines()
-    date = lines[1].split(b",")[0].strip(b'" ') if len(lines) > 1 else b""
-    return date.endswith(b"Z") or b"+" in date[10:] or b"-" in date[10:]
+    return date.endswith("Z") or "+" in date[10:] or "-" in date[10:]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return not text
+    return True
 
 
 def _first_ns(dates: "pa.Array") -> int | None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .errors import TraceError
-from .layout import LAYOUTS, Layout, plain
+from .layout import LAYOUTS, Layout, csv_layouts
+from .names import COUNTS, OPENAI_TIMES, is_known, nearest, plain
 from .source import HEAD_BYTES, LONGEST_LINE_BYTES, Source
 
 PARQUET_MAGIC = b"PAR1"
@@ -28,6 +29,8 @@ def layout_of(source: Source, name: str | None = None) -> Layout:
         near = difflib.get_close_matches(name, LAYOUTS, n=1)
         raise TraceError("format", f"unknown format {name!r}", f"write {(near or ['one of ' + _names()])[0]}")
     layout = LAYOUTS[name]
+    if name == "openai" and not _is_parquet(source) and not text_head(source).lstrip().startswith("{"):
+        layout = next((each for each in csv_layouts(header(source)[1]) if each.name == name), layout)
     if (layout.kind == "parquet") != _is_parquet(source):
         holds = "holds" if _is_parquet(source) else "does not hold"
         raise TraceError(source.name, f"read as {name}, but the file {holds} Parquet", "leave out the format")
@@ -44,6 +47,13 @@ def header(source: Source) -> tuple[int, list[str]]:
                 raise TraceError(source.name, "it holds no requests", "give a row below the header")
             return index + 1, [name.strip() for name in next(csv.reader([line]))]
     raise TraceError(source.name, "no header in the first 64 KiB", "start with a line of column names")
+
+
+def first_value(source: Source, head_lines: int, column: int) -> str:
+    """What the first row, `head_lines` below the top, holds in the column at this position; blank if nothing."""
+    below = re.split("\r\n|\n|\r", text_head(source))[head_lines:]
+    row = next(csv.reader(line for line in below if line.strip()), [])
+    return row[column].strip() if column < len(row) else ""
 
 
 def find_columns(source: Source, layout: Layout, names: Sequence[str]) -> dict[str, int]:
@@ -84,8 +94,41 @@ def _detected(source: Source) -> Layout:
     if text.startswith("["):
         raise TraceError(source.name, "a JSON array", "write one JSON object a line (JSONL)")
     _, names = header(source)
-    candidates = [layout for layout in LAYOUTS.values() if layout.kind == "csv"]
-    return max(candidates, key=lambda layout: _hits(layout.required, names))
+    return _of_csv(source, names)
+
+
+def _of_csv(source: Source, names: Sequence[str]) -> Layout:
+    """A format is told by names that belong together; one name alone, such as `timestamp`, is everybody's."""
+    formats = csv_layouts(names)
+    whole = [layout for layout in formats if _hits(layout.required, names) == 3]
+    if len(whole) > 1:
+        pairs = " and ".join(f"{layout.input_tokens!r} with {layout.output_tokens!r}" for layout in whole)
+        raise TraceError(source.name, f"its columns count tokens twice: {pairs}", "keep one pair")
+    if whole:
+        return whole[0]
+    paired = [layout for layout in formats if _hits(layout.required[1:], names) == 2]
+    if not paired:
+        _refuse_mixture(source, names)
+    return max(paired or formats, key=lambda layout: _hits(layout.required, names))
+
+
+def _refuse_mixture(source: Source, names: Sequence[str]) -> None:
+    """Raises where input and output are both there, by names of different formats."""
+    counts = {role: next((name for name in names if is_known(name, role)), None) for role in COUNTS}
+    if None in counts.values():
+        return
+    if _hits(LAYOUTS["mooncake"].required[1:], names) == 2:
+        what = "'input_length' and 'output_length' are Mooncake's names, and its times are milliseconds"
+        raise TraceError(source.name, what, "write arrival_s in seconds, input_tokens, output_tokens")
+    # What each holds is clear, so the way out keeps it: to our names beside our time, else to OpenAI's.
+    ours = LAYOUTS["csv" if _hits(("arrival_s",), names) else "openai"].columns
+    said = " and ".join(repr(name) for name in counts.values())
+    renames = [
+        f"{name!r} to {ours[role]!r}"
+        for role, name in counts.items()
+        if plain(name or "") != plain(ours[role])
+    ]
+    raise TraceError(source.name, f"{said} are names of different formats", f"rename {' and '.join(renames)}")
 
 
 def _of_json(source: Source, text: str) -> Layout:
@@ -96,6 +139,8 @@ def _of_json(source: Source, text: str) -> Layout:
         # Broken: the words that it holds must do; its reader says where it breaks.
         keys = {key for known in JSON_KEYS.values() for key in known if f'"{key}"' in line}
     best = max(JSON_KEYS, key=lambda name: len(JSON_KEYS[name] & keys))
+    if best == "jsonl" and "arrival_s" not in keys and keys & set(OPENAI_TIMES):
+        return LAYOUTS["openai"]  # Responses count with our own names; the time tells them apart.
     if JSON_KEYS[best] & keys:
         return LAYOUTS[best]
     wanted = ("arrival_s", "input_tokens", "output_tokens")
@@ -118,10 +163,8 @@ def _hits(wanted: Iterable[str], names: Iterable[str]) -> int:
 
 
 def _rename(wanted: str, names: Sequence[str], layout: Layout) -> str:
-    by_plain = {plain(name): name for name in names}
-    near = difflib.get_close_matches(plain(wanted), by_plain, n=1, cutoff=0.6)
-    if near:
-        return f"the nearest is {by_plain[near[0]]!r}: rename it to {wanted!r}"
+    if near := nearest(wanted, names):
+        return f"the nearest is {near!r}: rename it to {wanted!r}"
     held = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return f"the columns are {held[:200]}; a trace needs {', '.join(layout.required)}"
 

@@ -5,8 +5,10 @@ FAST'25 release), BurstGPT 1 to 3 (HPMLL/BurstGPT; the third inserts Session ID 
 go by name, never by position), OpenAI chat-completion, completion and response objects.
 """
 
-import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from .names import OPENAI_NESTED, OPENAI_PAIRS, OPENAI_SESSIONS, OPENAI_TIMES, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +16,9 @@ class Layout:
     """A format.
 
     `public` ones count time from anywhere, so it is shifted to start at 0, and their rows without input or
-    output are failed requests; in our own format such rows are errors. `dated` times are dates, not numbers.
-    `tick_s` is the step that the format is known to round its times to.
+    output are failed requests; in our own format such rows are errors. `dated` times are dates, not numbers;
+    `epoch` ones are either, and numbers in s, ms, us or ns by their size. `tick_s` is the step that the format
+    is known to round its times to.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Layout:
     prefix_tokens: str | None = None
     public: bool = True
     dated: bool = False
+    epoch: bool = False
     tick_s: float | None = None
 
     @property
@@ -75,6 +79,36 @@ LAYOUTS = {
 }
 
 
-def plain(name: str) -> str:
-    """A column's name without case, blanks and punctuation, so that `Request_Tokens` is `Request tokens`."""
-    return re.sub(r"[\W_]+", "", name).lower()
+def csv_layouts(names: Sequence[str]) -> list[Layout]:
+    """The formats that a CSV with the columns `names` may be in, at least each once; ours before others."""
+    return [*(LAYOUTS[name] for name in ("csv", "azure", "burstgpt")), *_openai_csv(names)]
+
+
+def _openai_csv(names: Sequence[str]) -> list[Layout]:
+    """OpenAI's names as columns: for each pair of counts that is there whole, with the first of the times.
+
+    Responses count as our own format does, so `arrival_s` beside these counts is ours.
+    """
+    have = {plain(name): name for name in names}
+    times = [have[plain(time)] for time in OPENAI_TIMES if plain(time) in have]
+    session = next((have[plain(name)] for name in OPENAI_SESSIONS if plain(name) in have), None)
+    pairs = [
+        (nested + ours, nested + theirs)
+        for ours, theirs in OPENAI_PAIRS
+        for nested in OPENAI_NESTED
+        if {plain(nested + ours), plain(nested + theirs)} <= set(have)
+        and not (ours == "input_tokens" and plain("arrival_s") in have)
+    ]
+    return [
+        replace(
+            LAYOUTS["openai"],
+            kind="csv",
+            arrival=(times or OPENAI_TIMES)[0],
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            prompt_id="prompt_id",
+            session_id=session,
+            epoch=True,
+        )
+        for input_tokens, output_tokens in pairs or OPENAI_PAIRS[:1]
+    ]

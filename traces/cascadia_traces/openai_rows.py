@@ -1,6 +1,6 @@
 """Rows of OpenAI-style request logs: one JSON object a request, bare or wrapped by the logger.
 
-The time is the first of TIMES, and the usage the first `usage`, found in the object itself, then in
+The time is the first of OPENAI_TIMES, and the usage the first `usage`, found in the object itself, then in
 `response`, then in `response.body` (as batch outputs have it). Counts may stand without `usage` around them.
 A request that failed (an `error`, or a status of 400 or more, and no usage) is left out and counted.
 """
@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from .checks import Floats
+from .epoch import EPOCH_UNITS
 from .errors import TraceError
 from .json_lines import Batch, Object, numbers_of, read_objects, texts_of
 from .layout import Layout
+from .names import OPENAI_PAIRS, OPENAI_SESSIONS, OPENAI_TIMES
 from .rows import Rows
 from .source import Source
 
-TIMES = ("timestamp", "arrival_time", "start_time", "created_at", "created")
-INPUTS = ("prompt_tokens", "input_tokens")
-OUTPUTS = ("completion_tokens", "output_tokens")
+INPUTS, OUTPUTS = zip(*OPENAI_PAIRS, strict=True)
 DETAILS = ("prompt_tokens_details", "input_tokens_details")
-SESSIONS = ("session_id", "conversation_id")
 EXAMPLE = '{"created": 1700000000, "usage": {"prompt_tokens": 12, "completion_tokens": 7}}'
 
 
@@ -60,9 +59,11 @@ def _request(where: str, row: Object) -> tuple[Any, Any, Any, Any, Any, Any]:
         if not _failed(places):
             raise TraceError(where, "no usage", f"write token counts, as in {EXAMPLE}")
         return np.nan, 0, 0, None, None, None
-    time = _first(places, TIMES)
+    time = _first(places, OPENAI_TIMES)
     if time is None:
-        raise TraceError(where, "no time of the request", f"write one of {', '.join(TIMES)}, as in {EXAMPLE}")
+        raise TraceError(
+            where, "no time of the request", f"write one of {', '.join(OPENAI_TIMES)}, as in {EXAMPLE}"
+        )
     counted = places if usage is None else [usage]
     details = _first(counted, DETAILS)
     return (
@@ -72,7 +73,7 @@ def _request(where: str, row: Object) -> tuple[Any, Any, Any, Any, Any, Any]:
         _first(counted, OUTPUTS) or 0,
         details.get("cached_tokens") if type(details) is dict else None,
         row.get("prompt_id"),
-        _first([row], SESSIONS),
+        _first([row], OPENAI_SESSIONS),
     )
 
 
@@ -95,9 +96,9 @@ def _epoch_s(where: str, time: Any) -> float:
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     if type(time) not in (int, float):
         raise TraceError(where, "the time is neither a number nor a date", f"write it as in {EXAMPLE}")
-    for unit_s, beyond in ((1, 1e11), (1e3, 1e14), (1e6, 1e17), (1e9, 1e20)):
+    for unit, beyond in EPOCH_UNITS:
         if abs(time) < beyond:
-            return float(time / unit_s)
+            return float(time / unit)
     return float("nan")
 
 

@@ -23,14 +23,16 @@ from .trace import Trace, join
 FORMATS = tuple(LAYOUTS)
 
 _READERS: dict[str, Callable[[Source, Layout, Callable[[int], None]], Iterator[Rows]]] = {
-    "azure": read_csv,
-    "burstgpt": read_csv,
-    "csv": read_csv,
     "mooncake": read_mooncake,
     "openai": read_openai,
     "jsonl": read_jsonl,
     "parquet": read_parquet,
 }
+
+
+def _reader(layout: Layout) -> Callable[[Source, Layout, Callable[[int], None]], Iterator[Rows]]:
+    """By kind where it is a CSV: OpenAI's names are read as columns too."""
+    return read_csv if layout.kind == "csv" else _READERS[layout.name]
 
 
 def read_trace(
@@ -51,7 +53,7 @@ def read_trace(
     """
     source = open_source(path)
     layout = layout_of(source, format)
-    rows = _READERS[layout.name](source, layout, on_progress)
+    rows = _reader(layout)(source, layout, on_progress)
     chunks = _checked(source, layout, _sorted(rows) if sort else rows, note)
     return join(list(_finished(layout, chunks, spread, seed, note)))
 
@@ -72,7 +74,7 @@ def iter_trace(
     """
     source = open_source(path)
     layout = layout_of(source, format)
-    chunks = _checked(source, layout, _READERS[layout.name](source, layout, on_progress), note)
+    chunks = _checked(source, layout, _reader(layout)(source, layout, on_progress), note)
     return rechunked(_finished(layout, chunks, spread, seed, note), rows)
 
 

@@ -92,7 +92,8 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a missing column": (
         trace("0,5", header="arrival_s,input_tokens"),
-        "trace.csv: no column 'output_tokens'; the nearest is 'input_tokens': rename it to 'output_tokens'",
+        "trace.csv: no column 'output_tokens'; the columns are arrival_s, input_tokens; "
+        "a trace needs arrival_s, input_tokens, output_tokens",
     ),
     "requests all at once": (
         trace("1,5,5", "1,5,5"),

@@ -61,6 +61,10 @@ def test_flags_say_it_all() -> None:
             ["--gpu", "h100-smx"],
             "gpu: unknown GPU 'h100-smx'; did you mean h100-sxm or v100 or h200-sxm?",
         ),
+        (
+            ["--quality-min", "0.8"],
+            "cascade.yaml: objective.quality_min: is 0.8 of 100, which any model reaches; did you mean 80?",
+        ),
         (["--quality-min", "101"], "cascade.yaml: objective.quality_min: must be at most 100, is 101"),
         (
             ["--model", "a=./a.json", "--model", "a=./b.json"],
@@ -108,9 +112,9 @@ def test_what_is_no_count_is_refused(text: str) -> None:
         whole_number(text)
 
 
-@pytest.mark.parametrize("text", ["-1", "101", "nan", "x"])
+@pytest.mark.parametrize("text", ["-1", "101", "nan", "x", "0.8", "1"])
 def test_what_is_no_quality_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"0-100|could not convert"):
+    with pytest.raises(ValueError, match=r"0-100|could not convert|of 100; did you mean (8|10)0\?"):
         percent(text)
 
 

@@ -16,7 +16,6 @@ from cascadia.clients.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import replica_timing
-from cascadia_sim.calibration import BadCalibration
 from cascadia_sim.calibration_json import calibration_from
 from cascadia_sim.calibrations_catalogue import find_calibration
 from cascadia_sim.engine_config import EngineConfig
@@ -166,13 +165,6 @@ def test_an_engine_that_cannot_be_measured_is_refused_in_one_line(
 
 def test_an_engine_behind_a_key_is_measured_with_it() -> None:
     assert profiled(FakeEngine(truth, key="k"), 20.0, api_key="k").fitted.calibration.fit.points > 3
-
-
-def test_too_little_time_to_measure_anything_is_said() -> None:
-    with pytest.raises(
-        BadCalibration, match="too few: a lone sequence's decoding and prefill are needed; measure longer"
-    ):
-        profiled(FakeEngine(truth), 0.5)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,14 @@ from cascadia.domain.cluster import Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.baselines import searched, uniform_allocation, uniform_parallelism
 from cascadia.planner.cascadeserve import cascadeserve
+from cascadia.planner.compare import outcome, slo_base_s
+from cascadia.planner.packing import fits
 from cascadia.planner.plan import plan, routings_of
+from cascadia.planner.prerouter import SKILL, prerouter
 from cascadia.planner.refine import EFFORT
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.throughput import PRECISION, largest_factor, max_rate_rps
-from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, traffic
+from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 
 NODES = Pool("h100-sxm", "h100-sxm", 3, 4, 2.5)
 
@@ -77,3 +81,50 @@ def test_just_below_the_largest_rate_there_is_a_plan(
     most = max_rate_rps(search, np.flatnonzero(search.routings.lower >= 52.0))
     near = problem(models, pools=(NODES,), trace=traffic(300, 0.93 * most))
     assert plan(near, effort=EFFORT).plan.predicted.quality.lower >= 52.0
+
+
+def test_cascadeserve_leaves_no_gpu_idle_that_a_replica_of_its_would_fit_on(
+    threads: ThreadPoolExecutor,
+) -> None:
+    given = problem((MEDIUM, LARGE), pools=(NODES,), judge=hosted_judge(), trace=traffic(200, 60.0))
+    found = cascadeserve(search_of(given, threads)).best
+    assert found is not None
+    used = [(r.shape, r.count) for _, mix in found.deployment.mixes for r in mix]
+    for at, (shape, count) in enumerate(used):
+        more = [*used[:at], (shape, count + 1), *used[at + 1 :]]
+        assert not fits(NODES, more)
+
+
+def test_cascadeserve_takes_the_pool_that_serves_it_best_and_not_the_largest(
+    threads: ThreadPoolExecutor,
+) -> None:
+    slow, fast = Pool("slow", "l4", 2, 8, 0.7), Pool("fast", "h100-sxm", 1, 8, 2.5)
+    both = problem((SMALL, MEDIUM), pools=(slow, fast), trace=traffic(200, 20.0))
+    alone = problem((SMALL, MEDIUM), pools=(fast,), trace=traffic(200, 20.0))
+    found, of_fast = (cascadeserve(search_of(p, threads)).best for p in (both, alone))
+    assert found is not None
+    assert of_fast is not None
+    assert found.latency_s <= of_fast.latency_s * 1.001
+
+
+def test_a_pre_router_serves_each_request_once_and_pays_no_judge(threads: ThreadPoolExecutor) -> None:
+    given = problem((SMALL, MEDIUM, LARGE), pools=(NODES,), trace=traffic(300, 60.0))
+    search = search_of(given, threads)
+    found = prerouter(search)
+    assert found.best is not None
+    assert found.run is not None
+    served = np.concatenate([v.requests for v in found.run.stages])
+    assert np.array_equal(np.sort(served), np.arange(len(given.workload)))
+    assert found.run.verdicts is None
+    assert found.max_rate_rps > given.workload.rate_rps
+    assert found.quality_lower >= 52.0
+
+
+def test_a_skill_that_nobody_measured_is_named(threads: ThreadPoolExecutor) -> None:
+    known = rising_table(2)
+    foreseen = replace(known, foreseen=np.clip(known.quality + 20, 0, 100))
+    for table, said in ((known, f"{SKILL:g}"), (foreseen, "")):
+        search = search_of(problem((SMALL, MEDIUM), table=table), threads)
+        shown = outcome(search.problem, prerouter(search), slo_base_s(search))
+        assert bool(said) == bool(shown.assumed)
+        assert said in shown.assumed

@@ -124,3 +124,16 @@ def test_a_winner_that_no_table_promises_is_an_incumbent(monkeypatch: pytest.Mon
     found = plan.plan(problem()).plan
     assert is_an_incumbent(found)
     assert found.proof.objective_s == max(stage.latency.p95_s for stage in found.predicted.stages)
+
+
+def test_a_plan_says_of_how_many_deployments_it_is_the_best() -> None:
+    result = plan.plan(problem())
+    assert result.plan.proof.tried == len(result.candidates) > 1
+
+
+def test_a_plan_of_an_older_version_does_not_say_how_many_were_tried() -> None:
+    text = plan_json(plan.plan(problem()).plan)
+    tried = next(line for line in text.splitlines() if '"tried"' in line)
+    older = text.replace(f",\n{tried}", "")
+    assert older != text
+    assert parse_plan(older, "plan").proof.tried == 0

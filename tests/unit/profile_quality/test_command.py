@@ -14,7 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
+from cascadia.domain.quality import ScoredBy
 from cascadia.planner.quality_file import read_quality
+from cascadia_judge.prompt import PROMPT_VERSION
 from tests.unit.profile_quality.engine import Body, Engine, Says, question, serving
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
 
@@ -91,6 +93,7 @@ def test_it_writes_the_table_and_says_what_is_in_it(bench: Bench) -> None:
     assert columns == ["prompt_id", "stage", "score", "quality", "input_tokens", "output_tokens"]
     found = read_quality(bench.out, STAGES)
     assert found.prompt_ids == tuple(f"q{n}" for n in NUMBERS)
+    assert found.scored_by == ScoredBy("llm", "m", PROMPT_VERSION, 100.0)
     assert found.quality.mean(axis=1).tolist() == [50.0, 100.0]
     assert set(found.score.ravel().round(6).tolist()) == {40.0, 90.0}
     assert "50.0 (29.9-70.1)" in result.stdout
@@ -336,3 +339,18 @@ def test_a_model_that_is_not_served_is_told_with_those_that_are(bench: Bench) ->
         f"large: {bench.engines['large'].url} serves llama, qwen, not m; "
         f"name a model behind its address: {bench.engines['large'].url}#llama"
     )
+
+
+def test_a_judge_that_guesses_is_named_with_what_follows_from_it(tmp_path: Path) -> None:
+    def guesses(body: Body) -> Says:
+        (number,) = re.findall(r"What is (\d+)", question(body))
+        return Says("9", top={"9": 0.9, "0": 0.1} if int(number) % 3 == 0 else {"9": 0.4, "0": 0.6})
+
+    with serving(small) as one, serving(large) as two, serving(guesses) as three:
+        result = Bench(tmp_path, {"small": one, "large": two, "judge": three})()
+    assert result.exit_code == 0, result.output
+    assert (
+        "note: the scores of stage 'small' tell right answers from wrong ones with an AUC of 0."
+        in result.stderr
+    )
+    assert "gains nothing on a mixture of them" in result.stderr

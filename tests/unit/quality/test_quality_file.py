@@ -1,17 +1,19 @@
 """A quality table survives the disk, and a broken one is refused in one line that says what to do."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.quality import QualityTable
+from cascadia.domain.quality import QualityTable, ScoredBy
 from cascadia.planner.quality_file import read_quality, write_quality
 from tests.unit.quality.tables import random_table
 
@@ -74,14 +76,17 @@ def test_what_is_written_is_read(tmp_path: Path, kind: str, data: st.DataObject)
     )
     path = tmp_path / f"quality.{kind}"
     write_quality(table, path)
-    assert same(read_quality(path, tuple(stages)), table)
+    assert same(read_quality(path, tuple(stages), scale=100), table)
 
 
 def test_rows_may_come_in_any_order_and_other_stages_are_left_aside(csv: Path) -> None:
     csv.write_text(
         HEAD + "q2,large,80,5,30\nq1,huge,-7,0,0\nq1,small,70,10,20\nq2,small,40,5,20\nq1,large,90,10,30\n"
+        "q2,huge,-7,0,0\n"
     )
-    table = read_quality(csv, STAGES)
+    notes: list[str] = []
+    table = read_quality(csv, STAGES, note=notes.append)
+    assert notes == ["quality.csv: stage 'huge' is not in the spec, its 2 rows are left aside"]
     assert table.prompt_ids == ("q2", "q1")
     assert table.score.tolist() == [[40, 70], [80, 90]]
     assert table.output_tokens.tolist() == [[20, 20], [30, 30]]
@@ -117,7 +122,7 @@ def test_identifiers_stay_as_they_are_written(tmp_path: Path, text: str) -> None
 
 def test_json_identifiers_may_be_numbers(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
-    path.write_text('{"prompt_id": 7, "stage": "a", "score": 5, "input_tokens": 1, "output_tokens": 1}\n')
+    path.write_text('{"prompt_id": 7, "stage": "a", "score": 50, "input_tokens": 1, "output_tokens": 1}\n')
     assert read_quality(path, ("a",)).prompt_ids == ("7",)
 
 
@@ -160,10 +165,79 @@ def test_a_column_given_twice_is_refused(csv: Path) -> None:
     assert refusal(csv).startswith(": column 'score' is there twice")
 
 
-def test_fractions_given_for_percent_are_noticed(csv: Path) -> None:
-    rows = "".join(f"q{i},{stage},{i / 20},9,9\n" for i in range(20) for stage in STAGES)
-    csv.write_text(HEAD + rows)
-    assert refusal(csv) == ": column 'score' never exceeds 1; write 0-100, not fractions"
+def table_of(greatest: float, *columns: str) -> str:
+    """Ten prompts whose `columns` rise evenly to `greatest`; a score of 100 besides where it is not among them."""
+    fixed = () if "score" in columns else ("score",)
+    head = ",".join(("prompt_id", "stage", *columns, *fixed, "input_tokens", "output_tokens"))
+    rows = [
+        ",".join((f"q{i}", stage, *[f"{greatest * i / 9:g}"] * len(columns), *["100"] * len(fixed), "9", "9"))
+        for i in range(10)
+        for stage in STAGES
+    ]
+    return "\n".join((head, *rows)) + "\n"
+
+
+@pytest.mark.parametrize(("greatest", "scale"), [(1, 1), (4.5, 5), (5, 5), (7, 10), (10, 10)])
+@pytest.mark.parametrize("column", ["score", "quality", "foreseen"])
+def test_a_column_of_another_scale_is_refused_unless_the_scale_is_named(
+    csv: Path, greatest: float, scale: int, column: str
+) -> None:
+    csv.write_text(table_of(greatest, column))
+    assert refusal(csv) == (
+        f": column {column!r} never exceeds {scale}, and no scale is named; "
+        f"write quality: {{table: quality.csv, scale: {scale}}}, or scale: 100 if they are of 100"
+    )
+    assert getattr(read_quality(csv, STAGES, scale=100), column).max() == greatest
+
+
+@pytest.mark.parametrize("scale", [1, 5, 10, 20])
+def test_scores_of_a_named_scale_are_converted_and_those_beyond_it_refused(csv: Path, scale: float) -> None:
+    csv.write_text(table_of(scale, "score", "quality"))
+    table = read_quality(csv, STAGES, scale=scale)
+    assert (table.score.max(), table.quality.max(), table.score[0, 3]) == (
+        100,
+        100,
+        pytest.approx(100 / 3, rel=1e-4),
+    )
+    assert table.scored_by == ScoredBy(scale=scale)
+    with pytest.raises(
+        BadInput, match=rf"row 19: score is {scale}(.0)?; write a number from 0 to {0.99 * scale:g}"
+    ):
+        read_quality(csv, STAGES, scale=0.99 * scale)
+
+
+def test_checks_beside_scores_of_another_scale_stay_of_a_hundred(csv: Path) -> None:
+    csv.write_text(HEAD.replace("score", "score,quality") + "q,small,3,0,1,1\nq,large,9,100,1,1\n")
+    table = read_quality(csv, STAGES, scale=10)
+    assert (table.score.tolist(), table.quality.tolist()) == ([[30], [90]], [[0], [100]])
+
+
+def test_parquet_says_whose_scores_these_are(tmp_path: Path) -> None:
+    judge = ScoredBy("llm", "org/judge", "1f3a", 100.0)
+    low = random_table(2, 12, seed=1)
+    write_quality(replace(low, score=low.score / 20, scored_by=judge), tmp_path / "q.parquet")
+    assert read_quality(tmp_path / "q.parquet", low.stages).scored_by == judge
+    with pytest.raises(BadInput, match=r"says that its scores go up to 100, not 10; remove quality\.scale"):
+        read_quality(tmp_path / "q.parquet", low.stages, scale=10)
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"[]", b"{", b"\xff", b'{"scale": 0}', b'{"scale": "10"}', b'{"kind": 3}']
+)
+def test_metadata_that_are_none_are_refused(tmp_path: Path, said: bytes) -> None:
+    csv, path = tmp_path / "q.csv", tmp_path / "q.parquet"
+    csv.write_text(GOOD)
+    table = pa.csv.read_csv(csv).replace_schema_metadata({b"cascadia.judge": said})
+    pa.parquet.write_table(table, path)
+    assert refusal(path).startswith(": its metadata cascadia.judge is not a judge's; write the table anew")
+
+
+@pytest.mark.parametrize(
+    "extra", ["q3,smal,50,1,1\n", "q3,smal,50,1,1\nq3,lagre,50,1,1\n", "q1,smal,5,1,1\n"]
+)
+def test_a_row_of_an_unknown_stage_does_not_take_its_prompt_with_it(csv: Path, extra: str) -> None:
+    csv.write_text(GOOD + extra)
+    assert refusal(csv).startswith(" row 5: stage 'smal' is not in the spec; did you mean 'small'?")
 
 
 def test_no_file_a_folder_and_an_unknown_ending_are_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cascadia.report import words
+from cascadia.report.numbers import seconds
 from cascadia.report.pictures import flow
 from tests.unit.report import plans
 from tests.unit.report.sample import sample_plan
@@ -36,9 +37,9 @@ def test_the_sample_plan_in_words() -> None:
         "The plan costs $80.10 an hour (H100 at $2.67/h), or $2.23 per 1,000 requests. "
         "2 of 32 GPUs stay free."
     )
-    assert words.proof(plan) == (
-        "Proven optimal: with these thresholds and latency tables, no allocation of the GPUs to the shapes "
-        "considered brings the slowest stage's p95 below 11.2 s."
+    assert words.allocation(plan) == (
+        "Proven of the step that gives GPUs to stages: with these thresholds and latency tables, no allocation to "
+        "the shapes considered brings the slowest stage's p95 below 11.2 s."
     )
 
 
@@ -79,14 +80,30 @@ def test_gates_that_let_all_or_nothing_through_say_so() -> None:
     assert "small's answer is always accepted and medium's answer is never accepted" in told
 
 
-def test_a_time_limit_is_never_called_optimal() -> None:
-    for plan in (plans.stopped_early(), plans.unproven()):
-        assert "ptimal" not in words.proof(plan)
-    assert words.proof(plans.stopped_early()) == (
-        "Best plan found when the solver stopped: the slowest stage's p95 is 11.2 s, and no allocation can bring "
-        "it below 10.8 s, so at most 3.7 % could still be gained."
+def test_the_proof_speaks_of_the_goal_and_claims_the_allocation_alone() -> None:
+    plan = sample_plan()
+    tried = replace(plan, proof=replace(plan.proof, tried=1240))
+    assert words.proof(tried) == (
+        "Fastest of 1,240 deployments tried, each simulated end to end; the allocation alone is proven. "
+        "On small cases plans are within 0.5 % of enumeration."
     )
-    assert "∞" not in words.proof(plans.unproven()) + words.both_latencies(plans.unproven())
+    for make, best in ((plans.for_cost, "Cheapest"), (plans.for_quality, "Highest quality")):
+        assert words.proof(make()).startswith(f"{best} of the deployments tried, ")
+    for make in (sample_plan, plans.for_cost, plans.for_quality, *plans.EDGES):
+        said = words.proof(make())
+        assert "ptimal" not in said
+        assert "stage" not in said
+        assert seconds(make().proof.bound_s) not in said
+
+
+def test_a_time_limit_is_never_called_a_proof() -> None:
+    for plan in (plans.stopped_early(), plans.unproven()):
+        assert "nothing is proven" in words.proof(plan)
+    assert words.allocation(plans.stopped_early()) == (
+        "When the solver stopped, the allocation's slowest stage's p95 was 11.2 s, and none can bring it below "
+        "10.8 s, so at most 3.7 % could still be gained in that step."
+    )
+    assert "∞" not in words.allocation(plans.unproven()) + words.both_latencies(plans.unproven())
 
 
 @pytest.mark.parametrize(

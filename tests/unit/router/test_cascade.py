@@ -169,7 +169,8 @@ def test_requests_carry_their_own_limits_and_no_engine_sees_them() -> None:
                 assert "x-cascadia-score" not in stricter.headers
                 by_header = await up.chat(headers={"x-cascadia-min-stage": "large"})
                 assert by_header.headers["x-cascadia-stage"] == "large"
-                for wrong in ({"max_stage": "huge"}, {"quality_min": 101}, {"deadline_ms": 0}, {"n": "two"}):
+                wrongs = {"quality_min": 101}, {"quality_min": 0.78}, {"deadline_ms": 0}, {"n": "two"}
+                for wrong in ({"max_stage": "huge"}, *wrongs):
                     refused = await up.chat(**wrong)
                     assert refused.status_code == 400
                     assert refused.json()["error"]["param"] in wrong

@@ -298,6 +298,7 @@ def test_a_folder_becomes_the_inputs_of_a_plan(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
     assert (said["requests"], said["questions"], said["stages"]) == (3, 3, ["small", "large"])
+    assert said["left_out"] == 1
     assert len(read_trace(out / "trace.parquet")) == 3
     assert read_quality(out / "quality.parquet", ("small", "large")).score.shape == (2, 3)
 

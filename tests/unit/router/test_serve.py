@@ -26,6 +26,7 @@ from cascadia.router.settings import (
     RouterSettings,
     StageSettings,
 )
+from cascadia_judge.prompt import PROMPT_VERSION
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import FakeEngine, completion, send, started
 
@@ -210,3 +211,36 @@ def test_a_plans_router_has_keys_a_redis_and_an_admin_port_by_options(tmp_path: 
             _settings(tmp_path, endpoints, *given)
     with pytest.raises(BadInput, match="of a plan only"):
         _settings(tmp_path / "router.yaml", (), keys)
+
+
+LLM = JudgePlan("llm", "external", "org/judge", "vllm", None, 4096, ())
+
+
+def test_a_plan_on_scores_of_another_prompt_is_refused() -> None:
+    urls = {"small": ["http://h:1"], "large": ["http://h:2"], "judge": ["http://h:3"]}
+    assert settings_of(two(replace(LLM, prompt_version=PROMPT_VERSION)), urls, "plan.json").judge is not None
+    with pytest.raises(
+        BadInput, match=f"prompt_version: is old, and this router's judge is asked with {PROMPT_VERSION}"
+    ):
+        settings_of(two(replace(LLM, prompt_version="old")), urls, "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("planned", "said"),
+    [
+        (CERTAINTY, "is of kind certainty, the router's of kind llm"),
+        (replace(LLM, scale=5.0), "is of scale 5, the router's of scale 10"),
+        (
+            replace(LLM, scale=10.0, model="org/other"),
+            "is of model org/other, the router's of model org/judge",
+        ),
+    ],
+)
+def test_a_plan_on_another_judges_scores_is_refused(planned: JudgePlan, said: str) -> None:
+    urls = {"small": ["http://h:1"], "large": ["http://h:2"], "judge": ["http://h:3"]}
+    files = settings_of(two(LLM), urls, "plan.json")
+    assert files.judge is not None
+    files = replace(files, judge=replace(files.judge, scale=10.0))
+    with pytest.raises(BadInput, match=said):
+        under_plan(files, two(planned))
+    assert under_plan(files, two(replace(LLM, scale=10.0))).judge == files.judge

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from cascadia.domain.errors import BadInput
 from cascadia.router.settings import RouterSettings
 from cascadia.router.settings_file import _File, read_settings
+from cascadia_judge.prompt import PROMPT_VERSION
 
 Document = dict[str, Any]
 ENVIRONMENT = {"KEY": "from-the-environment", "URL": "redis://h/1"}
@@ -134,6 +136,7 @@ CASES: dict[str, list[Case]] = {
                 "reads_tokens": 99,
                 "cache_size": 1,
                 "weight": 2,
+                "scale": 10,
                 "replicas": [{"url": "http://h:2"}],
             },
         ),
@@ -214,6 +217,8 @@ CASES: dict[str, list[Case]] = {
         ),
     ],
 }
+REFUSED = {"_Judge": {"prompt_version"}}
+"""Keys with one value that is not refused, which changes nothing."""
 BY_NUMBERS = {"limits", "health"}
 """tests/unit/router/test_hurt_others.py gives each of their keys."""
 
@@ -240,4 +245,11 @@ def test_no_key_is_left_out_here() -> None:
     sections: Mapping[str, Any] = schema["$defs"] | {"_File": schema}
     for name in sections.keys() - BY_NUMBERS:
         given = {key for _, _, others in CASES[name] for key in others}
-        assert given == set(sections[name]["properties"]), name
+        assert given == set(sections[name]["properties"]) - REFUSED.get(name, set()), name
+
+
+def test_a_prompt_version_is_heard_by_refusing_another(tmp_path: Path) -> None:
+    judge = {"kind": "llm", "replicas": [REPLICA]}
+    read(whole(judge=judge | {"prompt_version": PROMPT_VERSION}), tmp_path)
+    with pytest.raises(BadInput, match=r"judge\.prompt_version"):
+        read(whole(judge=judge | {"prompt_version": "another"}), tmp_path)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.quality import ScoredBy
 from cascadia.planner.problem_file import read_problem
 from tests.data import data_path
 from tests.unit.spec.specs import STAGES, changed, valid_spec, write_spec
@@ -138,3 +139,19 @@ def test_a_real_trace_fits_models_of_short_context(folder: Path) -> None:
     assert totals.max() == 8192
     (note,) = problem.notes
     assert note.endswith("exceed the context of stage 'small' (8,192 tokens): their inputs are cut to fit it")
+
+
+def test_scores_of_ten_are_planned_as_of_a_hundred_where_the_scale_is_named_and_else_refused(
+    folder: Path,
+) -> None:
+    whole = read_problem(write_spec(folder, valid_spec())).quality
+    table = folder / "quality.csv"
+    head, *rows = table.read_text().splitlines()
+    cells = [row.split(",") for row in rows]
+    tenths = [[p, stage, str(float(s) / 10), q, *rest] for p, stage, s, q, *rest in cells]
+    table.write_text("\n".join([head, *map(",".join, tenths)]))
+    assert "column 'score' never exceeds 10, and no scale is named" in told(folder, valid_spec())
+    problem = read_problem(write_spec(folder, changed("quality.scale", 10)))
+    assert problem.quality.score == pytest.approx(whole.score)
+    assert problem.quality.quality == pytest.approx(whole.quality)
+    assert problem.quality.scored_by == ScoredBy(scale=10)

@@ -27,7 +27,7 @@ def test_a_mistyped_key_is_told_before_the_key_it_leaves_missing() -> None:
 
 def test_an_unknown_key_unlike_any_lists_the_known_ones() -> None:
     assert told(changed("quality.xyzzy", 1)) == (
-        "cascade.yaml: quality.xyzzy: unknown key; known keys: table, confidence"
+        "cascade.yaml: quality.xyzzy: unknown key; known keys: table, scale, confidence"
     )
 
 
@@ -84,6 +84,18 @@ CASES = {
     "a reserved name": (
         changed("stages.1.name", "cascadia"),
         "stages: 'cascadia' is the name of the cascade itself; rename the stage",
+    ),
+    "quality as a fraction": (
+        changed("objective.quality_min", 0.78),
+        "objective.quality_min: is 0.78 of 100, which any model reaches; did you mean 78?",
+    ),
+    "a quality of 1": (
+        changed("objective.quality_min", 1),
+        "objective.quality_min: is 1 of 100, which any model reaches; did you mean 100?",
+    ),
+    "confidence in percent": (
+        changed("quality.confidence", 95),
+        "quality.confidence: must be less than 1, is 95; did you mean 0.95?",
     ),
     "quality beyond 100": (
         changed("objective.quality_min", 101),

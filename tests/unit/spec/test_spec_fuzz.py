@@ -58,7 +58,7 @@ def test_any_value_at_any_place(place: tuple[int | str, ...], value: object) -> 
     assert all(error.where.startswith("x.yaml") and len(str(error)) < 1_000 for error in told)
 
 
-@given(st.integers(0, 2**32 - 1), st.floats(0, 100), st.text(min_size=1, max_size=30))
+@given(st.integers(0, 2**32 - 1), st.floats(1, 100, exclude_min=True), st.text(min_size=1, max_size=30))
 def test_a_spec_survives_writing_and_reading(seed: int, quality_min: float, name: str) -> None:
     document = valid_spec() | {"seed": seed}
     document["objective"]["quality_min"] = quality_min

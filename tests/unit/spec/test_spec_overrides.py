@@ -21,6 +21,14 @@ def test_overrides_take_the_place_of_the_specs_values(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
+        (
+            Overrides(quality_min=0.78),
+            "command line: objective.quality_min: is 0.78 of 100, which any model reaches; did you mean 78?",
+        ),
+        (
+            Overrides(confidence=95.0),
+            "command line: quality.confidence: must be less than 1, is 95.0; did you mean 0.95?",
+        ),
         (Overrides(quality_min=101.0), "command line: objective.quality_min: must be at most 100, is 101.0"),
         (Overrides(gpus=((None, 0),)), "command line: --gpus: must be at least 1, is 0"),
         (

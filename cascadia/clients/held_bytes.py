@@ -1,0 +1,44 @@
+"""How many bytes of answers a process holds back at a time, all requests together: beyond a limit it takes no more.
+
+An answer is held while it comes in whole, and in a cascade until its gate has decided. One engine that writes without
+end is bounded by the size of an answer; ten thousand requests at once are bounded by this.
+"""
+
+
+class HeldBytes:
+    """`used` of `limit` bytes."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def take(self, count: int) -> bool:
+        """False where there is no room for `count` more: nothing is taken then."""
+        if self.used + count > self.limit:
+            return False
+        self.used += count
+        return True
+
+    def give(self, count: int) -> None:
+        self.used -= count
+
+
+class Holding:
+    """What one request holds of `of`, given back once by `release`."""
+
+    __slots__ = ("_count", "_of")
+
+    def __init__(self, of: HeldBytes) -> None:
+        self._of = of
+        self._count = 0
+
+    def take(self, count: int) -> bool:
+        taken = self._of.take(count)
+        self._count += count if taken else 0
+        return taken
+
+    def release(self) -> None:
+        self._of.give(self._count)
+        self._count = 0

@@ -1,0 +1,66 @@
+"""Who made a table's scores, and on which scale: what a Parquet file says of itself, or else the spec says of it.
+
+Scores are 0-100 inside. A table on another scale that says so is converted; one that looks like another scale and says
+nothing is refused: a score of 7 of 10 taken for 7 of 100 makes every threshold and every bound meaningless, and what is
+served with such thresholds lets everything pass.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.quality import ScoredBy
+
+KEY = b"cascadia.judge"
+"""Of the Parquet file's own metadata; its value is the JSON of `ScoredBy`."""
+USUAL_SCALES = (1.0, 5.0, 10.0)
+"""What judges are commonly asked to score up to, where it is not 100."""
+
+
+def metadata_of(judge: ScoredBy | None) -> dict[bytes, bytes]:
+    """What a written table says: whoever wrote it by this program wrote 0-100."""
+    said = judge or ScoredBy()
+    fields = {"kind": said.kind, "model": said.model, "prompt_version": said.prompt_version, "scale": 100.0}
+    return {KEY: json.dumps({name: value for name, value in fields.items() if value is not None}).encode()}
+
+
+def said_by(metadata: Mapping[bytes, bytes] | None, where: str) -> ScoredBy | None:
+    """Who a file says that made its scores; None where it says nothing. Raises `BadInput`."""
+    if not metadata or KEY not in metadata:
+        return None
+    try:
+        said = json.loads(metadata[KEY])
+        texts = {name: said.get(name) for name in ("kind", "model", "prompt_version")}
+        scale = said.get("scale", 100.0)
+        whole = all(value is None or isinstance(value, str) for value in texts.values())
+        sound = whole and type(scale) in (int, float) and math.isfinite(scale) and scale > 0
+    except (ValueError, AttributeError):
+        sound = False
+    if not sound:
+        raise BadInput(where, f"its metadata {KEY.decode()} is not a judge's", "write the table anew")
+    return ScoredBy(**texts, scale=float(scale))
+
+
+def settled_scale(path: Path, said: ScoredBy | None, told: float | None) -> float | None:
+    """The scale that the file or the spec (`told`) names, None where neither does."""
+    if said is not None and told is not None and said.scale != told:
+        raise BadInput(
+            str(path), f"says that its scores go up to {said.scale:g}, not {told:g}", "remove quality.scale"
+        )
+    return told if said is None else said.scale
+
+
+def refuse_unlikely(path: Path, column: str, values: Any) -> None:
+    """Where no scale was named and the column (n numbers, 0-100) never leaves one that judges commonly use."""
+    greatest = float(values.max())
+    likely = next((scale for scale in USUAL_SCALES if greatest <= scale), None)
+    if greatest > 0 and likely is not None:
+        instead = (
+            f"write quality: {{table: {path.name}, scale: {likely:g}}}, or scale: 100 if they are of 100"
+        )
+        raise BadInput(
+            str(path), f"column {column!r} never exceeds {likely:g}, and no scale is named", instead
+        )

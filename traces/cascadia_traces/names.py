@@ -1,0 +1,68 @@
+"""What columns are called, by what they hold: the names of every known format, so that none is taken for another's.
+
+A hint to rename a column may never turn an output into an input. So a name is first given the role that its nearest
+known name has, and only then offered for that role.
+"""
+
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+OPENAI_TIMES = ("timestamp", "arrival_time", "start_time", "created_at", "created")
+OPENAI_PAIRS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
+"""Chat completions and completions count the former, responses the latter."""
+OPENAI_SESSIONS = ("session_id", "conversation_id")
+OPENAI_NESTED = ("", "usage.", "response.usage.", "response.body.usage.")
+"""Where the counts stand in an object that was flattened into columns."""
+
+ROLES = {
+    "arrival_s": ("arrival_s", *OPENAI_TIMES),
+    "input_tokens": (
+        "input_tokens", "prompt_tokens", "ContextTokens", "Request tokens", "input_length",
+        "prompt_length", "request_length", "input_len", "prompt_len", "num_prefill_tokens",
+    ),
+    "output_tokens": (
+        "output_tokens", "completion_tokens", "GeneratedTokens", "Response tokens", "output_length",
+        "generated_length", "response_length", "output_len", "completion_len", "num_decode_tokens",
+    ),
+}  # fmt: skip
+
+COUNTS = ("input_tokens", "output_tokens")
+
+_CUTOFF = 0.6
+_MARGIN = 0.1
+_NEITHER = ("total", "cached", "max", "reasoning")
+
+
+def plain(name: str) -> str:
+    """A column's name without case, blanks and punctuation, so that `Request_Tokens` is `Request tokens`."""
+    return re.sub(r"[\W_]+", "", name).lower()
+
+
+def is_known(name: str, role: str) -> bool:
+    """Whether a known format calls a column of this role so."""
+    return plain(name) in map(plain, ROLES[role])
+
+
+def role_of(name: str) -> str | None:
+    """What a column of this name holds, by the known name nearest to it; None where that is not clear."""
+    if any(word in plain(name) for word in _NEITHER):
+        return None
+    ratios = sorted(
+        (max(SequenceMatcher(None, plain(name), plain(known)).ratio() for known in names), role)
+        for role, names in ROLES.items()
+    )
+    (next_best, _), (best, role) = ratios[-2:]
+    return role if best >= _CUTOFF and (best == 1 or best - next_best >= _MARGIN) else None
+
+
+def nearest(wanted: str, names: Sequence[str]) -> str | None:
+    """The column among `names` that holds what `wanted` should, if one does; never one of another role."""
+    role = next((role for role in ROLES if is_known(wanted, role)), None)
+    if role is None:
+        return None
+    fitting = [name for name in names if role_of(name) == role]
+    fitting = [name for name in fitting if is_known(name, role)] or fitting
+    return max(
+        fitting, key=lambda name: SequenceMatcher(None, plain(wanted), plain(name)).ratio(), default=None
+    )
