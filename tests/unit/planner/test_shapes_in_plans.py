@@ -170,7 +170,7 @@ LITTLE = Pool("little", "l4", 1, 4, 0.5)
 
 def test_pools_of_different_gpus_serve_one_cascade() -> None:
     big = Pool("big", "h100-sxm", 1, 2, 2.5)
-    given = problem((SMALL, LARGE), pools=(big, LITTLE), judge=ON_ROUTER, trace=traffic(200, 57.0))
+    given = problem((SMALL, LARGE), pools=(big, LITTLE), judge=ON_ROUTER, trace=traffic(200, 53.0))
     found = plan(given).plan
     assert [{g.pool for g in s.replicas} for s in found.stages] == [{"little"}, {"big"}]
     for pool in (big, LITTLE):
