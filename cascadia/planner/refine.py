@@ -6,7 +6,8 @@
 3. The best combinations, and the deployments of the integer program, are simulated end to end.
    Where cost is sought and the best of a routing is slower than promised, the bound for its next is as much tighter.
 4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
-   another routing, as long as one helps.
+   another routing, or to other shares of unequal replicas, as long as one helps.
+5. The best that carries the traffic for as long as it goes on (`certified.py`, `stability.py`).
 
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from cascadia.planner.bilevel import BilevelResult
+from cascadia.planner.certified import first_certified
 from cascadia.planner.compose import Composer
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.dominance import lightest
@@ -32,6 +34,7 @@ from cascadia.planner.refinement import (
 )
 from cascadia.planner.refinement import composer as composer_of
 from cascadia.planner.search import Search, allowed
+from cascadia.planner.shares import reshared
 from cascadia.planner.shortlist import shortlist
 from cascadia.planner.simulation import Simulator
 from cascadia.planner.whole_nodes import whole_nodes
@@ -46,6 +49,9 @@ FEWER = Effort(combinations=250)
 TIGHTER = 4
 MARGIN, AT_MOST_BY = 0.95, 0.5
 """So often the bound on what is promised becomes tighter, by so much more than was wrong, at most by this factor."""
+
+SHARED_ANEW = 6
+"""So many times at most the best candidate's shares are stepped from, beyond the budget of all other steps."""
 
 FEW = 3
 PER_START, MOST_EACH = 200, 11
@@ -74,7 +80,7 @@ def refine(
     equal_parts: bool = False,
     starts: Sequence[Deployment] = (),
 ) -> tuple[Candidate | None, list[Candidate]]:
-    """The best candidate (None: no deployment keeps the bounds) and all that were simulated.
+    """The best candidate that holds (None: no deployment does, and keeps the bounds) and all that were simulated.
 
     `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline). `starts`: deployments from
     elsewhere that are looked at too, and are climbed from where they are among the best.
@@ -104,10 +110,10 @@ def refine(
         _tighten(state, composer, routings, effort, problem.objective.latency_max_s)
     progress(f"refine: {len(state.seen)} cascades simulated")
     _climb(state, simulations, [k for k in routings if state.menu(k)], _light(search))
+    _share_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")
-    found = list(state.seen.values())
-    within = [c for c in found if within_limits(problem, c)]
-    return (min(within, key=lambda c: rank(problem, c)) if within else None), found
+    best = first_certified(state, [c for c in state.seen.values() if within_limits(problem, c)])
+    return best, list(state.seen.values())
 
 
 def _tighten(
@@ -152,6 +158,21 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: 
         room = simulations - len(state.seen)
         steps = [d for d in neighbours(state, here.deployment, routings, light) if d.key not in state.seen]
         state.simulate(steps[:room])
+
+
+def _share_anew(state: Refinement) -> None:
+    """The best candidate's unequal replicas get other shares while that helps; a climb may have ended before."""
+    problem = state.search.problem
+    for _ in range(SHARED_ANEW):
+        within = [c for c in state.seen.values() if within_limits(problem, c)]
+        if not within:
+            return
+        best = min(within, key=lambda c: rank(problem, c)).deployment
+        mixes = dict(best.mixes)
+        steps = [deployment(best.routing, mixes | {s: mix}) for s in mixes for mix in reshared(mixes[s])]
+        if all(d.key in state.seen for d in steps):
+            return
+        state.simulate(steps)
 
 
 def _promising(state: Refinement, each: int) -> list[Candidate]:
