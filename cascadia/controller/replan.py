@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascadia.controller.decide import Outlook
+from cascadia.controller.gpus_left import on_gpus
 from cascadia.domain.errors import CascadiaError, Infeasible
 from cascadia.planner.text_file import write_whole
 
@@ -135,8 +136,7 @@ def _replanned(request: Request) -> dict[str, Any]:
         scale = spec.quality.scale if request.table is None else None
         quality = spec.quality.model_copy(update={"table": table, "scale": scale})
         changed = spec.model_copy(update={"workload": workload, "quality": quality})
-        gpus = tuple((pool, count) for pool, count in request.gpus.items())
-        return Overrides(gpus=gpus, rate_rps=rate_rps)(changed)
+        return Overrides(rate_rps=rate_rps)(on_gpus(changed, request.gpus))
 
     _remember_prefixes(request)
     problem = problem_at(request.rate_rps)

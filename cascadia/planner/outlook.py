@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.workload import Workload
 from cascadia.planner.baselines import Entry, stand_alone
 from cascadia.planner.bilevel import chebyshev
 from cascadia.planner.cascadeserve import cascadeserve
@@ -157,7 +156,7 @@ def _rates(state: Refinement, result: PlanResult) -> Rates:
         if multiplier == 1.0:
             return tuple(quantile_s(latencies_s(result.run), q) for q in (0.5, 0.95, 0.99))
         w = state.search.problem.workload
-        faster = Workload(w.arrival_s / multiplier, w.row, w.input_tokens, w.output_tokens, w.prefix_tokens)
+        faster = replace(w, arrival_s=w.arrival_s / multiplier)
         run = Simulator.of(replace(state.search.problem, workload=faster)).run(chosen, decided)
         latency = latencies_s(run)
         return tuple(quantile_s(latency, q) for q in (0.5, 0.95, 0.99))

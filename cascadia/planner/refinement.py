@@ -187,6 +187,7 @@ def windowed(problem: Problem, requests: int) -> Problem:
             w.input_tokens[:, part],
             w.output_tokens[:, part],
             w.prefix_tokens[part],
+            None if w.blocks is None else w.blocks.part(at, at + requests),
         ),
     )
 

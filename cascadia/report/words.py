@@ -146,11 +146,9 @@ def error_range(plan: Plan) -> str:
     found = plan.error_range
     if found is None:
         return ""
-    fast, slow = seconds(found.fast_s), seconds(found.slow_s)
-    number, _, unit = fast.rpartition(" ")
-    between = f"{number if slow.endswith(f' {unit}') else fast} … {slow}"
+    span = numbers.span(found.fast_s, found.slow_s)
     return (
-        f"{quantile_name(plan)} {seconds(plan.predicted.objective_s)} ({between} within the calibrations' errors, "
+        f"{quantile_name(plan)} {seconds(plan.predicted.objective_s)} ({span} within the calibrations' errors, "
         f"{_errors(plan.calibrations.values())})"
     )
 
