@@ -141,7 +141,10 @@ def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
     """What an external judge charges; a system without a run of the cascade judges nothing."""
     if found.run is None:
         return 0.0
-    return 1000 * verdict_usd(problem, found.run) / max(len(problem.workload), 1)
+    played = (
+        problem if found.best is None or found.best.certificate is None else found.best.certificate.problem
+    )
+    return 1000 * verdict_usd(played, found.run) / max(len(played.workload), 1)
 
 
 def described(problem: Problem, found: Entry) -> str:
