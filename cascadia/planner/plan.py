@@ -164,13 +164,18 @@ def _finish(
     elapsed: Callable[[], float],
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
-    allocation = solver(search, formulation, time_limit_s, prove=True)(search.demands(routing))
+    proving = search.threads.submit(
+        solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
+    )
     assert best.certificate is not None
     # Of a trace that is over before anything has settled, figures are of so many rounds of it as it takes.
     certificate = best.certificate
     simulator, run = certificate.simulator, certificate.run
-    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem), len(found.candidates))
     shares = search.capacities.shares(problem, best.deployment, search.decisions(routing))
+    carries = headroom(
+        Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
+    )
+    proof = _proof(proving.result(), formulation, _slowest_stage_s(run, problem), len(found.candidates))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
         lower=float(search.routings.lower[routing]),
@@ -191,9 +196,6 @@ def _finish(
     thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
     skip_below = () if skips is None else skips[routing].tolist()
     calibrations = calibrations_of(simulator.problem, best.deployment, run)
-    carries = headroom(
-        Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
-    )
     within = error_range(
         problem,
         simulator,
