@@ -182,6 +182,12 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}
     router: dict[str, Any] = {"stages": stages, "watch_s": 0, "samples": log, **local.router}
+    if plan.foresight is not None and "foresight" not in router:
+        raise BadInput(
+            "plan: foresight",
+            "tells of the question alone, and nothing says where its heads are served",
+            "write router: {foresight: {replicas: [{url: ...}]}} into --engines local.yaml",
+        )
     if len(deployed) > 1 and "judge" not in router:
         if plan.judge.gpus:
             router["judge"] = {"kind": "llm", "model": model_of_judge(plan, local.stages.get(JUDGE))}

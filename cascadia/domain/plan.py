@@ -216,11 +216,20 @@ class ErrorRange:
 
 
 @dataclass(frozen=True, slots=True)
+class ForesightPlan:
+    """Heads that tell of the question alone, in a file with the SHA-256 `digest`; they take `latency_s` a request."""
+
+    digest: str
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
 
     So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
-    answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand.
+    answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand. `foresight` says by which
+    heads it was foreseen; None: by the judge itself, if at all.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     """
 
@@ -237,6 +246,7 @@ class Plan:
     digest: str
     wall_s: float
     skip_below: tuple[float, ...] = ()
+    foresight: ForesightPlan | None = None
     calibrations: dict[str, StageCalibration] = field(default_factory=dict)
     error_range: ErrorRange | None = None
 

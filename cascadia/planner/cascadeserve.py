@@ -113,8 +113,9 @@ def _parts(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[in
     """What part of the requests (of all gates' verdicts: the judge) reaches each of a routing's demands."""
     stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
     parts = {s: float(search.routings.reached[routing, s]) for s in stages}
-    if JUDGE in whole and len(stages) > 1:
-        parts[JUDGE] = sum(parts[s] for s in stages[:-1]) / max(len(search.problem.stages) - 1, 1)
+    judged = np.flatnonzero(search.decisions(routing).judged).tolist()
+    if JUDGE in whole and judged:
+        parts[JUDGE] = sum(parts[s] for s in judged) / max(len(search.problem.stages) - 1, 1)
     return parts
 
 
