@@ -50,6 +50,8 @@ def compare(
     if plots is not None:
         write_plots(plots, problem, found)
     output.show(table(problem, found))
+    for gate in found.gates:
+        output.show(gate.said)
     for note in problem.notes:
         output.note(f"note: {note}")
     output.document(as_json(problem, found))

@@ -56,6 +56,7 @@ def as_json(problem: Problem, found: Comparison) -> dict[str, Any]:
         "quantile": problem.objective.quantile,
         "slo_base_s": found.slo_base_s,
         "systems": found.outcomes,
+        "gates": found.gates,
         "notes": problem.notes,
     }
 

@@ -166,6 +166,7 @@ def _made(
     from cascadia.controller.local_plans import LocalPlans
     from cascadia.controller.loop import Controller
     from cascadia.controller.replan import replan
+    from cascadia.controller.speed_watch import LocalEngines, SpeedWatch
 
     return Controller(
         settings,
@@ -173,6 +174,7 @@ def _made(
         samples.read,
         replan,
         looks=looks_of(plan, samples.folder),
+        speeds=SpeedWatch(LocalEngines(settings.folder), settings.spec.parent, time.time),
         tell=lambda entry: output.note(f"{entry.kind}: {entry.what}"),
     )
 

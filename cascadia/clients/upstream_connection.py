@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         self.loop = loop
         self._holding = Holding(held)
         self._closed = closed
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser: httptools.HttpResponseParser | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._then: Callable[[Connection], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -290,6 +290,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
+        self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
         if not self.busy:
@@ -301,6 +302,7 @@ class Connection(asyncio.Protocol):
             self._head_bytes += len(data)
         elif self._idle_s or self._held_s:
             self._seen_s = self.loop.time()
+        assert self._parser is not None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
@@ -318,10 +320,13 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> None:
         return None
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def forget(self) -> None:
+        """Its transport and its parser, which hold it in turn: only a collection of garbage would end that."""
         self.transport = None
-        # It holds our methods, and so us: only a collection of garbage would end that.
-        del self._parser
+        self._parser = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.forget()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -351,6 +356,7 @@ class Connection(asyncio.Protocol):
         if self._complete:
             self.fail(UpstreamError("protocol", "two answers to one request"))
             return
+        assert self._parser is not None
         self.status = self._parser.get_status_code()
         if self.status < 200:
             return

@@ -56,10 +56,16 @@ class Pool:
     async def connect(self) -> Connection:
         """A new connection. Raises `UpstreamError` of kind `connect` or `exhausted`."""
         loop = asyncio.get_running_loop()
+        begun: list[Connection] = []
+
+        def begin() -> Connection:
+            begun.append(Connection(loop, self._lost, self.held))
+            return begun[0]
+
         try:
             async with asyncio.timeout(self.connect_s):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop, self._lost, self.held),
+                    begin,
                     self.address,
                     self.port,
                     ssl=self.tls,
@@ -72,6 +78,12 @@ class Pool:
             raise UpstreamError(kind, type(error).__name__) from None
         except UnicodeError as error:
             raise UpstreamError("connect", type(error).__name__) from None
+        else:
+            begun.clear()
+        finally:
+            # Of one that came to nothing nobody tells it that it is lost.
+            for each in begun:
+                each.forget()
         self.open[connection] = loop.time()
         return connection
 

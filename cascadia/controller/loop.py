@@ -24,6 +24,7 @@ from cascadia.controller.promise import LOOKED_AT_S, broken
 from cascadia.controller.reconcile import Blocked, Rollout, rollout
 from cascadia.controller.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.second_looks import SecondLooks
+from cascadia.controller.speed_watch import Lengths, SpeedWatch
 from cascadia.controller.stale_scores import alike, given_up
 from cascadia.controller.state import FileState, State, UnderWay
 from cascadia.controller.steps import Drain, Route, Start, Stop
@@ -80,6 +81,7 @@ class Controller:
         *,
         clock: Callable[[], float] = time.time,
         looks: SecondLooks | None = None,
+        speeds: SpeedWatch | None = None,
         tell: Callable[[Entry], None] = lambda _: None,
         state: State | None = None,
     ) -> None:
@@ -90,6 +92,7 @@ class Controller:
         self._replan = replanner
         self._clock = clock
         self._looks = looks
+        self._speeds = speeds
         self._journal = Journal(self.state, tell, clock)
         self._detector = Detector(settings.detection, settings.seed)
         self._fed_until_s: dict[bool, float] = {}
@@ -135,6 +138,7 @@ class Controller:
     async def tick(self) -> Decision | None:
         """What a window's end asks for; a decision, where there was one to make."""
         samples = self._log()
+        await self._look_at_speeds(samples)
         alarm = self._watch(samples)
         if alarm is not None:
             self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
@@ -157,6 +161,18 @@ class Controller:
         if self._again_s:
             self.pending = alarm
         return decision
+
+    async def _look_at_speeds(self, samples: Samples) -> None:
+        """Who drifts is said; what was learnt is for the next plan."""
+        if self._speeds is None:
+            return
+        recent = samples.between(self._clock() - LOOKED_AT_S, self._clock())
+        lengths = Lengths()
+        if len(recent):
+            prompt = float(recent.input_tokens.mean())
+            lengths = Lengths(prompt, prompt + float(recent.output_tokens.mean()) / 2)
+        for drift in await self._speeds.look(self.in_force(), lengths):
+            self.note("speed", drift.what, dict(drift.facts))
 
     def _look_for_fresh_scores(self, samples: Samples) -> None:
         """A change that was planned for with the scores of before is planned for again when there are newer ones, or
@@ -281,6 +297,10 @@ class Controller:
     def _request(self, samples: Samples, since_s: float, gpus: Mapping[str, int], out: Path) -> Request:
         out.mkdir(parents=True, exist_ok=True)
         rate_rps = rate_to_plan_rps(samples)
+        learned = {} if self._speeds is None else self._speeds.learned()
+        if self._speeds is not None and (told := self._speeds.told()):
+            what = f"planning with times as served, over those of the plan in force: {told}"
+            self.note("speed", what, {"learned": learned})
         write_trace(trace_to_plan(samples, self.settings.most_requests, rate_rps), out / "trace.parquet")
         return Request(
             spec=self.settings.spec,
@@ -292,6 +312,7 @@ class Controller:
             table=self._table(since_s, out / TABLE),
             seed=self.settings.seed,
             headroom=self.settings.headroom,
+            learned=learned,
         )
 
     def _table(self, since_s: float, path: Path) -> Path | None:

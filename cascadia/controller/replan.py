@@ -40,7 +40,8 @@ class Request:
     """`trace`: today's requests, to be replayed at `rate_rps`; `table`: fresh scores, the spec's where None.
 
     `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it. Where the
-    objective bounds latency the new plan is made for `headroom` (0-1) more requests, if that can be.
+    objective bounds latency the new plan is made for `headroom` (0-1) more requests, if that can be. `learned`: by
+    stage (and `judge`) and GPU, how many times as long as its calibration says everything takes.
     """
 
     spec: Path
@@ -52,6 +53,7 @@ class Request:
     table: Path | None = None
     seed: int = 0
     headroom: float = 0.0
+    learned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def main(folder: str) -> None:
 
 
 def _replanned(request: Request) -> dict[str, Any]:
+    from cascadia.controller.as_served import plan_as_served, problem_as_served
     from cascadia.domain.problem import Problem
     from cascadia.planner.plan import plan
     from cascadia.planner.plan_file import read_plan, write_plan
@@ -123,7 +126,7 @@ def _replanned(request: Request) -> dict[str, Any]:
     from cascadia.planner.trace_file import read_trace_for
 
     def problem_at(rate_rps: float) -> Problem:
-        return read_problem(request.spec, partial(change, rate_rps))
+        return problem_as_served(read_problem(request.spec, partial(change, rate_rps)), request.learned)
 
     def change(rate_rps: float, spec: Spec) -> Spec:
         workload = spec.workload.model_copy(update={"trace": str(request.trace), "format": None})
@@ -145,7 +148,7 @@ def _replanned(request: Request) -> dict[str, Any]:
         if not bounded:
             raise
         found = plan(problem).plan
-    before = read_plan(request.today)
+    before = plan_as_served(read_plan(request.today), request.learned)
     if request.table is not None:
         # The same judge in the same router: who made the scores, and on which scale, has not changed.
         found = replace(found, judge=of_the_same_judge(found.judge, before.judge))
@@ -229,7 +232,7 @@ def _document(request: Request) -> dict[str, Any]:
     paths = {name: str(getattr(request, name).resolve()) for name in ("spec", "trace", "today", "out")}
     table = None if request.table is None else str(request.table.resolve())
     others = {"rate_rps": request.rate_rps, "gpus": dict(request.gpus), "seed": request.seed}
-    others["headroom"] = request.headroom
+    others |= {"headroom": request.headroom, "learned": {s: dict(f) for s, f in request.learned.items()}}
     return {**paths, **others, "table": table}
 
 
@@ -241,6 +244,7 @@ def _request(document: Mapping[str, Any]) -> Request:
         gpus=document["gpus"],
         seed=document["seed"],
         headroom=document["headroom"],
+        learned=document["learned"],
         table=table,
         **paths,
     )

@@ -50,11 +50,11 @@ class Entry:
     assumed: str = ""
 
 
-def stand_alone(search: Search, stage: int, effort: Effort) -> Entry:
+def stand_alone(search: Search, stage: int, effort: Effort, *, with_rate: bool = True) -> Entry:
     """All requests to one model."""
     alone = search.routings.deployed.sum(axis=1) == 1
     only = restricted(search, search.routings.take(alone & search.routings.deployed[:, stage]))
-    return searched(f"stand-alone {search.problem.stages[stage].name}", only, effort)
+    return searched(f"stand-alone {search.problem.stages[stage].name}", only, effort, with_rate=with_rate)
 
 
 def uniform_parallelism(search: Search, effort: Effort) -> Entry:
@@ -110,6 +110,7 @@ def no_judge_cost(search: Search, effort: Effort) -> Entry:
         shapes=shapes,
         verdict_s=0.0,
         tables=TableCache(search.threads),
+        memory={},
     )
     found = searched(name, blind, effort)
     if found.best is None:
@@ -127,14 +128,16 @@ def no_judge_cost(search: Search, effort: Effort) -> Entry:
     return replace(entry(name, search, candidate, found.max_rate_rps), why=why)
 
 
-def searched(name: str, search: Search, effort: Effort, *, equal_parts: bool = False) -> Entry:
-    """The system that uses Cascadia's own search on what `search` leaves it."""
+def searched(
+    name: str, search: Search, effort: Effort, *, equal_parts: bool = False, with_rate: bool = True
+) -> Entry:
+    """The system that uses Cascadia's own search on what `search` leaves it; `with_rate`: also the largest rate."""
     good = allowed(search)
     if not good.any():
         return nothing(name, f"misses the bar: {float(search.routings.lower.max(initial=0.0)):.1f} at most")
     loop = bilevel(search, solver(search, "columns", 10.0), lambda _: None)
     best, _ = refine(search, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts)
-    rate = max_rate_rps(search, np.flatnonzero(good), equal_parts=equal_parts)
+    rate = max_rate_rps(search, np.flatnonzero(good), equal_parts=equal_parts) if with_rate else 0.0
     if best is None:
         return replace(nothing(name, "the traffic is not sustained"), max_rate_rps=rate)
     return entry(name, search, best, rate)

@@ -17,7 +17,9 @@ from cascadia.planner import baselines
 from cascadia.planner.assemble import verdict_usd
 from cascadia.planner.baselines import Entry
 from cascadia.planner.cascadeserve import cascadeserve
+from cascadia.planner.coin import coin
 from cascadia.planner.evidence import ATTAINMENT, Attainment, attainment, latencies_s
+from cascadia.planner.payoff_table import Gate, gates
 from cascadia.planner.prerouter import prerouter
 from cascadia.planner.refine import Effort
 from cascadia.planner.search import Search
@@ -56,8 +58,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
+    """`gates`: of stages that follow each other, whether a cascade of the two can beat a coin."""
+
     slo_base_s: float
     outcomes: tuple[Outcome, ...]
+    gates: tuple[Gate, ...] = ()
 
 
 System = tuple[str, Callable[[], Entry]]
@@ -70,6 +75,7 @@ def systems(search: Search, effort: Effort) -> Sequence[System]:
     return [
         ("cascadia", partial(baselines.searched, "cascadia", search, effort)),
         *((f"stand-alone {names[s]}", partial(baselines.stand_alone, search, s, effort)) for s in stages),
+        ("coin", partial(coin, search, effort)),
         ("cascadeserve", partial(cascadeserve, search, effort)),
         ("pre-router", partial(prerouter, search, effort)),
         ("uniform parallelism", partial(baselines.uniform_parallelism, search, effort)),
@@ -89,7 +95,7 @@ def compare(
     for at, (name, run) in enumerate(chosen):
         progress(at / len(chosen), name)
         outcomes.append(outcome(search.problem, run(), base))
-    return Comparison(base, tuple(outcomes))
+    return Comparison(base, tuple(outcomes), gates(search))
 
 
 def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:

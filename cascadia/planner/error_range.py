@@ -7,15 +7,13 @@ allow; single shapes and lengths can be off by more.
 
 from dataclasses import replace
 
-import numpy as np
-
 from cascadia.domain.plan import ErrorRange
 from cascadia.domain.problem import Problem
 from cascadia.planner.calibrations import standing_on
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.routings import Decisions
 from cascadia.planner.simulation import Simulator, quantile_s
-from cascadia_sim.timing import Ints, ReplicaTiming
+from cascadia_sim.scaled_timing import scaled
 
 MOST = 0.9
 """An error counts at most so much: a calibration that is wholly wrong leaves no end to simulate."""
@@ -44,26 +42,3 @@ def erring(problem: Problem, deployment: Deployment, sign: int) -> Deployment:
             moved.append(replace(r, shape=replace(r.shape, timing=scaled(r.shape.timing, *factors))))
         mixes.append((stage, tuple(moved)))
     return replace(deployment, mixes=tuple(mixes))
-
-
-def scaled(timing: ReplicaTiming, decoding: float, prefill: float) -> ReplicaTiming:
-    """Iterations `decoding` times as long, and what only prefills add to them `prefill` times.
-
-    That is attention among a prompt's own tokens, and all tokens of an iteration beyond its most sequences.
-    """
-    most = min(timing.max_num_seqs, len(timing.token_ps) - 1)
-    head, beyond = timing.token_ps[: most + 1], timing.token_ps[most + 1 :] - timing.token_ps[most]
-    steps = _times(head, decoding)
-    return replace(
-        timing,
-        token_ps=np.concatenate([steps, steps[-1] + _times(beyond, prefill)]),
-        sequence_ps=_times(timing.sequence_ps, decoding),
-        context_ps=round(timing.context_ps * decoding),
-        pair_ps=timing.pair_ps * prefill,
-    )
-
-
-def _times(picoseconds: Ints, factor: float) -> Ints:
-    """Exact at a factor of 1: int64 up to 2^53 ps (two hours) are whole as floats too."""
-    times: Ints = np.rint(picoseconds * factor).astype(np.int64)
-    return times

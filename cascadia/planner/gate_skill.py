@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
-from cascadia_judge.agreement import Agreement, agreement
+from cascadia_judge.agreement import Agreement, Bools, agreement
 
 AUC_WORTH_HAVING = 0.6
 """Below this a cascade hardly beats a coin even where the large model costs a hundred times the small one's price."""
@@ -42,7 +42,12 @@ def skill(score: Floats, quality: Floats) -> Agreement | None:
     """
     if np.array_equal(score, quality):
         return None
+    return agreement(score, right_of(quality))
+
+
+def right_of(quality: Floats) -> Bools:
+    """Which answers (m) count as right: those above 50, or, where these are all or none, above the median."""
     right = quality > 50.0
     if right.all() or not right.any():
         right = quality > np.median(quality)
-    return agreement(score, right)
+    return right

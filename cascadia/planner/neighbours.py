@@ -1,4 +1,5 @@
-"""Steps from a deployment to those beside it: a lighter routing, another option of a stage, a trade, spare GPUs."""
+"""Steps from a deployment to those beside it: a lighter routing, another option of a stage, a trade, spare GPUs, other
+shares."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,6 +10,7 @@ from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.exchange import exchanges
 from cascadia.planner.options import Mix, Option
 from cascadia.planner.refinement import Refinement
+from cascadia.planner.shares import reshared
 
 NEAR = 2
 """So many routings of each kind are stepped to."""
@@ -35,6 +37,7 @@ def neighbours(
     ]
     changes += [{s: mix} for s in menu for mix in _with_more(state, here, s)]
     changes += [{s: mix} for s in menu for mix in _exchanged(state, here, s)]
+    changes += [{s: mix} for s in menu for mix in reshared(mixes[s])]
     lighter, beside = _routings_near(state, here.routing, routings, light)
     steps = [
         *(deployment(k, mixes) for k in lighter),

@@ -1,7 +1,8 @@
 """What lies around a plan, for its report: other bars, other rates, other systems. Quick looks, not full searches.
 
-Each bar (and each model alone) gets the best of a few composed combinations, simulated end to end; CascadeServe gets
-fewer settings than in `compare`. Everything uses the tables that planning has made.
+Each bar gets the best of a few composed combinations, simulated end to end. Each model alone is what `compare` deploys:
+the same function with the same effort; so is the coin. CascadeServe gets less of it, and its name says so: `compare`
+searches it as long as a plan. Everything uses the tables that planning has made.
 """
 
 from collections.abc import Sequence
@@ -11,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.workload import Workload
+from cascadia.planner.baselines import Entry, stand_alone
 from cascadia.planner.bilevel import chebyshev
 from cascadia.planner.cascadeserve import cascadeserve
+from cascadia.planner.coin import coin
 from cascadia.planner.compare import slo_base_s
 from cascadia.planner.compose import Composer
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.evidence import latencies_s
 from cascadia.planner.plan import PlanResult
-from cascadia.planner.refine import Candidate, Effort, Refinement, combine, rank, windowed, within_limits
+from cascadia.planner.refine import EFFORT, Candidate, Effort, Refinement, combine, rank, within_limits
+from cascadia.planner.refinement import composer as composer_of
+from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator, quantile_s
 
 Floats = NDArray[np.float64]
@@ -27,6 +32,7 @@ BARS = 5
 MULTIPLIERS = (0.5, 1.0, 1.5, 2.0)
 LOOK = Effort(routings=1, combinations=400, window_requests=1500)
 CASCADESERVE_ROUTINGS = 1
+QUICKLY = ", a quick look"
 FEW_STEPS = Effort(simulated_requests=60_000, fewest_simulations=8)
 
 
@@ -69,11 +75,11 @@ class Outlook:
 def outlook(result: PlanResult) -> Outlook:
     search = result.search
     state = Refinement(search, result.simulator, result.loop.references)
-    composer = Composer.on(windowed(search.problem, LOOK.window_requests))
+    composer = composer_of(search, LOOK.window_requests)
     return Outlook(
         slo_base_s(search),
         _bars(state, composer, result),
-        _rivals(state, composer),
+        _rivals(search),
         _rates(state, result),
     )
 
@@ -117,26 +123,27 @@ def _first(state: Refinement, composer: Composer, routings: Sequence[int]) -> li
     return [found[0].deployment for found in ranked if found]
 
 
-def _rivals(state: Refinement, composer: Composer) -> tuple[Rival, ...]:
-    """Each model alone, whatever its quality, and CascadeServe at the plan's bar."""
-    search, routings = state.search, state.search.routings
-    alone = np.flatnonzero(routings.deployed.sum(axis=1) == 1).tolist()
-    order = sorted(alone, key=lambda k: int(routings.deployed[k].argmax()))
-    runs = [
-        (search.problem.stages[int(routings.deployed[d.routing].argmax())].name + " alone", d)
-        for d in _first(state, composer, order)
+def _rivals(search: Search) -> tuple[Rival, ...]:
+    """Each model alone, whatever its quality; the coin and CascadeServe at the plan's bar."""
+    problem = search.problem
+    free = replace(problem.objective, quality_min=0.0 if problem.objective.quality_min is not None else None)
+    whatever = replace(search, problem=replace(problem, objective=free))
+    found = [
+        replace(stand_alone(whatever, s, EFFORT, with_rate=False), name=f"{stage.name} alone")
+        for s, stage in enumerate(problem.stages)
     ]
+    found.append(replace(coin(search, EFFORT, with_rate=False), name="coin"))
     served = cascadeserve(search, FEW_STEPS, most_routings=CASCADESERVE_ROUTINGS, with_rate=False)
-    if served.best is not None:
-        runs.append(("CascadeServe", served.best.deployment))
-    return tuple(search.threads.map(lambda named: _rival(state, *named), runs))
+    found.append(replace(served, name=f"CascadeServe{QUICKLY}"))
+    return tuple(_rival(search, entry) for entry in found if entry.best is not None and entry.run is not None)
 
 
-def _rival(state: Refinement, name: str, chosen: Deployment) -> Rival:
-    search, routing = state.search, chosen.routing
-    latency = latencies_s(state.simulator.run(chosen, search.decisions(routing)))
-    mean, lower = float(search.routings.mean[routing]), float(search.routings.lower[routing])
-    return Rival(name, latency, quantile_s(latency, search.quantile), mean, lower, chosen.usd_per_hour)
+def _rival(search: Search, found: Entry) -> Rival:
+    assert found.best is not None
+    assert found.run is not None
+    latency = latencies_s(found.run)
+    at = quantile_s(latency, search.quantile)
+    return Rival(found.name, latency, at, found.quality_mean, found.quality_lower, found.best.usd_per_hour)
 
 
 def _rates(state: Refinement, result: PlanResult) -> Rates:

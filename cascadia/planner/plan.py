@@ -31,6 +31,7 @@ from cascadia.planner.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.routings import Routings, joined, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.supersets import Found, best_of_parts
 from cascadia_sim.cascade import CascadeRun
 
 Formulation = Literal["columns", "paper"]
@@ -80,13 +81,12 @@ def plan(
     planning = asking(formulation, time_limit_s, effort, progress)
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
-    loop = bilevel(search, solver(search, formulation, time_limit_s), progress)
-    best, found = refine(search, loop, effort=effort or effort_for(problem.cluster), progress=progress)
-    if best is None:
-        if found:
-            raise explain.too_slow(search, found, planning)
-        raise explain.nothing_sustains(search, loop, planning)
-    return _finish(search, loop, best, found, formulation, time_limit_s, method, lambda: clock() - started)
+    found = best_of_parts(search, lambda part: solver(part, formulation, time_limit_s), effort, progress)
+    if found.best is None:
+        if found.candidates:
+            raise explain.too_slow(search, found.candidates, planning)
+        raise explain.nothing_sustains(search, found.loop, planning)
+    return _finish(search, found, found.best, formulation, time_limit_s, method, lambda: clock() - started)
 
 
 @contextmanager
@@ -161,9 +161,8 @@ def asking(
 
 def _finish(
     search: Search,
-    loop: BilevelResult,
+    found: Found,
     best: Candidate,
-    found: list[Candidate],
     formulation: Formulation,
     time_limit_s: float,
     method: str,
@@ -173,7 +172,7 @@ def _finish(
     allocation = solver(search, formulation, time_limit_s, prove=True)(search.demands(routing))
     simulator = Simulator.of(problem)
     run = simulator.run(best.deployment, search.decisions(routing))
-    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem), len(found))
+    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem), len(found.candidates))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
         lower=float(search.routings.lower[routing]),
@@ -193,7 +192,7 @@ def _finish(
     plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below)
     plan_ = replace(plan_, calibrations=calibrations, error_range=within)
     notes = (*problem.notes, *_notes(problem, plan_))
-    return PlanResult(plan_, notes, search, loop, best, tuple(found), run, simulator)
+    return PlanResult(plan_, notes, search, found.loop, best, found.candidates, run, simulator)
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:

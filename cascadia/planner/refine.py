@@ -6,7 +6,7 @@
 3. The best combinations, and the deployments of the integer program, are simulated end to end.
    Where cost is sought and the best of a routing is slower than promised, the bound for its next is as much tighter.
 4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
-   another routing, as long as one helps.
+   another routing, or to other shares of unequal replicas, as long as one helps.
 
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """
@@ -28,10 +28,11 @@ from cascadia.planner.refinement import (
     combine,
     effort_for,
     rank,
-    windowed,
     within_limits,
 )
+from cascadia.planner.refinement import composer as composer_of
 from cascadia.planner.search import Search, allowed
+from cascadia.planner.shares import reshared
 from cascadia.planner.shortlist import shortlist
 from cascadia.planner.simulation import Simulator
 from cascadia.planner.whole_nodes import whole_nodes
@@ -47,6 +48,9 @@ TIGHTER = 4
 MARGIN, AT_MOST_BY = 0.95, 0.5
 """So often the bound on what is promised becomes tighter, by so much more than was wrong, at most by this factor."""
 
+SHARED_ANEW = 6
+"""So many times at most the best candidate's shares are stepped from, beyond the budget of all other steps."""
+
 FEW = 3
 PER_START, MOST_EACH = 200, 11
 """Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
@@ -61,7 +65,6 @@ __all__ = [
     "effort_for",
     "rank",
     "refine",
-    "windowed",
     "within_limits",
 ]
 
@@ -73,16 +76,18 @@ def refine(
     effort: Effort,
     progress: Callable[[str], None],
     equal_parts: bool = False,
+    starts: Sequence[Deployment] = (),
 ) -> tuple[Candidate | None, list[Candidate]]:
     """The best candidate (None: no deployment keeps the bounds) and all that were simulated.
 
-    `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline).
+    `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline). `starts`: deployments from
+    elsewhere that are looked at too, and are climbed from where they are among the best.
     """
     problem = search.problem
     state = Refinement(search, Simulator.of(problem), loop.references, equal_parts)
     good = allowed(search)
     routings = shortlist(state, loop, effort.routings)
-    composer = Composer.on(windowed(problem, effort.window_requests))
+    composer = composer_of(search, effort.window_requests)
     ranked = list(search.threads.map(lambda k: combine(state, composer, k, effort), routings))
     solved = [
         deployment(r.routing, dict(r.allocation.replicas))
@@ -96,11 +101,14 @@ def refine(
     whole = list(
         search.threads.map(lambda k: combine(state, composer, k, FEWER, whole_nodes(state, k)), routings)
     )
-    state.simulate([*start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)])
+    state.simulate(
+        [*starts, *start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
+    )
     if problem.objective.goal == "cost" and problem.objective.latency_max_s is not None:
         _tighten(state, composer, routings, effort, problem.objective.latency_max_s)
     progress(f"refine: {len(state.seen)} cascades simulated")
     _climb(state, simulations, [k for k in routings if state.menu(k)], _light(search))
+    _share_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")
     found = list(state.seen.values())
     within = [c for c in found if within_limits(problem, c)]
@@ -149,6 +157,21 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: 
         room = simulations - len(state.seen)
         steps = [d for d in neighbours(state, here.deployment, routings, light) if d.key not in state.seen]
         state.simulate(steps[:room])
+
+
+def _share_anew(state: Refinement) -> None:
+    """The best candidate's unequal replicas get other shares while that helps; a climb may have ended before."""
+    problem = state.search.problem
+    for _ in range(SHARED_ANEW):
+        within = [c for c in state.seen.values() if within_limits(problem, c)]
+        if not within:
+            return
+        best = min(within, key=lambda c: rank(problem, c)).deployment
+        mixes = dict(best.mixes)
+        steps = [deployment(best.routing, mixes | {s: mix}) for s in mixes for mix in reshared(mixes[s])]
+        if all(d.key in state.seen for d in steps):
+            return
+        state.simulate(steps)
 
 
 def _promising(state: Refinement, each: int) -> list[Candidate]:

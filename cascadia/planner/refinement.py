@@ -36,7 +36,7 @@ class Effort:
 
 
 EFFORT = Effort()
-SEVERAL_POOLS = Effort(routings=6, combinations=6000, simulated_requests=1_500_000, descents=3)
+SEVERAL_POOLS = Effort(routings=6, combinations=6000, simulated_requests=500_000, descents=3)
 
 
 def effort_for(cluster: Cluster) -> Effort:
@@ -95,14 +95,25 @@ class Refinement:
         """Whole cascades, in parallel; each deployment once."""
         wanted = {d.key: d for d in deployments}
         fresh = [d for key, d in wanted.items() if key not in self.seen]
-        for d, candidate in zip(fresh, self.search.threads.map(self._simulate, fresh), strict=True):
-            self.seen[d.key] = candidate
+        known: dict[object, Candidate] = self.search.memory.setdefault("simulated", {})
+        new = [d for d in fresh if d.key not in known]
+        for d, candidate in zip(new, self.search.threads.map(self._simulate, new), strict=True):
+            known[d.key] = candidate
+        self.seen |= {d.key: known[d.key] for d in fresh}
         return [self.seen[key] for key in wanted]
 
     def _simulate(self, d: Deployment) -> Candidate:
         run = self.simulator.run(d, self.search.decisions(d.routing))
         latency = quantile_s(self.simulator.latency_s(run), self.search.quantile)
         return Candidate(d, latency, float(self.search.routings.lower[d.routing]))
+
+
+def composer(search: Search, requests: int) -> Composer:
+    """On a window of so many requests; one for all searches that share their memory."""
+    known: dict[int, Composer] = search.memory.setdefault("composers", {})
+    if requests not in known:
+        known[requests] = Composer.on(windowed(search.problem, requests))
+    return known[requests]
 
 
 def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:

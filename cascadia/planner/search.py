@@ -1,11 +1,14 @@
 """What the steps of a search share: the problem, its routings, the shapes of each stage, the tables made so far."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner import frontier
 from cascadia.planner.demand import JUDGE, Demand
@@ -37,6 +40,8 @@ class Search:
     threads: ThreadPoolExecutor
     verdict_s: float
     _decisions: dict[int, Decisions] = field(default_factory=dict)
+    memory: dict[object, Any] = field(default_factory=dict)
+    """What was simulated (`refinement.py`), for other searches of the same routings, workload and judge."""
 
     @property
     def quantile(self) -> float:
@@ -120,7 +125,20 @@ def allowed(search: Search) -> Bools:
 
 def restricted(search: Search, routings: Routings) -> Search:
     """The same problem with other routings; tables stay, since they are keyed by what they were made for."""
-    return replace(search, routings=routings, _decisions={})
+    return replace(search, routings=routings, _decisions={}, memory={})
+
+
+def on_pools(search: Search, pools: Sequence[Pool]) -> Search | None:
+    """The same search with only these pools to deploy on; None where a stage, or the judge, fits on none of them.
+
+    Tables, and all that was simulated, stay: they do not depend on what else there is.
+    """
+    names = {pool.name for pool in pools}
+    shapes_ = {s: tuple(c for c in choices if c.pool in names) for s, choices in search.shapes.items()}
+    if not all(shapes_.values()):
+        return None
+    problem = replace(search.problem, cluster=Cluster(tuple(pools)))
+    return replace(search, problem=problem, shapes=shapes_)
 
 
 def start_search(problem: Problem, routings: Routings, threads: ThreadPoolExecutor) -> Search:

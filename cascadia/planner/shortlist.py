@@ -17,7 +17,8 @@ from cascadia.planner.compose import Composer
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.dominance import lightest
 from cascadia.planner.references import References, judge_tokens, stage_tokens
-from cascadia.planner.refinement import Effort, Refinement, combine, windowed
+from cascadia.planner.refinement import Effort, Refinement, combine
+from cascadia.planner.refinement import composer as composer_of
 from cascadia.planner.search import Search, allowed
 
 Floats = NDArray[np.float64]
@@ -39,7 +40,7 @@ def shortlist(state: Refinement, loop: BilevelResult, most: int) -> list[int]:
     goal = state.search.problem.objective.goal
     if goal == "latency":
         return [k for k in by_score(state.search, loop, most) if good[k]]
-    composer = Composer.on(windowed(state.search.problem, QUICK.window_requests))
+    composer = composer_of(state.search, QUICK.window_requests)
     need = usd_needed(loop.references)
     candidates = [k for k in by_score(state.search, loop, most) if good[k]]
     if goal == "cost":

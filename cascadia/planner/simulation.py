@@ -19,6 +19,8 @@ from cascadia_sim.timing import PS_PER_S
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+WEIGHT_DIGITS = 9
+
 
 @dataclass(frozen=True, eq=False)
 class Simulator:
@@ -71,12 +73,18 @@ class Simulator:
 
 
 def replicas_of(mix: Mix) -> tuple[Replica, ...]:
-    """One entry per replica, weighted by the share of requests that its level stands for.
+    """One entry per replica, weighted by the share of work that its level stands for; the largest weight is 1.
 
-    The largest weight is 1, so that equal replicas take turns alike whatever their level (a plan writes shares).
+    In the order of a written plan, and rounded: so that a plan that is read back, with its shares for levels, does not
+    differ in how ties fall.
     """
     least = min((r.level for r in mix), default=1.0)
-    return tuple(Replica(r.shape.timing, least / r.level) for r in mix for _ in range(r.count))
+    ordered = sorted(mix, key=lambda r: (r.shape.pool, r.shape.tp, r.shape.pp))
+    return tuple(
+        Replica(r.shape.timing, max(round(least / r.level, WEIGHT_DIGITS), 10.0**-WEIGHT_DIGITS))
+        for r in ordered
+        for _ in range(r.count)
+    )
 
 
 def latency_by_request(load: Load, mix: Mix, requests: int) -> Floats:

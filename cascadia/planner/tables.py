@@ -82,25 +82,39 @@ def levels_for(most: int) -> Ints:
 
 @dataclass
 class TableCache:
-    """Tables by what decides them, so that a routed set that comes again costs nothing."""
+    """Tables by what decides them, so that a routed set that comes again costs nothing.
+
+    They are kept by pool: what a pool's shapes do is the same whichever others there are. A table of several pools puts
+    theirs together, and so a search of some of the pools has the tables of a search of all.
+    """
 
     pool: ThreadPoolExecutor
-    entries: dict[tuple[str, int, str, float], StageTable] = field(default_factory=dict)
+    entries: dict[tuple[object, ...], StageTable] = field(default_factory=dict)
 
     def table(
         self, name: str, shapes: Sequence[Shape], load: Load, quantile: float, budget: Callable[[Shape], int]
     ) -> StageTable:
         """The table of stage `name` under `load`; `budget(shape)` is the most that a level may be."""
-        key = (name, len(shapes), load.digest, quantile)
+        key = (name, *_named(shapes), load.digest, quantile)
         if key not in self.entries:
-            self.entries[key] = self._build(tuple(shapes), load, quantile, budget)
+            by_pool = {p: [s for s in shapes if s.pool == p] for p in dict.fromkeys(s.pool for s in shapes)}
+            parts = [self._of_pool(name, mine, load, quantile, budget) for mine in by_pool.values()]
+            self.entries[key] = parts[0] if len(parts) == 1 else _together(tuple(shapes), parts, len(load))
+        return self.entries[key]
+
+    def _of_pool(
+        self, name: str, shapes: Sequence[Shape], load: Load, quantile: float, budget: Callable[[Shape], int]
+    ) -> StageTable:
+        limits = [budget(shape) for shape in shapes]
+        key = (name, *_named(shapes), load.digest, quantile, *limits)
+        if key not in self.entries:
+            self.entries[key] = self._build(tuple(shapes), load, quantile, limits)
         return self.entries[key]
 
     def _build(
-        self, shapes: tuple[Shape, ...], load: Load, quantile: float, budget: Callable[[Shape], int]
+        self, shapes: tuple[Shape, ...], load: Load, quantile: float, limits: Sequence[int]
     ) -> StageTable:
-        levels = levels_for(max((budget(shape) for shape in shapes), default=1))
-        limits = [budget(shape) for shape in shapes]
+        levels = levels_for(max(limits, default=1))
         digest = digest_of([s.timing for s in shapes], load.digest, quantile, levels, limits)
         if (saved := load_table(digest)) is not None:
             return StageTable(shapes, levels, *saved, len(load))
@@ -111,6 +125,23 @@ class TableCache:
         saturated = np.array([least for _, least in rows])
         save_table(digest, latency, saturated)
         return StageTable(shapes, levels, latency, saturated, len(load))
+
+
+def _named(shapes: Sequence[Shape]) -> tuple[tuple[str, int, int], ...]:
+    return tuple((s.pool, s.tp, s.pp) for s in shapes)
+
+
+def _together(shapes: tuple[Shape, ...], parts: Sequence[StageTable], requests: int) -> StageTable:
+    """One table of all rows, in the order of `shapes`. Beyond a part's last level stands what it does there."""
+    levels = max((part.levels for part in parts), key=len)  # each begins as the longest does
+    row_of = {
+        id(shape): (np.pad(row, (0, len(levels) - len(row)), mode="edge"), least)
+        for part in parts
+        for shape, row, least in zip(part.shapes, part.latency_s, part.saturated.tolist(), strict=True)
+    }
+    latency = np.array([row_of[id(shape)][0] for shape in shapes])
+    saturated = np.array([row_of[id(shape)][1] for shape in shapes])
+    return StageTable(shapes, levels, latency, saturated, requests)
 
 
 def _shape_row(

@@ -45,7 +45,8 @@ def frontier(data: ReportData) -> str:
     return (
         f"This plan: quality {lower_bound(chosen.quality_lower)}, {name} {seconds(chosen.latency_s)}, "
         f"{usd(chosen.usd_per_1k_requests)} per 1,000 requests. The line joins the ways to serve this workload that "
-        "no other beats in both; diamonds are baselines at their best settings."
+        "no other beats in both; diamonds are baselines. The models alone and the coin (a mixture of two, drawn "
+        "without looking) are what `cascadia compare` deploys."
     )
 
 

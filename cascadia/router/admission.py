@@ -84,6 +84,14 @@ class Admission:
         """What it is likely to read and write."""
         return call.tokens + self.length.expected(call.most_output)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether a request that came now would have to wait."""
+        now_s = monotonic()
+        return bool(self.turns) or not any(
+            r.running < r.max_concurrency and r.usable(now_s) for r in self.replicas
+        )
+
     def ended(self) -> None:
         """A request left its replica: the next may have its place."""
         if self.turns:

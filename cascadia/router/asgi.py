@@ -75,6 +75,9 @@ class Errand:
     def leave(self) -> None:
         self._gone.set()
 
+    def probe(self) -> bool:
+        return False
+
     async def _run(self) -> None:
         try:
             scope = self._scope()

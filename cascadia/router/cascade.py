@@ -63,6 +63,9 @@ class Cascade:
             if stage.name in skipped:
                 stage.metrics.escalated("predicted")
                 continue
+            if stage.settings.on_overload == "escalate" and stage.crowded and _some_has_room(way, stage):
+                stage.metrics.escalated("busy")
+                continue
             stage.metrics.requests.inc()
             step = begun(stage.name)
             ask.steps.append(step)
@@ -74,7 +77,8 @@ class Cascade:
                 failure = error
                 step.ended(error.kind)
                 stage.metrics.escalated(error.kind)
-                turned_away = isinstance(error, Overloaded) and stage is way[0]
+                waits = stage.settings.on_overload == "wait"
+                turned_away = isinstance(error, Overloaded) and stage is way[0] and waits
                 if turned_away or error.kind == "exhausted":
                     # Who is turned away at the door must not fall on the larger stages instead; nor what this router
                     # has no room for.
@@ -158,6 +162,11 @@ class Cascade:
         best.stage.metrics.accepted.inc()
         decision.stage, decision.held, decision.stopped = best.stage, best, why
         return decision
+
+
+def _some_has_room(way: Sequence[Stage], stage: Stage) -> bool:
+    """Whether one of the larger stages on the way could answer at once."""
+    return any(not larger.crowded for larger in way[way.index(stage) + 1 :])
 
 
 def _of_the_client(stage: Stage, refused: Reply[Any]) -> Reply[Any]:

@@ -63,3 +63,6 @@ class Request(Protocol):
 
     def leave(self) -> None:
         """Its client is gone."""
+
+    def probe(self) -> bool:
+        """Sends the client something without meaning; False where there is no such thing."""

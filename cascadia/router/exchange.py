@@ -7,7 +7,16 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from cascadia.router.failures import ApiError
-from cascadia.router.wire import CLOSE_LINE, JSON, LAST_CHUNK, Headers, chunk, header_lines, status_line
+from cascadia.router.wire import (
+    CLOSE_LINE,
+    CONTINUE,
+    JSON,
+    LAST_CHUNK,
+    Headers,
+    chunk,
+    header_lines,
+    status_line,
+)
 
 if TYPE_CHECKING:
     from cascadia.router.access import Hold
@@ -120,6 +129,14 @@ class Exchange:
         self.left = True
         if self.on_leaving is not None:
             self.on_leaving()
+
+    def probe(self) -> bool:
+        """An interim response, or a comment of a stream that has begun."""
+        if not self._chunked or self._done:
+            return False
+        if not self._front.full:
+            self._front.write(chunk(HEARTBEAT) if self.status else CONTINUE)
+        return True
 
     def beat_every(self, seconds: float) -> None:
         """Comments are sent while nothing else is, so that no proxy takes the stream for dead."""

@@ -75,7 +75,7 @@ class Persistence:
         give_up_s = monotonic() + self.limits.queue_s
         tried: list[Replica] = []
         failure: UpstreamError | None = None
-        tries = 0
+        tries = resets = 0
         while True:
             try:
                 if begun is not None and not tried:
@@ -97,7 +97,12 @@ class Persistence:
                 tried.append(replica)
                 # A replica that is gone has done none of the work: to send it again adds no load.
                 tries += error.kind not in _FREE
-                if tries >= self.limits.max_tries or not (error.kind in _GONE or self.budget.take()):
+                resets += error.kind == "reset"
+                if (
+                    resets >= call.resets_max
+                    or tries >= self.limits.max_tries
+                    or not (error.kind in _GONE or self.budget.take())
+                ):
                     raise self._gave_up(failure) from None
 
     async def _replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:

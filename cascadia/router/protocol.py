@@ -16,6 +16,8 @@ LINGER_S = 2.0
 """What a refused client still sends is read and dropped for this long: a reset would cost it the refusal."""
 
 
+PROBES_S = (0.03, 0.3, 3.0)
+"""After a client has sent its last: a reset takes a round trip to come."""
 REFUSED_MAX = 32
 """Clients beyond the limit that are told so at the same time."""
 
@@ -24,6 +26,7 @@ class Front(Reading):
     """One connection. `running` is the request that is being answered."""
 
     __slots__ = (
+        "_ended",
         "_held_bytes",
         "_lingers",
         "_pumping",
@@ -42,6 +45,7 @@ class Front(Reading):
         self.full = False
         self.gone = True
         self._lingers = False
+        self._ended = False
         self._held_bytes = 0
         self.transport: asyncio.Transport
 
@@ -59,8 +63,21 @@ class Front(Reading):
                 return
             self.refuse(ApiError(503, "too_many_connections", "Too many connections.", retry_after_s=1))
 
-    def eof_received(self) -> None:
-        return None
+    def eof_received(self) -> bool:
+        """A client that sends no more may have gone, or only be done with asking. What is sent to one that has gone
+        comes back as a reset, at the next write at the latest: so it is sent something that means nothing, a few times.
+        """
+        self._ended = True
+        return self._asks_on(0)
+
+    def _asks_on(self, probes: int) -> bool:
+        """Whether the client may still be there for its answer."""
+        running = self.running
+        if self.gone or running is None or not running.probe():
+            return False
+        if probes < len(PROBES_S):
+            self.loop.call_later(PROBES_S[probes], self._asks_on, probes + 1)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.gone = self._deaf = True
@@ -113,7 +130,7 @@ class Front(Reading):
         self.since_s = self.loop.time()
         if self.gone:
             return
-        if not lasting or self.doors.closing:
+        if not lasting or self.doors.closing or (self._ended and not self._ready):
             self._deaf = True
             self._ready.clear()
             self.coming = None

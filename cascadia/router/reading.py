@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _HOT_PATHS = {path.encode("ascii"): api for path, api in APIS.items()}
 PATIENT_BYTES = 64 * 1024
 """A body up to this size is read before anybody asks for the key, so that a refusal leaves the connection whole."""
+_UNCHANGED = (b"", b"identity")
+_ENCODED = ApiError(415, "content_encoding", "Send the body as it is: compressed ones are not read here.")
 _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
 
 
@@ -148,8 +150,18 @@ class Reading(asyncio.Protocol, ABC):
             size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
             if size > self._limits.max_head_bytes:
                 self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
+        hosts = encoded = 0
+        for name, value in headers:
+            if name == b"host":
+                hosts += 1
+            elif name == b"content-encoding":
+                encoded += value.strip().lower() not in _UNCHANGED
         if version not in ("1.0", "1.1"):
             self._refusal = ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
+        elif hosts > 1 or (not hosts and version == "1.1"):
+            self._refusal = ApiError(400, "invalid_http", "A request has one Host header.")
+        elif encoded:
+            self._refusal = _ENCODED
         elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
             self._refusal = self._too_large()
         elif api is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):

@@ -37,6 +37,8 @@ class Call(Struct, frozen=True):
     kept: bool = False
     """Whether it refers to what one engine keeps, and others do not know."""
     most_output: int | None = None
+    resets_max: int = 2
+    """So many replicas may break off before it is taken for the request's doing, and no other is asked."""
 
 
 class Replica:

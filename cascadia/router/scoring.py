@@ -156,6 +156,8 @@ class Scoring:
             ask.priority,
             step,
             most_output=ask.fields.most_output,
+            # What broke off the engines of one stage may break those of the next.
+            resets_max=1 if any(each.outcome == "reset" for each in ask.steps) else 2,
         )
 
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:

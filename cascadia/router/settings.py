@@ -60,6 +60,8 @@ class StageSettings:
     """An answer that fails one has score 0. Of one that passes all, see `verified`."""
     verified: Literal["judge", "accept"] = "judge"
     """Whether an answer that passes all verifiers is still judged."""
+    on_overload: Literal["wait", "escalate"] = "wait"
+    """What a request does where all replicas are busy and a larger stage has room: wait here, or go there."""
     slow_s: float | None = None
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 

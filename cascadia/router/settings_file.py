@@ -82,6 +82,9 @@ class _Stage(_Section):
     )
     verifiers: list[VerifierFields] = Field(default_factory=list, max_length=32)
     verified: Literal["judge", "accept"] = "judge"
+    on_overload: Literal["wait", "escalate"] = Field(
+        "wait", description="Where all replicas are busy and a larger stage has room: wait, or go there."
+    )
 
 
 class _Judge(JudgeFields):
@@ -255,6 +258,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
         passes_priority=stage.passes_priority,
         skip_below=stage.skip_below,
+        on_overload=stage.on_overload,
         verifiers=tuple(
             verifier.verifier(f"{where}: stages[{index}].verifiers[{i}]")
             for i, verifier in enumerate(stage.verifiers)

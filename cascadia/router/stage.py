@@ -223,6 +223,11 @@ class Stage(Persistence):
         self.admission.typical_s = seconds
 
     @property
+    def crowded(self) -> bool:
+        """Whether a request would have to wait, or could not be served."""
+        return self.admission.crowded
+
+    @property
     def ready(self) -> bool:
         now_s = monotonic()
         return any(replica.usable(now_s) for replica in self.replicas)

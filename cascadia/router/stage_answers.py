@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Generic, TypeVar
 
 from cascadia.clients.upstream_connection import Connection
@@ -57,8 +59,22 @@ class Live:
 def refuse(connection: Connection) -> None:
     """Raises for a status that another replica may not give, and that the client has not caused."""
     status = connection.status
-    if status in _BUSY:
-        after = connection.retry_after
-        raise UpstreamError("busy", f"HTTP {status}", after_s=int(after) if after.isdigit() else None)
+    # 503 says that something is wrong, unless it says for how long.
+    if status in _BUSY or (status == 503 and connection.retry_after):
+        raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(connection.retry_after))
     if status >= 500 or status < 400 or status in _MISCONFIGURED:
         raise UpstreamError("status", f"HTTP {status}")
+
+
+def _seconds(after: bytes) -> float | None:
+    """Of a `Retry-After`, which is a number of seconds or a date; None where it is neither, or a date gone by."""
+    if after.isdigit():
+        return float(after)
+    try:
+        until = parsedate_to_datetime(after.decode("ascii"))
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    left_s = (until - datetime.now(UTC)).total_seconds()
+    return left_s if left_s > 0 else None

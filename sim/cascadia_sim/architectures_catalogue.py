@@ -22,6 +22,8 @@ _SUFFIXES = (
     ("-gptq-int8", "int8"),
     ("-gptq", "gptq-int4"),
     ("-quantized.w8a8", "int8"),
+    ("-nvfp4", "nvfp4"),
+    ("-fp4", "nvfp4"),
     ("-quantized.w4a16", "gptq-int4"),
     ("-int8", "int8"),
     ("-int4", "gptq-int4"),
@@ -55,7 +57,7 @@ def architecture(model_id: str) -> Architecture:
         found = _find(base)
         if found is not None:
             spelling, config = found
-            declared = {"quantization_config": _declared(quantization)} if quantization else {}
+            declared = {"quantization_config": _declared(quantization, config)} if quantization else {}
             return from_config(config | declared, spelling + model_id[len(base) :], f"catalogue, {spelling}")
     raise UnknownModel(model_id, _nearest(model_id))
 
@@ -75,10 +77,13 @@ def _find(model_id: str) -> tuple[str, dict[str, Any]] | None:
     return catalogue.configs.get(folded)
 
 
-def _declared(quantization: str) -> dict[str, Any]:
-    """A quantization_config that reads back as `quantization`."""
+def _declared(quantization: str, config: dict[str, Any]) -> dict[str, Any]:
+    """A quantization_config that reads back as `quantization`. NVIDIA leaves latent attention out of NVFP4."""
     if quantization == "fp8":
         return {"quant_method": "fp8"}
+    if quantization == "nvfp4":
+        kept = {"ignore": ["model.layers.*.self_attn*"]} if "kv_lora_rank" in config else {}
+        return {"quant_method": "modelopt", "quant_algo": "NVFP4", **kept}
     method, _, _ = quantization.partition("-")
     return {"quant_method": "gptq" if method == "int8" else method, "bits": 8 if method == "int8" else 4}
 

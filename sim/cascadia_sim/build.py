@@ -14,6 +14,7 @@ from cascadia_sim.memory import DoesNotFit, available_bytes, kv_capacity_tokens,
 from cascadia_sim.parallel import Split, check_split
 from cascadia_sim.quantization import weight_format
 from cascadia_sim.roofline import Floats
+from cascadia_sim.scaled_timing import scaled
 from cascadia_sim.sharding import InvalidShape, check_shape, valid_shapes
 from cascadia_sim.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, Setting, Term, charged
 from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
@@ -55,7 +56,7 @@ def replica_timing(
     kv_tokens = _lane_kv_tokens(architecture, gpu, tp, pp, config, min_kv_tokens)
     setting = setting_of(architecture, gpu, tp=tp, pp=pp, config=config, gpus_per_node=gpus_per_node)
     one = np.ones(1)
-    return ReplicaTiming(
+    timing = ReplicaTiming(
         token_ps=_table(BY_TOKENS, 1, config.max_num_batched_tokens * split.attention_dp, setting),
         sequence_ps=_table(BY_SEQUENCES, 0, config.max_num_seqs * split.attention_dp, setting),
         context_ps=round(float(charged(BY_CONTEXT, one, setting)[0]) * PS_PER_S),
@@ -67,6 +68,8 @@ def replica_timing(
         chunked_prefill=config.enable_chunked_prefill,
         lanes=pp,
     )
+    times = config.times_on(gpu.name)
+    return timing if times == 1.0 else scaled(timing, times, times)
 
 
 def setting_of(

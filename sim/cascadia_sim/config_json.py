@@ -1,15 +1,18 @@
-"""Reads an architecture from a Hugging Face config.json: dense, grouped-query, mixture, latent attention."""
+"""Reads an architecture from a Hugging Face config.json: dense, mixture, latent attention, recurrent layers."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cascadia_sim.architecture import Architecture, LatentAttention
+from cascadia_sim.architecture import Architecture, Experts, LatentAttention, SparseAttention
 from cascadia_sim.config_json_experts import read_experts
 from cascadia_sim.config_json_families import DEFAULTS, TIED_BY_DEFAULT, UNGATED, UNSUPPORTED
 from cascadia_sim.config_json_fields import ArchitectureError, Fields
+from cascadia_sim.config_json_hybrid import FAMILIES, Hybrid, read_hybrid
 from cascadia_sim.config_json_quantization import read_quantization
+from cascadia_sim.config_json_unknown import refuse_unknown
+from cascadia_sim.config_json_weights import check_index, with_modelopt
 from cascadia_sim.config_json_window import read_window
 
 __all__ = ["ArchitectureError", "from_config", "read_architecture"]
@@ -39,7 +42,7 @@ _CONTEXT = (
 
 
 def read_architecture(path: Path | str) -> Architecture:
-    """The architecture in the config.json at `path`, or in the folder `path`."""
+    """The architecture in the config.json at `path`, or in the folder `path`; an index of weights there must agree."""
     file = Path(path)
     if file.is_dir():
         file = file / "config.json"
@@ -51,9 +54,13 @@ def read_architecture(path: Path | str) -> Architecture:
         ) from None
     except (ValueError, RecursionError):
         raise ArchitectureError(str(file), "is no JSON", "write the path of a model's config.json") from None
-    return from_config(
-        config, file.resolve().parent.name if file.name == "config.json" else file.stem, str(file)
-    )
+    name = file.resolve().parent.name if file.name == "config.json" else file.stem
+    if not isinstance(config, dict):
+        return from_config(config, name, str(file))
+    config = with_modelopt(config, file.parent)
+    found = from_config(config, name, str(file))
+    check_index(found, config, file.parent, str(file))
+    return found
 
 
 def from_config(config: Mapping[str, Any], name: str, where: str | None = None) -> Architecture:
@@ -71,6 +78,8 @@ def from_config(config: Mapping[str, Any], name: str, where: str | None = None) 
     mla = _latent_attention(fields)
     head_dim, v_head_dim = _head_dims(fields, hidden, heads, mla)
     moe = read_experts(fields, layers)
+    hybrid = read_hybrid(fields, layers, hidden) or Hybrid(layers)
+    layers = hybrid.layers
     max_position = fields.count(*_CONTEXT, default=2048)
     family = fields.text("model_type")
     return Architecture(
@@ -81,16 +90,33 @@ def from_config(config: Mapping[str, Any], name: str, where: str | None = None) 
         kv_heads=_kv_heads(fields, heads),
         head_dim=head_dim,
         v_head_dim=v_head_dim,
-        intermediate=0 if moe and moe.dense_layers == 0 else _width(fields, hidden),
+        intermediate=_width(fields, hidden) if _has_dense(moe, hybrid) else 0,
         vocab=fields.count("vocab_size", "padded_vocab_size"),
         max_position=max_position,
         tied_embeddings=fields.flag("tie_word_embeddings", family in TIED_BY_DEFAULT),
         gated_mlp=family not in UNGATED,
         moe=moe,
         mla=mla,
-        window=read_window(fields, layers, max_position),
+        window=None if family in FAMILIES else read_window(fields, layers, max_position),
         quantization=read_quantization(fields),
+        recurrent=hybrid.recurrent,
+        sparse=_sparse_attention(fields),
+        attention_gate=hybrid.gate,
+        blocks=hybrid.blocks,
     )
+
+
+def _has_dense(moe: Experts | None, hybrid: Hybrid) -> bool:
+    if hybrid.blocks is not None:
+        return hybrid.blocks.dense > 0
+    return moe is None or moe.dense_layers > 0
+
+
+def _sparse_attention(fields: Fields) -> SparseAttention | None:
+    top = fields.optional_count("index_topk")
+    if top is None:
+        return None
+    return SparseAttention(fields.count("index_n_heads"), fields.count("index_head_dim"), top)
 
 
 def _text_fields(top: Fields) -> Fields:
@@ -113,6 +139,9 @@ def _refuse_unsupported(fields: Fields) -> None:
             f"a {family or 'encoder-decoder'} model is not simulated",
             "use a decoder-only transformer (dense, GQA, MoE or MLA)",
         )
+    if family in FAMILIES:
+        return
+    refuse_unknown(fields)
     for sign in (
         "hybrid_override_pattern",
         "ssm_cfg",
@@ -139,7 +168,7 @@ def _head_dims(fields: Fields, hidden: int, heads: int, mla: LatentAttention | N
     """Dimensions of a head's key and value."""
     if mla is not None:
         return mla.nope_dim + mla.rope_dim, fields.count("v_head_dim")
-    stated = fields.optional_count("head_dim", "kv_channels")
+    stated = fields.optional_count("head_dim", "attention_head_dim", "kv_channels")
     if stated is None and hidden % heads:
         raise fields.error(
             f"hidden_size {hidden} is not a multiple of {heads} heads",
@@ -163,6 +192,24 @@ def _latent_attention(fields: Fields) -> LatentAttention | None:
 
 def _width(fields: Fields, hidden: int) -> int:
     """Width of the dense MLP; GPT-2 and its kin leave it out where it is four times the hidden size."""
+    family = fields.text("model_type")
+    if family == "lfm2":
+        return _lfm2_width(fields)
+    if family == "granitemoehybrid" and fields.values.get("shared_intermediate_size"):
+        return fields.count("shared_intermediate_size")
     width = fields.count(*_WIDTH, default=4 * hidden)
     # The first Qwen states both halves of its gated MLP as one.
-    return width // 2 if fields.text("model_type") == "qwen" else width
+    return width // 2 if family == "qwen" else width
+
+
+def _lfm2_width(fields: Fields) -> int:
+    """Two thirds of what is stated, times a factor, in whole blocks, unless the config says that it is so already."""
+    width = fields.count("block_ff_dim", "intermediate_size")
+    if not fields.flag("block_auto_adjust_ff_dim", True):
+        return width
+    factor = fields.values.get("block_ffn_dim_multiplier")
+    width = 2 * width // 3
+    if isinstance(factor, int | float) and not isinstance(factor, bool):
+        width = int(factor * width)
+    blocks = fields.count("block_multiple_of", default=256)
+    return -(-width // blocks) * blocks

@@ -12,7 +12,10 @@ _PER_TOKEN = (
     "moe_topk",
     "num_experts_per_token",
 )
-_WIDTH = ("moe_intermediate_size", "expert_intermediate_size", "intermediate_size", "ffn_hidden_size")
+_WIDTH = (
+    *("moe_intermediate_size", "expert_ffn_hidden_size", "expert_intermediate_size"),
+    *("intermediate_size", "ffn_hidden_size"),
+)
 
 
 def read_experts(fields: Fields, layers: int) -> Experts | None:
@@ -29,12 +32,18 @@ def read_experts(fields: Fields, layers: int) -> Experts | None:
     dense_layers = _dense_layers(fields, layers)
     if dense_layers >= layers:
         return None
-    return Experts(count, per_token, width, _shared_width(fields, width), dense_layers)
+    zero = fields.count("zero_expert_num", default=0, least=0)
+    return Experts(count, per_token, width, _shared_width(fields, width), dense_layers, zero)
 
 
 def _shared_width(fields: Fields, width: int) -> int:
     """Width of all shared experts together."""
-    stated = fields.optional_count("shared_expert_intermediate_size", "shared_intermediate_size", least=0)
+    stated = fields.optional_count(
+        "shared_expert_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        least=0,
+    )
     if stated is not None:
         return stated
     # Llama 4 has one shared expert in each mixture layer, and no field that says so.
@@ -45,7 +54,13 @@ def _shared_width(fields: Fields, width: int) -> int:
 
 def _dense_layers(fields: Fields, layers: int) -> int:
     """How many layers keep a dense MLP: the first few, every other one, or those listed."""
-    first = fields.count("first_k_dense_replace", "moe_layer_start_index", default=0, least=0)
+    first = fields.count(
+        "first_k_dense_replace", "moe_layer_start_index", "num_dense_layers", default=0, least=0
+    )
+    every = fields.optional_count("expert_layer_period")
+    if every is not None:
+        offset = fields.count("expert_layer_offset", default=0, least=0)
+        return sum(i % every != offset for i in range(layers))
     per_layer = fields.values.get("moe_layer_freq")
     if isinstance(per_layer, list):
         if len(per_layer) != layers or not all(v in (0, 1) for v in per_layer):

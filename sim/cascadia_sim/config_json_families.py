@@ -3,18 +3,18 @@
 from typing import Any
 
 
-def _words(*lines: str) -> frozenset[str]:
+def words(*lines: str) -> frozenset[str]:
     return frozenset(word for line in lines for word in line.split())
 
 
-TIED_BY_DEFAULT = _words(
+TIED_BY_DEFAULT = words(
     "gemma gemma2 gemma3 gemma3_text cohere cohere2 gpt2 bloom opt falcon mpt",
-    "phi3small gpt_bigcode starcoder2 smollm3 granite",
+    "phi3small gpt_bigcode starcoder2 smollm3 granite lfm2 lfm2_moe",
 )
 
-UNGATED = _words(
+UNGATED = words(
     "gpt2 gptj gpt_neo gpt_neox opt bloom falcon mpt phi gpt_bigcode starcoder2",
-    "nemotron persimmon codegen",
+    "nemotron nemotron_h persimmon codegen",
 )
 
 # Head counts, vocabulary and windows that gemma-3's published text_config omits where they are the defaults.
@@ -34,14 +34,16 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "gemma3": _GEMMA3,
     "cohere2": {"sliding_window_pattern": 4},
     "gpt_oss": {"sliding_window_pattern": 2},
+    "deepseek_v32": {"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048},
+    "glm_moe_dsa": {"index_n_heads": 32, "index_head_dim": 128, "index_topk": 2048},
     "mistral": {"num_key_value_heads": 8},
     "mixtral": {"num_key_value_heads": 8},
 }
 
 # State-space, linear-attention, encoder and encoder-decoder families: their cost is not that of a decoder's.
-UNSUPPORTED = _words(
-    "mamba mamba2 falcon_mamba jamba zamba zamba2 bamba nemotron_h falcon_h1 rwkv recurrent_gemma qwen3_next",
-    "qwen3_5 qwen3_5_moe lfm2 lfm2_moe minimax minimax_m1 granitemoehybrid plamo2 kimi_linear",
+UNSUPPORTED = words(
+    "mamba mamba2 falcon_mamba zamba zamba2 bamba falcon_h1 rwkv recurrent_gemma",
+    "minimax minimax_m1 plamo2 kimi_linear",
     "bert roberta xlm-roberta distilbert albert electra deberta deberta-v2 modernbert longformer",
     "t5 mt5 umt5 bart mbart pegasus whisper bitnet vit clip siglip",
 )

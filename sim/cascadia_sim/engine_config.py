@@ -22,7 +22,8 @@ class EngineConfig:
     (`parallel.py`); `max_num_seqs` and `max_num_batched_tokens` are then those of a rank.
 
     `engine` chooses the calibration from the catalogue; `calibration`, where given, stands in its
-    place on the GPU that it was measured on. "llama.cpp" runs on one GPU, or one core, and takes the whole KV cache of
+    place on the GPU that it was measured on. `learned`: by GPU, how many times as long as that everything takes, as a
+    controller saw it while it served. "llama.cpp" runs on one GPU, or one core, and takes the whole KV cache of
     `max_num_seqs` longest requests when it starts. "trtllm" (TensorRT-LLM) is started whole, on one node.
     """
 
@@ -39,3 +40,8 @@ class EngineConfig:
     attention_dp: int = 1
     engine: str = "vllm"
     calibration: Calibration | None = None
+    learned: tuple[tuple[str, float], ...] = ()
+
+    def times_on(self, gpu: str) -> float:
+        """How many times as long as its calibration says everything takes on `gpu`."""
+        return dict(self.learned).get(gpu, 1.0)

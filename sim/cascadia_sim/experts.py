@@ -36,10 +36,13 @@ def check_expert_split(architecture: Architecture, gpus: int) -> None:
 
 
 def distinct_experts(tokens: Floats, moe: Experts) -> Floats:
-    """Expected number of experts that some of `tokens` chose: E (1 - (1 - k/E)^t) with uniform choice."""
-    if moe.per_token >= moe.count:
+    """Expected number of experts that some of `tokens` chose: E (1 - (1 - k/E)^t) with uniform choice.
+
+    Where further experts compute nothing, k of E + Z are chosen: each of the E as often as `computed_per_token` says.
+    """
+    if moe.computed_per_token >= moe.count:
         return np.full_like(tokens, moe.count)
-    return np.asarray(-moe.count * np.expm1(tokens * math.log1p(-moe.per_token / moe.count)))
+    return np.asarray(-moe.count * np.expm1(tokens * math.log1p(-moe.computed_per_token / moe.count)))
 
 
 def busiest(mean: Floats, gpus: int) -> Floats:
@@ -54,7 +57,9 @@ def busiest_load(tokens: Floats, moe: Experts, gpus: int) -> tuple[Floats, Float
     """
     local = moe.count / gpus
     distinct = np.minimum(busiest(distinct_experts(tokens, moe) / gpus, gpus), local)
-    rows = np.minimum(busiest(tokens * (moe.per_token / gpus), gpus), tokens * min(local, moe.per_token))
+    rows = np.minimum(
+        busiest(tokens * (moe.computed_per_token / gpus), gpus), tokens * min(local, moe.per_token)
+    )
     return distinct, np.maximum(rows, distinct)
 
 
@@ -73,7 +78,7 @@ def layer_seconds(
     if whole and gpus > 1:
         distinct, rows = busiest_load(tokens, moe, gpus)
     else:
-        distinct, rows = distinct_experts(tokens, moe), tokens * float(moe.per_token)
+        distinct, rows = distinct_experts(tokens, moe), tokens * moe.computed_per_token
     e = gpu.efficiency
     flops = gpu.gemm_flops(form.precision) * (e.dequantise if form.dequantised else 1.0)
     flops *= e.expert_compute / e.gemm_compute

@@ -7,7 +7,13 @@ from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.errors import InputError
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.quantization import BF16_BYTES, WeightFormat, kv_element_bytes, weight_format
-from cascadia_sim.sharding import attention_gemms, kv_elements_per_gpu, mlp_gemms, stage_layers
+from cascadia_sim.sharding import (
+    attention_gemms,
+    kv_elements_per_gpu,
+    mlp_gemms,
+    recurrent_gemms,
+    stage_layers,
+)
 
 # CUDA context, library workspaces and captured graphs.
 FIXED_RESERVE_BYTES = 1_500_000_000
@@ -41,15 +47,20 @@ def stage_memory(
 ) -> tuple[StageMemory, ...]:
     """Of each stage; the first also holds the embedding, the last the LM head.
 
-    Dense layers of a mixture are taken to come first, as in DeepSeek. A layer with a sliding window keeps its
-    share of a context of `REFERENCE_CONTEXT_TOKENS`.
+    Dense layers of a mixture are taken to come first, as in DeepSeek; where mixers and MLPs do not come in pairs, each
+    layer is taken for the mean of all, and so are mixers where some are recurrent. A layer with a sliding window keeps
+    its share of a context of `REFERENCE_CONTEXT_TOKENS`.
     """
     a, rank_gpus = architecture, tp // config.attention_dp
     form = weight_format(config.quantization or a.quantization)
     table_bytes = a.embedding_parameters / rank_gpus * form.bytes_per_entry
     kv_layer_bytes = kv_elements_per_gpu(a, rank_gpus) * kv_element_bytes(config.kv_cache_dtype)
-    kv_layer_bytes *= a.attending_layers() / a.layers
+    kv_layer_bytes = (
+        kv_layer_bytes * a.attending_layers() + a.indexer_bytes_per_token * a.attention_layers
+    ) / a.layers
     dense_bytes, mixture_bytes = _layer_weight_bytes(a, tp, rank_gpus, form)
+    if a.blocks is not None:
+        dense_bytes = mixture_bytes = _mean_layer_bytes(a, tp, rank_gpus, form)
     stages = []
     first = 0
     for index, layers in enumerate(stage_layers(a.layers, pp)):
@@ -63,18 +74,40 @@ def stage_memory(
 
 def _layer_weight_bytes(a: Architecture, tp: int, rank_gpus: int, own: WeightFormat) -> tuple[float, float]:
     """Bytes of a dense layer and of a mixture layer on one GPU. EP holds as much as slices of all experts do."""
+    mixer = _mixer_bytes(a, rank_gpus, own) / a.layers
+    dense, mixture = _mlp_bytes(a, tp, own)
+    return mixer + dense, mixer + mixture
+
+
+def _mean_layer_bytes(a: Architecture, tp: int, rank_gpus: int, own: WeightFormat) -> float:
+    dense, mixture = _mlp_bytes(a, tp, own)
+    total = _mixer_bytes(a, rank_gpus, own) + a.dense_layers * dense + a.moe_layers * mixture
+    return total / a.layers
+
+
+def _mixer_bytes(a: Architecture, rank_gpus: int, own: WeightFormat) -> float:
+    """Of all layers' attention and recurrent mixers, and norms."""
     plain = BF16_BYTES if own.experts_only else own.bytes_per_weight
-    attention = sum(g.weights for g in attention_gemms(a, rank_gpus)) * plain + 2 * a.hidden * BF16_BYTES
-    dense = attention + sum(g.weights for g in mlp_gemms(a, a.intermediate, tp)) * plain
+    attention = a.attention_layers * sum(g.weights for g in attention_gemms(a, rank_gpus))
+    layers = a.recurrent.layers if a.recurrent else 0
+    recurrent = layers * sum(g.weights for g in recurrent_gemms(a, rank_gpus))
+    return (attention + recurrent) * plain + a.layers * 2 * a.hidden * BF16_BYTES
+
+
+def _mlp_bytes(a: Architecture, tp: int, own: WeightFormat) -> tuple[float, float]:
+    """Of one dense MLP, and of one mixture with its router."""
+    plain = BF16_BYTES if own.experts_only else own.bytes_per_weight
+    dense = sum(g.weights for g in mlp_gemms(a, a.intermediate, tp)) * plain
     if a.moe is None:
         return dense, dense
     shared = sum(g.weights for g in mlp_gemms(a, a.moe.shared_intermediate, tp)) * plain
     routed = a.moe.count * sum(g.weights for g in mlp_gemms(a, a.moe.intermediate, tp)) * own.bytes_per_weight
-    return dense, attention + shared + routed + a.hidden * a.moe.count * BF16_BYTES
+    return dense, shared + routed + a.router_parameters * BF16_BYTES
 
 
 def reserve_bytes(architecture: Architecture, *, tp: int, pp: int, config: EngineConfig) -> float:
-    """What the engine keeps from the KV cache: fixed parts, peak activations of a full batch, logits.
+    """What the engine keeps from the KV cache: fixed parts, peak activations of a full batch, logits, and recurrent
+    layers' states of as many sequences as it admits.
 
     At the peak of a layer the residual, the normed input and the MLP's gate, up and product are alive;
     logits are FP32, once raw and once as probabilities.
@@ -87,7 +120,8 @@ def reserve_bytes(architecture: Architecture, *, tp: int, pp: int, config: Engin
     token_bytes = (3 * a.hidden + a.mlp_matrices * width * ranks / tp) * BF16_BYTES
     logits_bytes = 2 * 4 * config.max_num_seqs * a.vocab * ranks / tp
     shared = NCCL_BYTES if tp * pp > 1 else 0
-    return FIXED_RESERVE_BYTES + shared + config.max_num_batched_tokens * token_bytes + logits_bytes
+    states = config.max_num_seqs * a.state_bytes_per_sequence() * ranks / (tp * pp)
+    return FIXED_RESERVE_BYTES + shared + config.max_num_batched_tokens * token_bytes + logits_bytes + states
 
 
 def available_bytes(gpu: Gpu, config: EngineConfig) -> float:

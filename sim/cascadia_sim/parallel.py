@@ -54,7 +54,7 @@ def check_split(architecture: Architecture, split: Split) -> None:
         check_expert_split(architecture, split.tp)
 
 
-def travelling_copies(per_token: int, gpus: int) -> float:
+def travelling_copies(per_token: float, gpus: int) -> float:
     """Expected number of other GPUs that hold an expert of one token: (g - 1) (1 - (1 - 1/g)^k).
 
     A token is sent to a GPU once, however many of its experts are there.
@@ -69,7 +69,7 @@ def dispatch_bytes(architecture: Architecture, split: Split) -> float:
     """
     if architecture.moe is None:
         return 0.0
-    copies = travelling_copies(architecture.moe.per_token, split.tp)
+    copies = travelling_copies(architecture.moe.computed_per_token, split.tp)
     return 2 * copies * architecture.hidden * ACTIVATION_BYTES / split.attention_tp
 
 
@@ -85,9 +85,11 @@ def communication_seconds(
     a, ranks = architecture, split.attention_dp
     if ranks == 1:
         return allreduce_seconds(tokens, a, gpu, split.tp, gpus_per_node)
-    total = allreduce_seconds(tokens / ranks, a, gpu, split.attention_tp, gpus_per_node, a.layers + 1.0)
+    mlps = a.dense_layers + a.moe_layers
+    within = a.reductions - mlps + 1.0
+    total = allreduce_seconds(tokens / ranks, a, gpu, split.attention_tp, gpus_per_node, within)
     travelling = a.moe_layers if split.all_to_all else 0
-    total = total + allreduce_seconds(tokens, a, gpu, split.tp, gpus_per_node, float(a.layers - travelling))
+    total = total + allreduce_seconds(tokens, a, gpu, split.tp, gpus_per_node, float(mlps - travelling))
     latency, bandwidth = link_of(gpu, split.tp > gpus_per_node)
     there_and_back = 2 * latency * gpu.efficiency.link_latency
     sent = tokens * (dispatch_bytes(a, split) / ranks / bandwidth)

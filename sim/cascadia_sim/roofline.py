@@ -15,12 +15,11 @@ from cascadia_sim.architecture import REFERENCE_CONTEXT_TOKENS, Architecture
 from cascadia_sim.gpu import TILE_ROWS, Gpu
 from cascadia_sim.latent import latent_context_seconds
 from cascadia_sim.quantization import WeightFormat, kv_element_bytes, weight_format
-from cascadia_sim.sharding import Gemm, attention_gemms, kv_elements_per_gpu, mlp_gemms
+from cascadia_sim.sharding import Gemm, attention_gemms, kv_elements_per_gpu, mlp_gemms, recurrent_gemms
 
 Floats = NDArray[np.float64]
 
 ACTIVATION_BYTES = 2.0
-ALLREDUCES_PER_LAYER = 2
 # Two norms, projections in and out, rotary embedding, KV write, attention, up, activation, down.
 DENSE_KERNELS = 10
 # A mixture adds routing, sorting, a second pair of grouped products and the weighted sum.
@@ -59,13 +58,31 @@ def tiled_rows(tokens: Floats, tile_rows: int = TILE_ROWS) -> Floats:
 def qkv_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
     """All that attention multiplies by before it attends: queries, keys, values, latent projections."""
     a = architecture
-    return a.layers * gemm_seconds(tokens, attention_gemms(a, tp)[:-1], gpu, _plain(form))
+    return a.attention_layers * gemm_seconds(tokens, attention_gemms(a, tp)[:-1], gpu, _plain(form))
 
 
 def out_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
     """Attention's output projection."""
     a = architecture
-    return a.layers * gemm_seconds(tokens, attention_gemms(a, tp)[-1:], gpu, _plain(form))
+    return a.attention_layers * gemm_seconds(tokens, attention_gemms(a, tp)[-1:], gpu, _plain(form))
+
+
+def recurrent_seconds(
+    tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int
+) -> Floats:
+    """The recurrent layers' matrices, and the arithmetic of their states."""
+    a = architecture
+    if a.recurrent is None:
+        return np.zeros_like(tokens)
+    matrices = gemm_seconds(tokens, recurrent_gemms(a, tp), gpu, _plain(form))
+    flops = gpu.bf16_flops * gpu.efficiency.attention_compute
+    return a.recurrent.layers * (matrices + tokens * (a.recurrent.flops_per_token / tp / flops))
+
+
+def state_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: int) -> Floats:
+    """Reading and writing the state of each sequence, once an iteration."""
+    moved = 2 * architecture.state_bytes_per_sequence() / tp
+    return np.asarray(sequences * (moved / (gpu.hbm_bytes_per_s * gpu.efficiency.kv_hbm)))
 
 
 def up_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
@@ -124,7 +141,7 @@ def sampler_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> 
 
 def sequence_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
     """What attention spends on a sequence whatever its context: a block of work to plan, start and join."""
-    return sequences * (architecture.layers * gpu.efficiency.attention_sequence_s)
+    return sequences * (architecture.attention_layers * gpu.efficiency.attention_sequence_s)
 
 
 def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtype: str) -> float:
@@ -132,7 +149,8 @@ def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtyp
     a = architecture
     entry_bytes = kv_elements_per_gpu(a, tp) * kv_element_bytes(kv_cache_dtype)
     if a.mla is not None:
-        return latent_context_seconds(a, gpu, tp, entry_bytes) * a.attending_layers()
+        attended = a.attending_layers() * _attended(a, 1.0)
+        return latent_context_seconds(a, gpu, tp, entry_bytes) * attended + index_seconds(a, gpu)
     seconds = entry_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.kv_hbm)
     flops = 2.0 * (a.heads / tp) * (a.head_dim + a.v_head_dim)
     seconds += gpu.efficiency.decode_compute * flops / gpu.bf16_flops
@@ -145,11 +163,28 @@ def pair_seconds(architecture: Architecture, gpu: Gpu, tp: int) -> float:
     Of a prompt of n tokens a window of w leaves about 2 w / n of the pairs; n is `REFERENCE_CONTEXT_TOKENS`.
     """
     a = architecture
-    layers = float(a.layers)
+    layers = float(a.attention_layers) * _attended(a, 2.0)
     if a.window is not None:
         layers -= a.window.layers * (1.0 - min(1.0, 2.0 * a.window.tokens / REFERENCE_CONTEXT_TOKENS))
     flops = 2.0 * (a.heads / tp) * (a.head_dim + a.v_head_dim)
-    return layers * flops / (gpu.bf16_flops * gpu.efficiency.attention_compute)
+    seconds = layers * flops / (gpu.bf16_flops * gpu.efficiency.attention_compute)
+    return seconds + _index_flops(a) / (gpu.gemm_flops("fp8"))
+
+
+def _attended(a: Architecture, times: float) -> float:
+    """The share of a context of `REFERENCE_CONTEXT_TOKENS` that sparse attention attends to, `times` over."""
+    return 1.0 if a.sparse is None else min(1.0, times * a.sparse.top / REFERENCE_CONTEXT_TOKENS)
+
+
+def _index_flops(a: Architecture) -> float:
+    """Of the indexers of all layers, one query and one token of context; each GPU has all of it."""
+    return a.attention_layers * 2.0 * a.sparse.heads * a.sparse.dim if a.sparse else 0.0
+
+
+def index_seconds(a: Architecture, gpu: Gpu) -> float:
+    """Decoding over one token of context, all layers' indexers: the longer of reading its key and multiplying it."""
+    reading = a.attention_layers * a.indexer_bytes_per_token / (gpu.hbm_bytes_per_s * gpu.efficiency.kv_hbm)
+    return max(reading, _index_flops(a) / gpu.gemm_flops("fp8"))
 
 
 def allreduce_seconds(
@@ -160,13 +195,16 @@ def allreduce_seconds(
     gpus_per_node: int,
     count: float | None = None,
 ) -> Floats:
-    """`count` all-reduces (two a layer, one after the embedding); each moves 2 (tp - 1) / tp messages per GPU."""
+    """`count` all-reduces, by itself one a mixer, an MLP and the embedding.
+
+    Each moves 2 (tp - 1) / tp messages per GPU.
+    """
     if tp == 1:
         return np.zeros_like(tokens)
     latency, bandwidth = link_of(gpu, tp > gpus_per_node)
     message_bytes = architecture.hidden * ACTIVATION_BYTES
     if count is None:
-        count = float(ALLREDUCES_PER_LAYER * architecture.layers + 1)
+        count = float(architecture.reductions + 1)
     latency *= gpu.efficiency.link_latency * (1.0 + LATENCY_PER_DOUBLING * math.log2(tp / 2))
     count *= gpu.efficiency.link_factor(tp)
     return np.asarray(count * (latency + tokens * (2 * (tp - 1) / tp * message_bytes / bandwidth)))
@@ -217,10 +255,10 @@ def _element_wise_bytes(a: Architecture, tp: int) -> float:
     mixture = 0.0
     if a.moe is not None:
         mixture = a.moe_layers * (
-            a.moe.shared_intermediate + a.moe.per_token * (a.moe.intermediate + a.hidden)
+            a.moe.shared_intermediate + a.moe.computed_per_token * (a.moe.intermediate + a.hidden)
         )
     activation = a.mlp_matrices * (dense + mixture) / tp
-    return ACTIVATION_BYTES * (a.layers * (norms + rotary) + activation)
+    return ACTIVATION_BYTES * (a.layers * norms + a.attention_layers * rotary + activation)
 
 
 def link_of(gpu: Gpu, between_nodes: bool) -> tuple[float, float]:

@@ -61,12 +61,33 @@ def attention_gemms(architecture: Architecture, tp: int) -> tuple[Gemm, ...]:
     a, heads = architecture, architecture.heads // tp
     out = Gemm(heads * a.v_head_dim, a.hidden)
     if a.mla is None:
-        return (Gemm(a.hidden, heads * a.head_dim + kv_elements_per_gpu(a, tp)), out)
+        width = heads * a.head_dim * (2 if a.attention_gate else 1)
+        return (Gemm(a.hidden, width + kv_elements_per_gpu(a, tp)), out)
     m = a.mla
     down = Gemm(a.hidden, (m.q_rank or 0) + m.kv_rank + m.rope_dim)
     queries = Gemm(m.q_rank or a.hidden, heads * (m.nope_dim + m.rope_dim))
     keys_values = Gemm(m.kv_rank, heads * (m.nope_dim + a.v_head_dim))
-    return (down, queries, keys_values, out)
+    return (down, queries, keys_values, *_indexer_gemms(a), out)
+
+
+def _indexer_gemms(a: Architecture) -> tuple[Gemm, ...]:
+    """Of sparse attention, on each GPU whole, as engines have it."""
+    if a.sparse is None:
+        return ()
+    queries = (a.mla.q_rank if a.mla else None) or a.hidden
+    return (Gemm(queries, a.sparse.heads * a.sparse.dim), Gemm(a.hidden, a.sparse.dim + a.sparse.heads))
+
+
+def recurrent_gemms(architecture: Architecture, tp: int) -> tuple[Gemm, ...]:
+    """The matrices of one recurrent layer; none without such layers."""
+    if architecture.recurrent is None:
+        return ()
+    return tuple(
+        Gemm(matrix.inputs, -(-matrix.outputs // tp))
+        if matrix.split == "outputs"
+        else Gemm(-(-matrix.inputs // tp), matrix.outputs)
+        for matrix in architecture.recurrent.matrices
+    )
 
 
 def mlp_gemms(architecture: Architecture, width: int, tp: int) -> tuple[Gemm, ...]:

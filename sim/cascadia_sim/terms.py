@@ -96,6 +96,10 @@ def _outside_graphs(tokens: Floats, s: Setting) -> Floats:
 ON_GPU = (
     Term("qkv", _by_rank(lambda t, s, tp: roofline.qkv_seconds(t, s.architecture, s.gpu, s.form, tp))),
     Term("out", _by_rank(lambda t, s, tp: roofline.out_seconds(t, s.architecture, s.gpu, s.form, tp))),
+    Term(
+        "recurrent",
+        _by_rank(lambda t, s, tp: roofline.recurrent_seconds(t, s.architecture, s.gpu, s.form, tp)),
+    ),
     Term("up", _layered(lambda t, s: roofline.up_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
     Term("down", _layered(lambda t, s: roofline.down_seconds(t, s.architecture, s.gpu, s.form, s.tp))),
     Term("experts", _layered(_experts)),
@@ -142,6 +146,7 @@ BY_SEQUENCES = (
         "attention per sequence",
         _layered(lambda n, s: roofline.sequence_seconds(n / s.attention_dp, s.architecture, s.gpu)),
     ),
+    Term("recurrent state", _by_rank(lambda n, s, tp: roofline.state_seconds(n, s.architecture, s.gpu, tp))),
     Term("engine per sequence", lambda n, s: n * s.gpu.efficiency.sequence_s),
 )
 

@@ -1,4 +1,4 @@
-"""The empirical optimum of a small instance: every routing, every mix of shapes, simulated end to end.
+"""The empirical optimum of a small instance: every routing, mix of shapes and share on a grid, simulated end to end.
 
 Independent of the planner's search: it shares only the simulator, the shapes and the lower bounds of quality.
 """
@@ -6,6 +6,7 @@ Independent of the planner's search: it shares only the simulator, the shapes an
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice, product
 
 import numpy as np
 
@@ -126,7 +127,8 @@ def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
     return Optimum(best, which, count)
 
 
-def count_deployments(problem: Problem, threads: ThreadPoolExecutor) -> int:
+def count_deployments(problem: Problem, threads: ThreadPoolExecutor, most: int) -> int:
+    """How many `exhaustive` simulates, about; beyond `most` some larger number."""
     routings = with_bounds(
         problem.quality, all_routings(problem.quality, keep_worse=False), 0.95, problem.seed
     )[0]
@@ -134,7 +136,8 @@ def count_deployments(problem: Problem, threads: ThreadPoolExecutor) -> int:
     if not len(good):
         return 0
     search = start_search(problem, routings, threads)
-    return sum(1 for _ in _deployments(search, int(good[0]))) * len(good)
+    counted = islice(_deployments(search, int(good[0])), most // len(good) + 1)
+    return sum(1 for _ in counted) * len(good)
 
 
 def _deployments(search: Search, routing: int) -> Iterator[Deployment]:
@@ -156,8 +159,14 @@ def _combine(
         yield from _combine(search, routing, rest, left - used, mixes | {first.stage: mix})
 
 
+RATIOS = tuple(2 ** (k / 2) for k in range(-6, 7))
+"""Shares of unequal replicas that are tried: in proportion to what each sustains, times these, from 1/8 to 8."""
+COARSE = (0.2, 0.45, 1.0, 2.2, 5.0)
+"""Instead, where three or more shapes are mixed."""
+
+
 def stable_mixes(demand: Demand, gpus: int) -> Iterator[Mix]:
-    """All multisets of shapes on at most `gpus` GPUs that keep up; shares in proportion to what each sustains."""
+    """All multisets of shapes on at most `gpus` GPUs that keep up, with all shares on the grid."""
     for counts in _multisets([s.gpus for s in demand.shapes], gpus):
         mix = tuple(
             Replicas(demand.shapes[s], n, max(float(demand.table.saturated[s]), 1e-6))
@@ -165,7 +174,14 @@ def stable_mixes(demand: Demand, gpus: int) -> Iterator[Mix]:
             if n
         )
         if mix and sum(r.count / r.level for r in mix) >= 1.0:
-            yield mix
+            yield from _shared(mix)
+
+
+def _shared(mix: Mix) -> Iterator[Mix]:
+    first, *others = mix
+    ratios = RATIOS if len(others) < 2 else COARSE
+    for chosen in product(ratios, repeat=len(others)):
+        yield first, *(replace(r, level=r.level / x) for r, x in zip(others, chosen, strict=True))
 
 
 def _multisets(sizes: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:

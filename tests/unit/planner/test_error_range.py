@@ -10,12 +10,13 @@ from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.planner.calibration_notes import calibration_notes
 from cascadia.planner.demand import JUDGE
-from cascadia.planner.error_range import erring, scaled
+from cascadia.planner.error_range import erring
 from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.plan_file import parse_plan, plan_json
 from cascadia.planner.simulation import quantile_s
 from cascadia_sim.calibrations_catalogue import closest_calibration
 from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.scaled_timing import scaled
 from tests.unit.planner.problems import hosted_judge, problem
 
 A100 = Pool("a100-sxm", "a100-sxm", 1, 8, 1.5)

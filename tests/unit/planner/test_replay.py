@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan, Predicted
 from cascadia.domain.problem import Judge
@@ -21,6 +22,7 @@ from tests.unit.planner.problems import (
     LARGE,
     MEDIUM,
     ON_ROUTER,
+    SMALL,
     hosted_judge,
     problem,
     rising_table,
@@ -28,6 +30,7 @@ from tests.unit.planner.problems import (
 )
 
 TRACE = traffic(1500)
+FAST = replace(TRACE, arrival_s=TRACE.arrival_s / 4)
 CASES: dict[str, tuple[Sequence[str], Judge]] = {
     "hosted": (FIVE[1:4], hosted_judge()),
     "external": ((MEDIUM, LARGE), EXTERNAL),
@@ -55,6 +58,19 @@ def made(request: pytest.FixtureRequest) -> Made:
     assert sum(s.deployed for s in found.stages) > 1
     assert any(found.skip_below) == (request.param == "foreseen")
     return Made(found, table)
+
+
+def test_unequal_replicas_are_written_as_they_were_simulated(tmp_path: Path) -> None:
+    pools = (Pool("b", "h100-sxm", 1, 1, 3.0), Pool("a", "l40s", 1, 3, 1.0))
+    table = rising_table(1)
+    found = plan(
+        problem((SMALL,), pools=pools, judge=ON_ROUTER, trace=FAST, table=table, quality_min=0.0)
+    ).plan
+    shares = [g.share / g.count for g in found.stages[0].replicas]
+    assert len(set(shares)) > 1
+    write_plan(found, tmp_path / "plan.json")
+    shown = replay(read_plan(tmp_path / "plan.json"), FAST, folder=tmp_path, table=table)
+    assert without_quality(shown.predicted) == without_quality(found.predicted)
 
 
 def without_quality(predicted: Predicted) -> dict[str, object]:

@@ -208,7 +208,7 @@ def test_a_client_that_does_not_read_slows_its_engine_and_loses_nothing() -> Non
         async with started(engine), running(stages(engine)) as up:
             reader, writer = await asyncio.open_connection("127.0.0.1", up.port, limit=1024)
             body = b'{"model": "small", "stream": true}'
-            head = b"POST /v1/chat/completions HTTP/1.1\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
             writer.write(head % len(body) + body)
             await engine.arrived.wait()
             (connection,) = (c for c in up.router.stages[0].replicas[0].pool.open if c.busy)
@@ -545,16 +545,20 @@ async def raw(port: int, content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"GET / HTTP/1.1\r\nx: " + b"y" * 40_000, 431),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 40_000, 431),
         (b"GET / HTTP/1.1\r\nhost: x\r\n", 408),
         (b"", 408),
         (b"nonsense\r\n\r\n", 400),
         (
-            b"POST /v1/completions HTTP/1.1\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n"
+            b"content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
             400,
         ),
-        (b"POST /v1/completions HTTP/1.1\r\ncontent-length: 4\r\ncontent-length: 5\r\n\r\nabcde", 400),
-        (b"GET /health HTTP/1.1\r\nx: a\nb: c\r\n\x00: d\r\n\r\n", 400),
+        (
+            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ncontent-length: 5\r\n\r\nabcde",
+            400,
+        ),
+        (b"GET /health HTTP/1.1\r\nhost: x\r\nx: a\nb: c\r\n\x00: d\r\n\r\n", 400),
     ],
 )
 def test_what_is_no_proper_request_is_refused_and_its_connection_closed(
@@ -575,7 +579,7 @@ def test_a_body_that_drips_is_cut_off_and_a_large_one_refused() -> None:
     async def main() -> None:
         engine = FakeEngine()
         async with started(engine), running(stages(engine), body_s=0.5, max_body_bytes=1000) as up:
-            head = b"POST /v1/completions HTTP/1.1\r\ncontent-length: 900\r\n\r\n{"
+            head = b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 900\r\n\r\n{"
             assert await raw(up.port, head) == b""
             large = await up.chat("small", text="x" * 2000)
             chunks = (b"x" * 300 for _ in range(9))

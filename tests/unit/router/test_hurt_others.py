@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.clients.upstream_connection import Connection
+from cascadia.clients.upstream_pool import Pool
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
 from cascadia.router.breaker import Breaker
 from cascadia.router.protocol import Front
@@ -156,6 +157,42 @@ def test_a_closed_connection_is_gone_without_a_collection_of_garbage() -> None:
                     up.router.stages[0].replicas[0].pool.close()
                 await until(lambda: not up.router.stages[0].replicas[0].pool.open)
                 await until(lambda: len(up.server.connections) <= 1)
+                await until(lambda: kept() <= before)
+            finally:
+                gc.enable()
+
+    run(main)
+
+
+@pytest.mark.parametrize("turns", [None, 0, 1, 2, 3, 4, 5])
+def test_a_connection_that_is_refused_or_given_up_is_gone_without_a_collection_of_garbage(
+    turns: int | None,
+) -> None:
+    """`turns` of the event loop after it was begun it is given up; None: nobody listens there."""
+
+    def kept() -> int:
+        return sum(isinstance(each, Connection) for each in gc.get_objects())
+
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine):
+            pool = Pool(engine.url, 5.0)
+            if turns is None:
+                await engine.stop()
+            gc.collect()
+            before = kept()
+            gc.disable()
+            try:
+                for _ in range(20):
+                    asked = asyncio.create_task(pool.connect())
+                    for _ in range(turns or 0):
+                        await asyncio.sleep(0)
+                    if turns is not None:
+                        asked.cancel()
+                    await asyncio.gather(asked, return_exceptions=True)
+                    del asked
+                pool.close()
+                await until(lambda: not pool.open)
                 await until(lambda: kept() <= before)
             finally:
                 gc.enable()

@@ -124,7 +124,7 @@ def test_a_request_may_come_byte_by_byte_and_its_body_in_chunks() -> None:
         engine = FakeEngine("four")
         async with started(engine), running(stages(engine)) as up:
             client = await Client.of(up)
-            chunked = b"POST /v1/chat/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
+            chunked = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
             chunked += b"5\r\n" + BODY[:5] + b"\r\n%x;an=extension\r\n" % (len(BODY) - 5) + BODY[5:]
             chunked += b"\r\n0\r\nx-trailer: content-length: 7\r\n\r\n"
             for content in (post(), chunked):
@@ -200,7 +200,7 @@ def test_head_gets_a_head_only() -> None:
         engine = FakeEngine()
         async with started(engine), running(stages(engine)) as up:
             client = await Client.of(up)
-            client.write(b"HEAD /health HTTP/1.1\r\n\r\n" + HEALTH)
+            client.write(b"HEAD /health HTTP/1.1\r\nhost: x\r\n\r\n" + HEALTH)
             head = await client.reader.readuntil(b"\r\n\r\n")
             assert b"content-length: " in head
             assert await client.reader.readexactly(15) == b"HTTP/1.1 200 OK"
@@ -313,7 +313,7 @@ def test_a_head_or_tail_without_end_is_refused(waste: bytes) -> None:
         engine = FakeEngine()
         async with started(engine), running(stages(engine)) as up:
             client = await Client.of(up)
-            client.write(b"POST /v1/completions HTTP/1.1\r\n" + waste)
+            client.write(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\n" + waste)
             assert (await client.answer())[0] == 431
             client.close()
 

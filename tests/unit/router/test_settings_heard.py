@@ -80,6 +80,7 @@ CASES: dict[str, list[Case]] = {
                 "hedge": {},
                 "passes_priority": True,
                 "skip_below": 5,
+                "on_overload": "escalate",
             },
         ),
         (stage, STAGE | {"threshold": 7}, {"verifiers": [{"kind": "python-syntax"}]}),

@@ -115,7 +115,7 @@ def test_a_second_request_hidden_in_a_body_is_part_of_that_body() -> None:
         engine = FakeEngine()
         async with started(engine), running(stages(engine)) as up:
             client = await Client.of(up)
-            hidden = b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
+            hidden = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
             client.write(post(json.dumps({"model": "small", "x": hidden.decode()}).encode()) + HEALTH)
             assert (await client.answer())[0] == 200
             assert json.loads((await client.answer())[2]) == {"status": "ok"}

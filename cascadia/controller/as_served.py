@@ -1,0 +1,28 @@
+"""A problem, or a plan, whose engines take as long as they were seen to while they served."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cascadia.controller.fleet import JUDGE
+from cascadia.domain.plan import Plan
+from cascadia.domain.problem import Problem
+from cascadia_sim.engine_config import EngineConfig
+
+
+def problem_as_served(problem: Problem, learned: Mapping[str, Mapping[str, float]]) -> Problem:
+    stages = tuple(replace(s, config=_with(s.config, learned.get(s.name))) for s in problem.stages)
+    judge = problem.judge
+    if judge.config is not None:
+        judge = replace(judge, config=_with(judge.config, learned.get(JUDGE)))
+    return replace(problem, stages=stages, judge=judge)
+
+
+def plan_as_served(plan: Plan, learned: Mapping[str, Mapping[str, float]]) -> Plan:
+    stages = tuple(replace(s, config=_with(s.config, learned.get(s.name))) for s in plan.stages)
+    judge = replace(plan.judge, config=_with(plan.judge.config, learned.get(JUDGE)))
+    return replace(plan, stages=stages, judge=judge)
+
+
+def _with(config: EngineConfig, learned: Mapping[str, float] | None) -> EngineConfig:
+    """As it is where nothing was learnt."""
+    return config if not learned else replace(config, learned=tuple(sorted(learned.items())))
