@@ -188,7 +188,7 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
             "tells of the question alone, and nothing says where its heads are served",
             "write router: {foresight: {replicas: [{url: ...}]}} into --engines local.yaml",
         )
-    if len(deployed) > 1 and "judge" not in router:
+    if plan.judges and "judge" not in router:
         if plan.judge.gpus:
             router["judge"] = {"kind": "llm", "model": model_of_judge(plan, local.stages.get(JUDGE))}
         elif plan.judge.kind in ("certainty", "embedding"):

@@ -254,6 +254,13 @@ class Plan:
     def gpus(self) -> int:
         return sum(stage.gpus for stage in self.stages) + self.judge.gpus
 
+    @property
+    def judges(self) -> bool:
+        """Whether any answer waits for a verdict; where the question alone decides who answers, none does."""
+        deployed = [stage.deployed for stage in self.stages]
+        last = len(deployed) - 1 - deployed[::-1].index(True)
+        return any(level > 0 for level, here in zip(self.thresholds[:last], deployed, strict=False) if here)
+
     def skips(self, stage: str) -> float | None:
         """Below which quality, by the question alone, the stage is not asked; None where it always is."""
         at = next(i for i, each in enumerate(self.stages) if each.name == stage)

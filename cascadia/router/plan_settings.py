@@ -8,7 +8,6 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.planner.problem_file_models import find_architecture
 from cascadia.router.settings import (
-    ACCEPTS_ALL,
     JudgeSettings,
     ReplicaSettings,
     RouterSettings,
@@ -44,19 +43,12 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
             )
             for stage in deployed
         ),
-        judge=_judge(plan.judge, addresses) if _judged(plan) else None,
+        judge=_judge(plan.judge, addresses) if plan.judges else None,
         foresight=_foresight(addresses) if plan.foresight else None,
         names=tuple(stage.name for stage in plan.stages),
     )
     check_settings(settings, where)
     return settings
-
-
-def _judged(plan: Plan) -> bool:
-    """Whether any answer waits for a verdict; where the question alone decides, none does."""
-    *gates, _ = [stage.name for stage in plan.stages if stage.deployed]
-    threshold = dict(zip((stage.name for stage in plan.stages[:-1]), plan.thresholds, strict=True))
-    return any(threshold[name] > ACCEPTS_ALL for name in gates)
 
 
 def _foresight(addresses: Addresses) -> JudgeSettings:
@@ -84,7 +76,7 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     known = {stage.name: stage for stage in files.stages}
     deployed = [stage.name for stage in plan.stages if stage.deployed]
     addresses = {name: [r.url for r in known[name].replicas] for name in deployed if name in known}
-    if files.judge is not None and files.judge.stage is not None and _judged(plan):
+    if files.judge is not None and files.judge.stage is not None and plan.judges:
         addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
     if plan.foresight and files.foresight is not None and files.foresight.stage is not None:
         addresses[FORESIGHT] = [replica.url for replica in files.foresight.stage.replicas]
