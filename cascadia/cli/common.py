@@ -39,3 +39,11 @@ def positive(text: str) -> float:
     if value <= 0:
         raise click.BadParameter(f"{text} is not above 0")
     return value
+
+
+def share(text: str) -> float:
+    """`3%` or `0.03`, 0 to 1, as the type of an option."""
+    value = number(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    if not 0 <= value <= 1:
+        raise click.BadParameter(f"{text} is not between 0 and 100%")
+    return value

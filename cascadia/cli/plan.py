@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from cascadia.cli.common import number, positive, with_output
+from cascadia.cli.common import number, positive, share, with_output
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
@@ -21,6 +21,7 @@ from cascadia.domain.errors import BadInput
 @click.option("--quality-min", type=number, metavar="Q", help="Least quality, 0-100.")
 @click.option("--latency-max", "latency_max_s", type=positive, metavar="S", help="Largest latency.")
 @click.option("--quantile", type=number, metavar="P", help="Of the latency, 0-1.")
+@click.option("--within", type=share, metavar="SHARE", help="Of the fastest: take the cheapest, e.g. 3%.")
 @click.option("--confidence", type=number, metavar="P", help="That quality holds with, 0.5-1.")
 @click.option("--seed", type=int, help="Of everything drawn at random.")
 @click.option(
@@ -51,6 +52,7 @@ def plan(
     quality_min: float | None,
     latency_max_s: float | None,
     quantile: float | None,
+    within: float | None,
     confidence: float | None,
     seed: int | None,
     formulation: Literal["columns", "paper"],
@@ -78,6 +80,7 @@ def plan(
         quantile,
         confidence,
         seed,
+        within,
     )
     with ExitStack() as stack:
         folder = None
@@ -105,7 +108,10 @@ def plan(
         output.note(f"note: {note}")
     if out is not None:
         output.show(f"written to {out}")
-    output.document({"plan": result.plan, "notes": result.notes, "out": out})
+    if output.json:
+        from cascadia.planner.knee import knee
+
+        output.document({"plan": result.plan, "notes": result.notes, "knee": knee(result), "out": out})
 
 
 def pool_gpus(text: str) -> tuple[str | None, int]:

@@ -5,12 +5,14 @@ from numpy.typing import NDArray
 
 from cascadia import __version__
 from cascadia.planner.evidence import ATTAINMENT, attainment, latencies_s, queues, stage_latencies_s
+from cascadia.planner.knee import knee
 from cascadia.planner.outlook import Bar, Outlook, outlook
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.simulation import quantile_s
 from cascadia.report.data import (
     AttainmentCurve,
     FrontierPoint,
+    KneePoint,
     LatencySamples,
     QualityStep,
     QueueLength,
@@ -35,6 +37,10 @@ def report_data(result: PlanResult, *, spec_name: str, command: str, date: str) 
         latency=LatencySamples(latency, stage_latencies_s(problem, result.run)),
         queues=tuple(QueueLength(q.name, q.time_s, q.waiting) for q in queues(problem, result.run)),
         frontier=_frontier(result, around),
+        knee=tuple(
+            KneePoint(p.usd_per_hour, p.latency_s, p.gpus, p.replicas, p.chosen, p.fastest)
+            for p in knee(result)
+        ),
         attainment=(
             _curve("Cascadia", latency, around.slo_base_s, chosen=True),
             *(_curve(r.name, r.latency_s, around.slo_base_s) for r in around.rivals),

@@ -10,7 +10,7 @@ from cascadia.domain.plan import Plan, Quantiles
 from cascadia.planner.evidence import attainment, latencies_s, queues, stage_latencies_s
 from cascadia.planner.replay import Replay
 from cascadia.planner.text_file import write_whole
-from cascadia.report import pictures
+from cascadia.report import pictures, words
 from cascadia.report.charts import Series, line_chart
 from cascadia.report.data import LatencySamples, QueueLength
 from cascadia.report.numbers import percent, rate, seconds
@@ -25,18 +25,20 @@ def tables(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[object]:
     table = Table(
         title=f"{len(result.run.arrival_ps):,} requests at {rate(p.rate_rps)}", title_justify="left"
     )
-    for name in ("", "reached", "p50", "p95", "p99", "TTFT p95", "busy"):
+    for name in ("", "reached", "p50", "p95", "p99", "TTFT p95", "load"):
         table.add_column(name, justify="left" if not name else "right")
     for stage in p.stages:
         if stage.reached > 0:
             shown = _row(stage.latency, stage.ttft)
-            table.add_row(stage.name, percent(stage.reached), *shown, percent(stage.utilisation))
+            table.add_row(stage.name, percent(stage.reached), *shown, words.load(stage))
     if p.judge is not None:
-        busy = percent(p.judge.utilisation) if plan.judge.replicas else "-"
-        table.add_row("judge", percent(p.judge.reached), *_row(p.judge.latency, p.judge.ttft), busy)
+        load = words.load(p.judge) if plan.judge.replicas else "-"
+        table.add_row("judge", percent(p.judge.reached), *_row(p.judge.latency, p.judge.ttft), load)
     table.add_row("end to end", "", *_row(p.e2e, p.ttft), "", end_section=True, style="bold")
     table.add_row("as planned", "", *_row(plan.predicted.e2e, plan.predicted.ttft), "", style="dim")
     yield table
+    if not result.certificate.holds:
+        yield f"these requests are not carried for as long as they go on: {result.certificate.why}"
     if slo_s is not None:
         yield f"{percent(within(result, slo_s), 1)} of requests are done within {seconds(slo_s)}"
 
@@ -55,6 +57,9 @@ def as_json(result: Replay, slo_s: float | None) -> dict[str, Any]:
         "queues": queues(result.problem, result.run),
         "preemptions": result.run.preemptions,
         "notes": result.notes,
+        "stability": result.certificate.stability,
+        "holds": result.certificate.holds,
+        "why": result.certificate.why,
     }
 
 
@@ -71,11 +76,11 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None
         log_x=True,
         h_lines=((95.0, "95 %"),),
     )
-    busy = tuple((s.name, percent(s.utilisation)) for s in result.predicted.stages if s.reached > 0)
+    loads = tuple((s.name, words.load(s)) for s in result.predicted.stages if s.reached > 0)
     sections = (
         Section("Latency", body=pictures.latency_curves(plan, samples) + sla),
         Section("Queues", body=pictures.queues(plan, lengths)),
-        Section("Utilisation", columns=("stage", "busiest replica"), rows=busy),
+        Section("Load", columns=("stage", "of what its replicas sustain"), rows=loads),
     )
     write_whole(path, page(f"{trace_name} on a plan of {plan.gpus} GPUs", sections))
 

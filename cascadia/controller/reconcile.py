@@ -3,7 +3,8 @@
 `reconcile` is pure. Whoever carries its steps out may die between any two of them: what is observed then is
 reconciled again. It promises, and tests/unit/controller holds it to that with an exhaustive search beside it:
 
-- a replica that both plans have is left alone, unless its machine has to be emptied for what finds no other;
+- a replica that both plans have is left alone, unless its machine has to be emptied for what finds no other, or it
+  does not serve yet (or any more) and more of a stage's capacity is kept where its GPUs are another's first;
 - GPUs are never exceeded (those of the pool, and surge GPUs where given);
 - the last ready replica of a stage that the router sends to is never taken;
 - a stage's capacity stays at least at what today's traffic needs where some order of steps does so, else as large a
@@ -16,7 +17,7 @@ reconciled again. It promises, and tests/unit/controller holds it to that with a
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice, product
 from typing import NamedTuple
 
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, needed_rps
@@ -25,6 +26,8 @@ from cascadia.controller.room import NoRoom, with_room
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.domain.errors import CascadiaError
 
+MOST_ANEW = 32
+"""Combinations looked at of replicas that do not serve and might be started anew."""
 KEEPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 """Parts of today's need that an order may keep, tried in turn."""
 
@@ -48,10 +51,9 @@ def reconcile(observed: Observed, desired: Desired) -> list[Step]:
 def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollout:
     """At most `at_once` replicas start together, or drain together, where neither GPUs nor capacity forbid it."""
     _check_gpus(observed, desired)
-    settled, first = _settle(observed, desired)
-    task = _task(settled, desired)
-    for keep in KEEPS:
-        moves = find_order(task, keep)
+    for keep, anew in product(KEEPS, _anew(observed, desired)):
+        settled, first = _settle(observed, desired, anew)
+        moves = find_order(_task(settled, desired), keep)
         if moves is not None:
             names = _Names({replica.name for replica in observed.replicas})
             steps = [*first, *_steps(settled, moves, desired, names, at_once)]
@@ -59,7 +61,18 @@ def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollou
                 return Rollout(with_room(observed, steps, names), keep)
             except NoRoom as error:
                 raise Blocked(str(error)) from None
-    raise Blocked(_why_blocked(task))
+    raise Blocked(_why_blocked(_task(_settle(observed, desired, Counter())[0], desired)))
+
+
+def _anew(observed: Observed, desired: Desired) -> list[Counter[Kind]]:
+    """Of those that are wanted and do not serve, how many of each kind are stopped and started anew: none, then few."""
+    idle = Counter(r.kind for r in observed.replicas if r.state in ("starting", "draining"))
+    short = Counter(desired.counts)
+    short.subtract(observed.ready_kinds())
+    most = {kind: min(n, short[kind]) for kind, n in sorted(idle.items()) if short[kind] > 0}
+    choices = product(*(range(n + 1) for n in most.values()))
+    found = [Counter(dict(zip(most, choice, strict=True))) for choice in islice(choices, MOST_ANEW)]
+    return sorted(found, key=Counter.total)
 
 
 def _check_gpus(observed: Observed, desired: Desired) -> None:
@@ -70,10 +83,11 @@ def _check_gpus(observed: Observed, desired: Desired) -> None:
             raise Blocked(f"{what}; plan for what is there")
 
 
-def _settle(observed: Observed, desired: Desired) -> tuple[Observed, list[Step]]:
-    """What costs nobody anything: the useless stop, what drains or starts and is wanted becomes ready."""
+def _settle(observed: Observed, desired: Desired, anew: Counter[Kind]) -> tuple[Observed, list[Step]]:
+    """What costs nobody anything: useless stops; what drains or starts and is wanted becomes ready, but for `anew`."""
     short = Counter(desired.counts)
     short.subtract(observed.ready_kinds())
+    short.subtract(anew)
     stops: list[Step] = []
     others: list[Step] = []
     kept: list[Replica] = []

@@ -7,8 +7,8 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective
 from cascadia_sim.engine_config import EngineConfig
 
-FORMAT_VERSION = 2
-"""2 added `skip_below`; older plans are read as saying nothing of it."""
+FORMAT_VERSION = 3
+"""2 added `skip_below`; 3 `stability`, `headroom`, `load` and `foresight`; older plans are read as saying nothing of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,9 @@ class Quantiles:
 class StagePrediction:
     """`reached` and `accepted` are fractions of all requests; `latency` is queue plus service in this stage.
 
-    `utilisation` is the busiest replica's share of time with work in hand; `tokens_per_s` counts both inputs
-    and outputs.
+    `load` is the share of what the stage's replicas sustain that it is sent (1: as much as they ever could; None in
+    plans older than version 3). `utilisation` is the busiest replica's share of time with work in hand, which is
+    near 1 long before that. `tokens_per_s` counts both inputs and outputs.
     """
 
     name: str
@@ -110,6 +111,7 @@ class StagePrediction:
     ttft: Quantiles
     utilisation: float
     tokens_per_s: float
+    load: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +226,32 @@ class ForesightPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Stability:
+    """What became of it to play the trace `repeats` times end to end (docs/models/planner.md, "Stability").
+
+    One round is the trace `rounds` times over, more than once where it is short beside its latencies. `objective` is
+    the objective's own quantile. `backlog` is how many requests are in hand, over all stages, at the end of the first
+    three and of the last three rounds.
+    """
+
+    repeats: int
+    rounds: int
+    p95_once_s: float
+    p95_repeated_s: float
+    objective_once_s: float
+    objective_repeated_s: float
+    backlog_first: float
+    backlog_last: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
 
     So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
     answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand. `foresight` says by which
     heads it was foreseen; None: by the judge itself, if at all.
+    `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     """
 
@@ -249,6 +271,8 @@ class Plan:
     foresight: ForesightPlan | None = None
     calibrations: dict[str, StageCalibration] = field(default_factory=dict)
     error_range: ErrorRange | None = None
+    stability: Stability | None = None
+    headroom: float | None = None
 
     @property
     def gpus(self) -> int:

@@ -1,6 +1,6 @@
 """From the winning candidate to the plan that is written down: replicas, shares, thresholds, predictions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from cascadia.domain.plan import (
 )
 from cascadia.domain.problem import Problem
 from cascadia.domain.quality import ScoredBy
+from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.options import Mix
 from cascadia.planner.simulation import quantile_s
@@ -122,13 +123,17 @@ def predict(
     usd_per_hour: float,
     stage_bound_s: float,
     quality: QualityPrediction,
+    shares: Mapping[int, float],
+    rate_rps: float | None = None,
 ) -> Predicted:
-    """Predictions from one end-to-end simulation."""
+    """From one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the workload's where None."""
     latency = (run.finish_ps - arrivals) / PS_PER_S
-    rate = problem.workload.rate_rps
+    rate = problem.workload.rate_rps if rate_rps is None else rate_rps
     n = len(arrivals)
     judging_usd = verdict_usd(problem, run)
-    stages = tuple(_stage_prediction(problem, run, s, n, rate) for s in range(len(problem.stages)))
+    stages = tuple(
+        _stage_prediction(problem, run, s, n, rate, shares.get(s, 0.0)) for s in range(len(problem.stages))
+    )
     return Predicted(
         e2e=quantiles(latency),
         ttft=quantiles((run.first_byte_ps - arrivals) / PS_PER_S),
@@ -136,7 +141,7 @@ def predict(
         stage_bound_s=stage_bound_s,
         quality=quality,
         stages=stages,
-        judge=_judge_prediction(problem, run, n, rate),
+        judge=_judge_prediction(problem, run, n, rate, shares.get(JUDGE)),
         rate_rps=rate,
         usd_per_hour=usd_per_hour,
         usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * judging_usd / max(n, 1),
@@ -149,12 +154,14 @@ def quantiles(latency_s: Floats) -> Quantiles:
     return Quantiles(float(latency_s.mean()), *(quantile_s(latency_s, q) for q in (0.5, 0.95, 0.99)))
 
 
-def _stage_prediction(problem: Problem, run: CascadeRun, s: int, n: int, rate: float) -> StagePrediction:
+def _stage_prediction(
+    problem: Problem, run: CascadeRun, s: int, n: int, rate: float, load: float
+) -> StagePrediction:
     name = problem.stages[s].name
     visits = next((v for v in run.stages if v.stage == s), None)
     if visits is None or len(visits.requests) == 0:
         nothing = quantiles(np.zeros(0))
-        return StagePrediction(name, 0.0, 0.0, 0.0, nothing, nothing, 0.0, 0.0)
+        return StagePrediction(name, 0.0, 0.0, 0.0, nothing, nothing, 0.0, 0.0, 0.0)
     w = problem.workload
     tokens = float((w.input_tokens[s] + w.output_tokens[s])[visits.requests].sum())
     return StagePrediction(
@@ -166,10 +173,13 @@ def _stage_prediction(problem: Problem, run: CascadeRun, s: int, n: int, rate: f
         ttft=quantiles((visits.run.first_token_ps - visits.arrival_ps) / PS_PER_S),
         utilisation=_utilisation(visits.run),
         tokens_per_s=tokens / max(visits.run.span_ps / PS_PER_S, 1e-9),
+        load=load,
     )
 
 
-def _judge_prediction(problem: Problem, run: CascadeRun, n: int, rate: float) -> StagePrediction | None:
+def _judge_prediction(
+    problem: Problem, run: CascadeRun, n: int, rate: float, load: float | None
+) -> StagePrediction | None:
     verdicts = run.verdicts
     if verdicts is None or len(verdicts.requests) == 0:
         return None
@@ -181,7 +191,7 @@ def _judge_prediction(problem: Problem, run: CascadeRun, n: int, rate: float) ->
     )
     busy = _utilisation(verdicts.run) if verdicts.run is not None else 0.0
     speed = tokens / max(span_ps / PS_PER_S, 1e-9)
-    return StagePrediction("judge", per_request, 0.0, rate * per_request, took, took, busy, speed)
+    return StagePrediction("judge", per_request, 0.0, rate * per_request, took, took, busy, speed, load)
 
 
 def _verdict_reads(problem: Problem, verdicts: Verdicts) -> Ints:

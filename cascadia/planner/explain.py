@@ -11,9 +11,10 @@ import numpy as np
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible
 from cascadia.planner.bilevel import BilevelResult, priced
-from cascadia.planner.nearest import Nearest, Planning, best_bar, least_pool, rounded_down
+from cascadia.planner.nearest import Nearest, Planning, best_bar, best_rate, least_pool, rounded_down
 from cascadia.planner.references import References
 from cascadia.planner.refine import Candidate
+from cascadia.planner.refinement import PLAINLY_OVERLOADED
 from cascadia.planner.search import Search
 
 LOOSER = (1.0, 1.01, 1.03, 1.1, 1.3, 2.0)
@@ -49,6 +50,36 @@ def _of_which_kept(search: Search, bar: float, planning: Planning) -> str:
     return f", and with {have} GPUs at {rate:.3g} requests/s it is {_told(found.kept)}"
 
 
+def why_none(
+    search: Search, loop: BilevelResult, found: Sequence[Candidate], planning: Planning
+) -> Infeasible:
+    """Of what was simulated (`found`) nothing holds, or nothing was there to be simulated."""
+    refused = [c for c in found if c.certificate is not None and not c.certificate.holds]
+    if refused:
+        return does_not_hold(search, refused, planning)
+    if found and any(c.load <= PLAINLY_OVERLOADED for c in found):
+        return too_slow(search, found, planning)
+    return nothing_sustains(search, loop, planning)
+
+
+def does_not_hold(search: Search, refused: Sequence[Candidate], planning: Planning) -> Infeasible:
+    """Deployments there are, but their queues grow for as long as the traffic goes on."""
+    least = min(refused, key=lambda c: c.load)
+    assert least.certificate is not None
+    rate = search.problem.workload.rate_rps
+    return Infeasible(
+        f"{rate:.3g} requests/s is more than {search.problem.cluster.gpus} GPUs carry for as long as it goes on:"
+        f" {least.certificate.why}",
+        _rate_that_holds(search, planning),
+    )
+
+
+def _rate_that_holds(search: Search, planning: Planning) -> str:
+    """As text; what is named was planned with."""
+    held = best_rate(search, planning)
+    return f"{held:g} requests/s would hold" if held else "no tenth of that rate holds either"
+
+
 def nothing_sustains(search: Search, loop: BilevelResult, planning: Planning) -> Infeasible:
     """No routing of the asked quality can be sustained on the cluster."""
     bar = search.problem.objective.quality_min
@@ -57,7 +88,8 @@ def nothing_sustains(search: Search, loop: BilevelResult, planning: Planning) ->
     best = best_bar(search, bar, loop.prices_s, planning) if bar else Nearest(None, None)
     asked = f"quality {bar:g} needs" if bar else "any plan needs"
     return Infeasible(
-        f"{asked} {_needed(search, largest, need)} at {rate:.3g} requests/s", _otherwise(search, best)
+        f"{asked} {_needed(search, largest, need)} at {rate:.3g} requests/s",
+        f"{_otherwise(search, best)}; {_rate_that_holds(search, planning)}",
     )
 
 

@@ -13,12 +13,17 @@ from cascadia_sim.timing import PS_PER_S
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+GOLDEN = (5**0.5 - 1) / 2
+PREFILL_IS_CHEAPER = 8
+"""So many tokens read count as one written, where requests are put in order."""
+
 
 @dataclass(frozen=True, eq=False)
 class Load:
     """Requests that arrive at one stage, in order of arrival. All int64, length n.
 
-    `request` is each one's index in the workload; at the judge a request comes once per gate it reaches.
+    `request` is each one's index in the workload; at the judge a request comes once per gate it reaches. They come
+    once in `period_ps`, the workload's own length, however few of them there are and whenever they do.
     """
 
     request: Ints
@@ -26,13 +31,18 @@ class Load:
     input_tokens: Ints
     output_tokens: Ints
     cached_tokens: Ints
+    period_ps: int
 
     def __len__(self) -> int:
         return len(self.arrival_ps)
 
+    @property
+    def rate_rps(self) -> float:
+        return len(self) * PS_PER_S / self.period_ps if self.period_ps > 0 else 0.0
+
     @cached_property
     def digest(self) -> str:
-        hasher = hashlib.sha256()
+        hasher = hashlib.sha256(str(self.period_ps).encode())
         for column in (self.arrival_ps, self.input_tokens, self.output_tokens, self.cached_tokens):
             hasher.update(column.tobytes())
         return hasher.hexdigest()
@@ -41,9 +51,34 @@ class Load:
     def longest_tokens(self) -> int:
         return int((self.input_tokens + self.output_tokens).max(initial=0))
 
+    def evenly(self, count: int) -> "Load":
+        """`count` of the requests (some many times where there are fewer), of which every stretch has like lengths.
+
+        In the order of their tokens, each next one lies the golden ratio of the way further on, round and round.
+        """
+        order = self._by_tokens[((np.arange(count) + 0.5) * GOLDEN % 1.0 * len(self)).astype(np.int64)]
+        return Load(
+            self.request[order],
+            np.zeros(count, np.int64),
+            self.input_tokens[order],
+            self.output_tokens[order],
+            self.cached_tokens[order],
+            0,
+        )
+
+    @cached_property
+    def _by_tokens(self) -> Ints:
+        return np.argsort(self.output_tokens + self.input_tokens / PREFILL_IS_CHEAPER, kind="stable")
+
 
 def arrival_ps(problem: Problem) -> Ints:
     return np.rint(problem.workload.arrival_s * PS_PER_S).astype(np.int64)
+
+
+def period_ps(problem: Problem) -> int:
+    """From a trace's first request to where its next round would begin: its length and one mean gap."""
+    n, last_s = len(problem.workload), float(problem.workload.arrival_s[-1])
+    return round(last_s * n / (n - 1) * PS_PER_S) if n > 1 else 0
 
 
 def cached_tokens(problem: Problem, stage: int) -> Ints:
@@ -68,6 +103,7 @@ def stage_load(problem: Problem, stage: int, reached: Bools) -> Load:
         w.input_tokens[stage][reached],
         w.output_tokens[stage][reached],
         cached_tokens(problem, stage)[reached],
+        period_ps(problem),
     )
 
 
@@ -88,4 +124,5 @@ def judge_load(problem: Problem, reached: Bools, gated: Bools) -> Load:
         inputs,
         np.full(len(order), judge.output_tokens, np.int64),
         np.zeros(len(order), np.int64),
+        period_ps(problem),
     )

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.gpus_wanted import gpus_wanted
 from cascadia.planner.references import References
-from cascadia.planner.search import Search, start_search
+from cascadia.planner.repeats import at_rate
+from cascadia.planner.search import Search, allowed, start_search
+from cascadia.planner.throughput import most_sustaining
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -20,6 +22,11 @@ SEARCHED_GPUS = 16
 
 FULL_NODE = 8
 """A cluster of a single node grows to this many GPUs in it before it grows by nodes."""
+
+LOWER, LOWEST_RATES = 0.96, 58
+"""Rates are asked for in such steps, down to a tenth."""
+LIKELY = 0.9
+"""Of the rate that capacity allows, what is asked for first."""
 
 Asks = Callable[[Search], bool]
 """Does planning find any plan that keeps the objective's bounds?"""
@@ -80,6 +87,22 @@ def best_bar(search: Search, below: float, prices_s: Floats, planning: Planning)
         return replace(search, problem=replace(search.problem, objective=objective))
 
     return _nearest(search, bars, guess, asked, planning)
+
+
+def best_rate(search: Search, planning: Planning) -> float | None:
+    """The highest of some rates below today's with a plan, to two digits or so; None where no tenth of it has one."""
+    rate = search.problem.workload.rate_rps
+    rates = list(dict.fromkeys(float(f"{rate * LOWER**step:.3g}") for step in range(1, LOWEST_RATES)))
+    factor = max(
+        (f for _, f in most_sustaining(search, np.flatnonzero(allowed(search)), most=1)), default=0.5
+    )
+    guess = next((at for at, r in enumerate(rates) if r <= LIKELY * factor * rate), len(rates) - 1)
+
+    def asked(at: int) -> Search:
+        planning.progress(f"is there a plan at {rates[at]:g} requests/s?")
+        return start_search(at_rate(search.problem, rates[at] / rate), search.routings, search.threads)
+
+    return _nearest(search, rates, guess, asked, planning).kept
 
 
 def least_pool(search: Search, references: References, planning: Planning) -> tuple[Pool, Nearest[Pool]]:

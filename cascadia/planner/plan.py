@@ -25,6 +25,7 @@ from cascadia.planner.error_range import error_range
 from cascadia.planner.evidence import stage_latencies_s
 from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
+from cascadia.planner.headroom import headroom
 from cascadia.planner.nearest import Planning
 from cascadia.planner.preroutings import by_question_alone
 from cascadia.planner.refine import Candidate, Effort, effort_for, refine
@@ -32,6 +33,7 @@ from cascadia.planner.routings import Routings, joined, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia.planner.supersets import Found, best_of_parts
+from cascadia.planner.thrift import cheapest_within
 from cascadia_sim.cascade import CascadeRun
 
 Formulation = Literal["columns", "paper"]
@@ -48,13 +50,17 @@ NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 
 @dataclass(frozen=True, eq=False)
 class PlanResult:
-    """The plan, what to tell the user beside it, and the search behind it for the report."""
+    """The plan, what to tell the user beside it, and the search behind it for the report.
+
+    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`.
+    """
 
     plan: Plan
     notes: tuple[str, ...]
     search: Search
     loop: BilevelResult
     chosen: Candidate
+    fastest: Candidate
     candidates: tuple[Candidate, ...]
     run: CascadeRun
     simulator: Simulator
@@ -83,10 +89,12 @@ def plan(
         raise why
     found = best_of_parts(search, lambda part: solver(part, formulation, time_limit_s), effort, progress)
     if found.best is None:
-        if found.candidates:
-            raise explain.too_slow(search, found.candidates, planning)
-        raise explain.nothing_sustains(search, found.loop, planning)
-    return _finish(search, found, found.best, formulation, time_limit_s, method, lambda: clock() - started)
+        raise explain.why_none(search, found.loop, found.candidates, planning)
+    chosen = found.best
+    if problem.objective.goal == "latency" and problem.objective.within > 0:
+        thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
+        chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
+    return _finish(search, found, chosen, formulation, time_limit_s, method, lambda: clock() - started)
 
 
 @contextmanager
@@ -170,9 +178,12 @@ def _finish(
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
     allocation = solver(search, formulation, time_limit_s, prove=True)(search.demands(routing))
-    simulator = Simulator.of(problem)
-    run = simulator.run(best.deployment, search.decisions(routing))
+    assert best.certificate is not None
+    # Of a trace that is over before anything has settled, figures are of so many rounds of it as it takes.
+    certificate = best.certificate
+    simulator, run = certificate.simulator, certificate.run
     proof = _proof(allocation, formulation, _slowest_stage_s(run, problem), len(found.candidates))
+    shares = search.capacities.shares(problem, best.deployment, search.decisions(routing))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
         lower=float(search.routings.lower[routing]),
@@ -181,18 +192,34 @@ def _finish(
         questions=len(problem.quality),
     )
     predicted = predict(
-        problem, run, simulator.arrivals, best.deployment.usd_per_hour, proof.objective_s, quality
+        simulator.problem,
+        run,
+        simulator.arrivals,
+        best.deployment.usd_per_hour,
+        proof.objective_s,
+        quality,
+        shares,
+        problem.workload.rate_rps,
     )
     thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
     skip_below = () if skips is None else skips[routing].tolist()
-    calibrations = calibrations_of(problem, best.deployment, run)
-    within = error_range(
-        problem, simulator, best.deployment, search.decisions(routing), predicted.objective_s
+    calibrations = calibrations_of(simulator.problem, best.deployment, run)
+    within = error_range(problem, simulator, best.deployment, certificate.decided, predicted.objective_s)
+    carries = headroom(
+        Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
     )
     plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below)
-    plan_ = replace(plan_, calibrations=calibrations, error_range=within)
-    notes = (*problem.notes, *_notes(problem, plan_))
-    return PlanResult(plan_, notes, search, found.loop, best, found.candidates, run, simulator)
+    plan_ = replace(
+        plan_,
+        calibrations=calibrations,
+        error_range=within,
+        stability=certificate.stability,
+        headroom=carries,
+    )
+    notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
+    return PlanResult(
+        plan_, notes, search, found.loop, best, found.best or best, found.candidates, run, simulator
+    )
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:
@@ -211,12 +238,25 @@ def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
     return max(quantile_s(latency, problem.objective.quantile) for latency in stages)
 
 
+def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str]:
+    """What `within` changed."""
+    spared = fastest.usd_per_hour - chosen.usd_per_hour
+    if chosen is fastest or spared <= 0:
+        return []
+    return [
+        f"the fastest plan found takes {fastest.latency_s:.3g} s for ${fastest.usd_per_hour:,.2f}/h; this one is"
+        f" {chosen.latency_s / fastest.latency_s - 1:.1%} slower and {spared / fastest.usd_per_hour:.0%} cheaper"
+        f" (objective.within: {problem.objective.within:.2g}; 0 takes the fastest)"
+    ]
+
+
 def _notes(problem: Problem, plan_: Plan) -> list[str]:
     notes = []
     span_s = float(problem.workload.arrival_s[-1])
-    if span_s < 20 * plan_.predicted.e2e.mean_s:
+    rounds = plan_.stability.rounds if plan_.stability else 1
+    if rounds > 1:
         notes.append(
-            f"the trace spans {span_s:.0f} s, only {span_s / max(plan_.predicted.e2e.mean_s, 1e-9):.0f} times the mean"
-            " latency: queues have little time to build up, so use a longer trace for a firm figure"
+            f"the trace spans {span_s:.3g} s, too little beside its latencies for queues to settle: the figures are of"
+            f" {rounds} rounds of it, one after the other; use a longer trace for firm ones"
         )
     return [*notes, *calibration_notes(plan_)]

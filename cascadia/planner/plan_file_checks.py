@@ -70,6 +70,8 @@ def _objective_faults(plan: Plan) -> Iterator[Fault]:
     objective = plan.objective
     if not 0 < objective.quantile < 1:
         yield Fault("objective.quantile", "must lie between 0 and 1")
+    if not 0 <= objective.within <= 1:
+        yield Fault("objective.within", "must lie within 0-1")
     if objective.quality_min is not None and not 0 <= objective.quality_min <= 100:
         yield Fault("objective.quality_min", "must lie within 0-100")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import WITHIN, Objective
 from cascadia.domain.problem import Foresight, Problem, Stage
 from cascadia.planner.join import Context, at_rate, join
 from cascadia.planner.problem_file_calibration import calibration_path, check_on_cluster
@@ -89,7 +89,8 @@ def _context(stage: Stage) -> Context:
 def _objective(spec: ObjectiveSpec) -> Objective:
     goal = spec.minimize or "quality"
     quality_min = 0.0 if goal == "latency" and spec.quality_min is None else spec.quality_min
-    return Objective(goal, spec.quantile, quality_min, spec.latency_max_s)
+    within = WITHIN if spec.within is None else spec.within
+    return Objective(goal, spec.quantile, quality_min, spec.latency_max_s, within)
 
 
 def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple[Trace, tuple[str, ...]]:

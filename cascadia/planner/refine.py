@@ -7,6 +7,7 @@
    Where cost is sought and the best of a routing is slower than promised, the bound for its next is as much tighter.
 4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
    another routing, or to other shares of unequal replicas, as long as one helps.
+5. The best that carries the traffic for as long as it goes on (`certified.py`, `stability.py`).
 
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from cascadia.planner.bilevel import BilevelResult
+from cascadia.planner.certified import first_certified
 from cascadia.planner.compose import Composer
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.dominance import lightest
@@ -78,7 +80,7 @@ def refine(
     equal_parts: bool = False,
     starts: Sequence[Deployment] = (),
 ) -> tuple[Candidate | None, list[Candidate]]:
-    """The best candidate (None: no deployment keeps the bounds) and all that were simulated.
+    """The best candidate that holds (None: no deployment does, and keeps the bounds) and all that were simulated.
 
     `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline). `starts`: deployments from
     elsewhere that are looked at too, and are climbed from where they are among the best.
@@ -110,9 +112,8 @@ def refine(
     _climb(state, simulations, [k for k in routings if state.menu(k)], _light(search))
     _share_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")
-    found = list(state.seen.values())
-    within = [c for c in found if within_limits(problem, c)]
-    return (min(within, key=lambda c: rank(problem, c)) if within else None), found
+    best = first_certified(state, [c for c in state.seen.values() if within_limits(problem, c)])
+    return best, list(state.seen.values())
 
 
 def _tighten(

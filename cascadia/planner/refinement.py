@@ -16,6 +16,8 @@ from cascadia.planner.options import Option, options, thinned
 from cascadia.planner.references import References
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.stability import Certificate, certify
+from cascadia.planner.tables import STABLE_SHARE
 
 Floats = NDArray[np.float64]
 
@@ -44,13 +46,22 @@ def effort_for(cluster: Cluster) -> Effort:
     return EFFORT if len(cluster.pools) == 1 else SEVERAL_POOLS
 
 
+PLAINLY_OVERLOADED = 1.05
+"""A candidate's `load` from which it is none: what its tables stand for may be this far from what it is sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A deployment with its simulated end-to-end quantile and what it promises."""
+    """A deployment with its simulated end-to-end quantile and what it promises.
+
+    `load`: about the largest share of capacity that a stage is sent. `certificate`: None where none was asked for.
+    """
 
     deployment: Deployment
     latency_s: float
     quality_lower: float
+    load: float = 0.0
+    certificate: Certificate | None = field(default=None, compare=False)
 
     @property
     def usd_per_hour(self) -> float:
@@ -105,7 +116,31 @@ class Refinement:
     def _simulate(self, d: Deployment) -> Candidate:
         run = self.simulator.run(d, self.search.decisions(d.routing))
         latency = quantile_s(self.simulator.latency_s(run), self.search.quantile)
-        return Candidate(d, latency, float(self.search.routings.lower[d.routing]))
+        return Candidate(d, latency, float(self.search.routings.lower[d.routing]), self._load(d))
+
+    def _load(self, d: Deployment) -> float:
+        """By the nearest tables: near enough to leave out what is plainly overloaded."""
+        worst = 0.0
+        for stage, mix in d.mixes:
+            if stage not in self.references.by_stage:
+                continue
+            demand, need = self.references.one(stage, d.routing)
+            least = {id(x): v for x, v in zip(demand.shapes, demand.table.saturated.tolist(), strict=True)}
+            if all(id(r.shape) in least for r in mix):
+                carried = sum(r.count / max(least[id(r.shape)], 1e-9) for r in mix)
+                worst = max(worst, STABLE_SHARE * need / carried)
+        return worst
+
+    def certified(self, c: Candidate) -> Candidate:
+        """With its certificate, and what has settled where the trace is short."""
+        found = self.certificate(c.deployment)
+        return replace(c, certificate=found, latency_s=found.stability.objective_once_s)
+
+    def certificate(self, d: Deployment, factor: float = 1.0) -> Certificate:
+        """Of a deployment at `factor` times the rate."""
+        decided = self.search.decisions(d.routing)
+        shares = self.search.capacities.shares(self.search.problem, d, decided)
+        return certify(self.simulator, d, decided, shares, factor=factor)
 
 
 def composer(search: Search, requests: int) -> Composer:
@@ -128,7 +163,7 @@ def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:
 
 def within_limits(problem: Problem, c: Candidate) -> bool:
     limit = problem.objective.latency_max_s
-    return limit is None or c.latency_s <= limit
+    return c.load <= PLAINLY_OVERLOADED and (limit is None or c.latency_s <= limit)
 
 
 def windowed(problem: Problem, requests: int) -> Problem:

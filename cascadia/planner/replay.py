@@ -15,6 +15,7 @@ from cascadia.domain.plan import JudgePlan, Plan, Predicted, QualityPrediction, 
 from cascadia.domain.problem import Engine, Foresight, Judge, Problem, Stage
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.assemble import predict
+from cascadia.planner.capacity_shares import Capacities
 from cascadia.planner.demand import JUDGE, Replicas
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.join import Context, join
@@ -23,6 +24,7 @@ from cascadia.planner.problem_file_models import find_architecture
 from cascadia.planner.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, Decisions, Ints, decided
 from cascadia.planner.shapes import Shape
 from cascadia.planner.simulation import Simulator
+from cascadia.planner.stability import Certificate, certify
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.cascade import CascadeRun
@@ -35,12 +37,16 @@ ACCEPTED, REFUSED = 100.0, 0.0
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """`predicted` is in the form of the plan's own predictions; quality is NaN without a table."""
+    """`predicted` is in the form of the plan's own predictions; quality is NaN without a table.
+
+    `certificate` says whether these requests are carried for as long as they go on.
+    """
 
     predicted: Predicted
     run: CascadeRun
     problem: Problem
     notes: tuple[str, ...]
+    certificate: Certificate
 
 
 def replay(
@@ -69,15 +75,18 @@ def replay(
     )
     decisions = gate_decisions(plan, known, drawn=table is None).take(workload.row)
     found = redeployed(plan, problem)
-    run = Simulator.of(problem).run(found, decisions)
+    simulator = Simulator.of(problem)
+    run = simulator.run(found, decisions)
     arrivals = run.arrival_ps
     if table is not None and table.foreseen is None and any(plan.skip_below):
         notes = (*notes, "the table has no column foreseen, so no stage is skipped by the question alone")
     quality = _quality(plan, table, decisions, problem)
     groups = [g for s in plan.stages for g in s.replicas] + list(plan.judge.replicas)
     usd = sum(_usd(plan, g) for g in groups)
-    predicted = predict(problem, run, arrivals, usd, plan.proof.objective_s, quality)
-    return Replay(predicted, run, problem, notes)
+    shares = Capacities().shares(problem, found, decisions)
+    predicted = predict(problem, run, arrivals, usd, plan.proof.objective_s, quality, shares)
+    certificate = certify(simulator, found, decisions, shares)
+    return Replay(predicted, run, problem, notes, certificate)
 
 
 def drawn_table(plan: Plan, seed: int) -> QualityTable:

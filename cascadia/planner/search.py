@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner import frontier
+from cascadia.planner.capacity_shares import Capacities
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.loads import judge_load, stage_load
 from cascadia.planner.routings import Decisions, Routings
@@ -39,6 +40,7 @@ class Search:
     tables: TableCache
     threads: ThreadPoolExecutor
     verdict_s: float
+    capacities: Capacities = field(default_factory=Capacities)
     _decisions: dict[int, Decisions] = field(default_factory=dict)
     memory: dict[object, Any] = field(default_factory=dict)
     """What was simulated (`refinement.py`), for other searches of the same routings, workload and judge."""

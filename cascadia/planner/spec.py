@@ -19,6 +19,16 @@ from cascadia.planner.spec_models import (
 Many = Field(strict=False, min_length=1, max_length=64)  # YAML has lists; the model holds tuples
 
 
+def share(text: str) -> float:
+    """`3%` or `0.03` as a share of 1. Raises `ValueError`."""
+    percent = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a percentage such as 3% nor a number such as 0.03") from None
+    return value / 100 if percent else value
+
+
 class PoolSpec(Section):
     """Equal nodes with equal GPUs."""
 
@@ -107,6 +117,21 @@ class ObjectiveSpec(Section):
     )
     latency_max_s: float | None = Field(None, gt=0, le=1e6, description="Largest latency, in seconds.")
 
+    within: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description=(
+            "Of `minimize: latency`: take the cheapest plan that is no more than this share slower than the fastest "
+            "found, as a percentage (`3%`) or a number (`0.03`); 0 takes the fastest at any price. Default: 3%."
+        ),
+    )
+
+    @field_validator("within", mode="before")
+    @classmethod
+    def _share(cls, value: object) -> object:
+        return share(value) if isinstance(value, str) else value
+
     @field_validator("quality_min")
     @classmethod
     def _of_a_hundred(cls, bar: float | None) -> float | None:
@@ -126,6 +151,8 @@ class ObjectiveSpec(Section):
             raise ValueError("quality_min contradicts maximize quality; remove one of them")
         if self.minimize == "cost" and self.quality_min is None:
             raise ValueError("minimize cost needs a bar on quality; add `quality_min: <0-100>`")
+        if self.minimize != "latency" and self.within is not None:
+            raise ValueError("within belongs to `minimize: latency`; remove it")
         if self.minimize == "latency" and self.latency_max_s is not None:
             raise ValueError(
                 "latency_max_s contradicts minimize latency; remove it, or use `minimize: cost` under it"

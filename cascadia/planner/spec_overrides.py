@@ -15,6 +15,7 @@ _SECTIONS = {
     "quality_min": "objective",
     "latency_max_s": "objective",
     "quantile": "objective",
+    "within": "objective",
     "confidence": "quality",
 }
 
@@ -30,6 +31,7 @@ class Overrides:
     quantile: float | None = None
     confidence: float | None = None
     seed: int | None = None
+    within: float | None = None
 
     def __call__(self, spec: Spec) -> Spec:
         document = spec.model_dump(exclude_unset=True)

@@ -52,7 +52,7 @@ def _code() -> str:
     hasher = hashlib.sha256()
     for path in (
         *sorted(Path(cascadia_sim.__file__).parent.glob("*.py")),
-        Path(__file__).with_name("tables.py"),
+        *(Path(__file__).with_name(name) for name in ("tables.py", "capacity.py", "loads.py")),
     ):
         hasher.update(path.read_bytes())
     return hasher.hexdigest()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.planner.capacity import held_at_once, sustained_rps
 from cascadia.planner.loads import Load
 from cascadia.planner.shapes import Shape
 from cascadia.planner.table_store import digest_of, load_table, save_table
@@ -32,8 +33,9 @@ PIPELINE_SAMPLE_REQUESTS = 300
 """As `SAMPLE_REQUESTS`, for pipelines, which take ten times as long to simulate."""
 
 PIPELINE_WINDOWS = 2
-PIPELINE_WINDOW_REQUESTS = 300
-"""Of a pipeline's long stream only so many windows are simulated, spread evenly; their first tenth warms up."""
+PIPELINE_WINDOW_REQUESTS, PIPELINE_TURNOVERS = 300, 4
+"""Of a pipeline's long stream only so many windows are simulated, spread evenly, each as long as what it holds at once
+turns over so many times; the first of these warms up."""
 
 ALIKE = 1.03
 """Quantiles whose ratio is below this need no level between them simulated."""
@@ -42,7 +44,7 @@ PIPELINE_ALIKE = 1.12
 """As `ALIKE`, for pipelines."""
 
 STABLE_SHARE = 0.95
-"""A level counts as stable up to this share of the replica's saturated throughput."""
+"""A level counts as stable up to this share of what the replica sustains."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,9 +185,10 @@ def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> f
     """The latency quantile over enough of the k thinned streams, spread evenly, to make a sample."""
     per_stream = max(len(load) / k, 1.0)
     streams = int(min(k, np.ceil(_sample_requests(timing) / per_stream), MOST_STREAMS))
+    held = held_at_once(timing, load)
     latencies = []
     for offset in np.unique(np.linspace(0, k - 1, streams).astype(int)):
-        for window, warm_up in _windows(timing, len(range(offset, len(load), k))):
+        for window, warm_up in _windows(timing, len(range(offset, len(load), k)), held):
             mine = slice(offset + k * window.start, offset + k * window.stop, k)
             arrival = load.arrival_ps[mine]
             run = simulate_replica(
@@ -199,13 +202,15 @@ def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> f
     return float(np.quantile(np.concatenate(latencies), quantile, method="inverted_cdf")) / PS_PER_S
 
 
-def _windows(timing: ReplicaTiming, requests: int) -> list[tuple[range, int]]:
+def _windows(timing: ReplicaTiming, requests: int, held: int) -> list[tuple[range, int]]:
     """The parts of a stream that are simulated, each with how many of its requests do not count."""
-    size = PIPELINE_WINDOW_REQUESTS
+    size = max(PIPELINE_WINDOW_REQUESTS, PIPELINE_TURNOVERS * held)
     if timing.lanes == 1 or requests <= PIPELINE_WINDOWS * size:
         return [(range(requests), 0)] if requests else []
     starts = np.linspace(0, requests - size, PIPELINE_WINDOWS).astype(int)
-    return [(range(start, start + size), size // 10 if start else 0) for start in starts.tolist()]
+    return [
+        (range(start, start + size), size // PIPELINE_TURNOVERS if start else 0) for start in starts.tolist()
+    ]
 
 
 def _sample_requests(timing: ReplicaTiming) -> int:
@@ -213,27 +218,7 @@ def _sample_requests(timing: ReplicaTiming) -> int:
 
 
 def saturation_level(timing: ReplicaTiming, load: Load) -> float:
-    """How many such replicas the load needs to be stable: its rate over the throughput of a saturated replica.
-
-    The saturated replica works on a sample of the load that is there at once; its ramp-up and drain are left out
-    by counting between the 10th and the 80th percentile of finishes.
-    """
-    n = len(load)
-    span_s = float(load.arrival_ps[-1] - load.arrival_ps[0]) / PS_PER_S
-    if n < 20 or span_s <= 0:
+    """How many such replicas the load needs to be stable: its rate over what one sustains, with something to spare."""
+    if not len(load) or load.period_ps <= 0:
         return 0.0
-    pick = np.linspace(0, n - 1, min(n, _sample_requests(timing))).astype(int)
-    run = simulate_replica(
-        timing,
-        np.zeros(len(pick), np.int64),
-        load.input_tokens[pick],
-        load.output_tokens[pick],
-        load.cached_tokens[pick],
-    )
-    finish = np.sort(run.finish_ps)
-    low, high = int(0.1 * len(pick)), int(0.8 * len(pick))
-    busy_s = float(finish[high] - finish[low]) / PS_PER_S
-    if busy_s <= 0:
-        return 0.0
-    throughput_rps = (high - low) / busy_s
-    return float(n / span_s / (STABLE_SHARE * throughput_rps))
+    return load.rate_rps / (STABLE_SHARE * sustained_rps(timing, load))

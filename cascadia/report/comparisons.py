@@ -16,7 +16,7 @@ from cascadia.report.charts import (
 )
 from cascadia.report.charts.scale import Format, Range, plain
 from cascadia.report.charts.svg import Colour, Floats
-from cascadia.report.data import FrontierPoint, ReportData
+from cascadia.report.data import FrontierPoint, KneePoint, ReportData
 from cascadia.report.names import printable
 from cascadia.report.numbers import lower_bound, percent, quality, rate, score, seconds, usd
 from cascadia.report.pictures import colour_of
@@ -72,6 +72,32 @@ def _quality_against(
         points=marks,
         h_lines=((bar, f"asked for: {score(bar)}"),) if bar else (),
         v_lines=((limit, f"at most {seconds(limit)}"),) if limit else (),
+    )
+
+
+def knee(plan: Plan, points: Sequence[KneePoint]) -> str:
+    """Dollars against latency, both on log scales: where the curve flattens, more money buys little."""
+    marks = [
+        Mark(
+            p.usd_per_hour,
+            p.latency_s,
+            "this plan" if p.chosen else "fastest" if p.fastest else "",
+            colour="ink" if p.chosen else "grey",
+            shape="ring" if p.chosen else "dot",
+            tip=f"{usd(p.usd_per_hour)} an hour, {p.gpus} GPUs: {seconds(p.latency_s)}",
+        )
+        for p in points
+    ]
+    dollars, latency = [p.usd_per_hour for p in points], [p.latency_s for p in points]
+    return line_chart(
+        [Series("tried, and beaten by none", dollars, latency, "grey")],
+        title="What latency costs",
+        x_label="US dollars an hour, log scale",
+        y_label=f"{words.quantile_name(plan)} latency, seconds",
+        log_x=True,
+        log_y=True,
+        points=marks,
+        legend=False,
     )
 
 

@@ -1,12 +1,12 @@
 """Everything the report shows, as numbers. What is absent is left out of the report, its section with it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.plan import Plan
+from cascadia.domain.plan import Plan, ReplicaGroup
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +48,21 @@ class FrontierPoint:
     label: str = ""
     chosen: bool = False
     baseline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KneePoint:
+    """A deployment of the asked quality that none which was tried beats in both $/h and latency.
+
+    `replicas` are by stage, the judge's under `judge`. `fastest`: of all; `chosen`: this plan.
+    """
+
+    usd_per_hour: float
+    latency_s: float
+    gpus: int
+    replicas: Mapping[str, Sequence[ReplicaGroup]]
+    chosen: bool = False
+    fastest: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +112,7 @@ class ReportData:
     latency: LatencySamples | None = None
     queues: tuple[QueueLength, ...] = ()
     frontier: tuple[FrontierPoint, ...] = ()
+    knee: tuple[KneePoint, ...] = ()
     attainment: tuple[AttainmentCurve, ...] = ()
     slo_base_s: float | None = None
     rate_sensitivity: RateSensitivity | None = None

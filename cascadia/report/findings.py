@@ -7,7 +7,7 @@ import numpy as np
 from cascadia.report import words
 from cascadia.report.data import ReportData
 from cascadia.report.names import listing, printable
-from cascadia.report.numbers import figures, lower_bound, plural, rate, score, seconds, usd
+from cascadia.report.numbers import figures, lower_bound, percent, plural, rate, score, seconds, usd
 
 
 def attainment(data: ReportData) -> str:
@@ -47,6 +47,20 @@ def frontier(data: ReportData) -> str:
         f"{usd(chosen.usd_per_1k_requests)} per 1,000 requests. The line joins the ways to serve this workload that "
         "no other beats in both; diamonds are baselines. The models alone and the coin (a mixture of two, drawn "
         "without looking) are what `cascadia compare` deploys."
+    )
+
+
+def knee(data: ReportData) -> str:
+    """What this plan gave up of the fastest, and for how much."""
+    chosen = next((p for p in data.knee if p.chosen), None)
+    fastest = next((p for p in data.knee if p.fastest), None)
+    tail = "The curve is of what the search tried, which was little among the cheap."
+    if chosen is None or fastest is None or chosen is fastest:
+        return tail
+    slower, cheaper = chosen.latency_s / fastest.latency_s - 1, 1 - chosen.usd_per_hour / fastest.usd_per_hour
+    return (
+        f"This plan is {percent(slower, 1)} slower than the fastest that was found and {percent(cheaper)} cheaper: of "
+        f"all within {percent(data.plan.objective.within)} of that one it costs least (objective.within). {tail}"
     )
 
 

@@ -75,7 +75,7 @@ def tiles(data: ReportData) -> tuple[Tile, ...]:
         Tile(f"Latency, {name}", seconds(predicted.objective_s), f"median {seconds(predicted.e2e.p50_s)}"),
         Tile("Per 1,000 requests", usd(predicted.usd_per_1k_requests), f"{usd(predicted.usd_per_hour)} an hour"),
         Tile("GPUs", f"{plan.gpus:,}", f"{free:,} of {plan.cluster.gpus:,} free" if free else "all in use"),
-        Tile("Rate", f"{figures(predicted.rate_rps)}", "requests per second"),
+        Tile("Rate", f"{figures(predicted.rate_rps)}", f"requests per second{words.headroom(plan)}"),
     )  # fmt: skip
 
 
@@ -98,6 +98,14 @@ def _sections(data: ReportData) -> Iterable[Section]:
     if data.frontier:
         charts = comparisons.frontier(plan, data.frontier)
         yield Section("frontier", "Quality, latency and cost", (findings.frontier(data),), pair=charts)
+    if len(data.knee) > 1:
+        yield Section(
+            "knee",
+            "What latency costs",
+            (findings.knee(data),),
+            wide=(comparisons.knee(plan, data.knee),),
+            tables=(tables.knee(plan, data.knee),),
+        )
     if data.attainment:
         charts = comparisons.attainment(data)
         yield Section("baselines", "Against the baselines", (findings.attainment(data),), pair=charts)
@@ -137,7 +145,7 @@ def _latency(data: ReportData) -> Section:
 
 def _load(data: ReportData) -> Section:
     charts: list[str] = []
-    lead: list[str] = []
+    lead = [f"The plan {carries}."] if (carries := words.carries(data.plan)) else []
     if data.rate_sensitivity is not None:
         charts.append(comparisons.rate_sensitivity(data))
         lead.append(findings.rate_sensitivity(data))

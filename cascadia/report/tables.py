@@ -1,16 +1,18 @@
 """The report's tables, as rows of text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cascadia.domain.plan import JudgePlan, Plan, Quantiles, ReplicaGroup, StagePlan, StagePrediction
 from cascadia.report import words
+from cascadia.report.data import KneePoint
 from cascadia.report.names import gpu_label, model_label, printable, shape
+from cascadia.report.names import replicas as listed
 from cascadia.report.numbers import figures, lower_bound, percent, quality, score, seconds, usd
 
 CAPTION = (
-    "Predicted per stage. Latency is queue plus service in the stage; busy is the busiest replica's share of time "
-    "with work in hand."
+    "Predicted per stage. Latency is queue plus service in the stage; load is the share of what the stage's "
+    "replicas sustain that it is sent: at 100 % its queue grows for ever."
 )
 
 
@@ -60,7 +62,7 @@ def stages(plan: Plan) -> Table:
         per_request = Cell(f"{judge.reached:.2f} per request")
         rows.append((name, per_request, Cell(""), Cell(""), *_load(judge)))
     columns = ("Stage", "Reached", "Answered here", "Accepted if", "Requests/s", "p50", "p95", "p99",
-               "Tokens/s", "Busy")  # fmt: skip
+               "Tokens/s", "Load")  # fmt: skip
     return Table(CAPTION, _heads(columns), tuple(rows))
 
 
@@ -71,7 +73,7 @@ def _load(found: StagePrediction) -> tuple[Cell, ...]:
         Cell(seconds(found.latency.p95_s)),
         Cell(seconds(found.latency.p99_s)),
         Cell(figures(found.tokens_per_s)),
-        Cell(percent(found.utilisation)),
+        Cell(words.load(found)),
     )
 
 
@@ -175,6 +177,29 @@ def gears(plan: Plan) -> Table | None:
         for g in plan.gears
     )  # fmt: skip
     return Table("Gears: thresholds for each range of arrival rates", _heads(columns), rows)
+
+
+def knee(plan: Plan, points: Sequence[KneePoint]) -> Table:
+    """What each step down in latency costs."""
+    owners = [*(s.name for s in plan.stages), "judge"]
+    rows = []
+    for p in points:
+        which = " (this plan)" if p.chosen else " (fastest)" if p.fastest else ""
+        replicas = [
+            f"{printable(owner)} {listed(p.replicas[owner], plan.cluster)}"
+            for owner in owners
+            if p.replicas.get(owner)
+        ]
+        rows.append(
+            (
+                Cell(f"{usd(p.usd_per_hour)}{which}", number=False),
+                Cell(seconds(p.latency_s)),
+                Cell(str(p.gpus)),
+                Cell("; ".join(replicas), number=False),
+            )
+        )
+    columns = ("$/h", f"{words.quantile_name(plan)} end to end", "GPUs", "Replicas")
+    return Table("Deployments that were tried and that none beats in both", _heads(columns), tuple(rows))
 
 
 def proof(plan: Plan) -> Table:

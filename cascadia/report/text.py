@@ -49,7 +49,7 @@ def _stages(plan: Plan) -> "Table":
     table.add_column("accepted", justify="right", no_wrap=True)
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("p95", justify="right", no_wrap=True)
-    table.add_column("busy", justify="right", no_wrap=True)
+    table.add_column("load", justify="right", no_wrap=True)
     predictions = {predicted.name: predicted for predicted in plan.predicted.stages}
     for stage in plan.stages:
         name = Text(printable(stage.name), style="bold" if stage.deployed else "dim")
@@ -78,7 +78,7 @@ def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> t
         ("any" if limit is None else f"≥ {score(limit)}" if limit <= 100 else "never")
         + ("" if least is None else f"\nasked: ≥ {score(least)}"),
         seconds(predicted.latency.p95_s),
-        percent(predicted.utilisation),
+        words.load(predicted),
     )
 
 
@@ -92,7 +92,7 @@ def _judge_cells(plan: Plan) -> tuple[str, ...]:
         "",
         "",
         seconds(predicted.latency.p95_s) if predicted else "–",
-        percent(predicted.utilisation) if predicted else "–",
+        words.load(predicted) if predicted else "–",
     )
 
 
@@ -118,6 +118,7 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
             f"first token p50 {seconds(ttft.p50_s)}, p95 {seconds(ttft.p95_s)}",
         ),
         *([("error", words.error_range(plan))] if plan.error_range else []),
+        *((("load", words.carries(plan)),) if words.carries(plan) else ()),
         ("cost", _cost(plan, names)),
         ("proof", words.proof(plan)),
     ]

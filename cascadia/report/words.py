@@ -18,6 +18,9 @@ from cascadia.report.numbers import lower_bound, percent, plural, rate, score, s
 
 Names = Mapping[str, str]
 
+HARDLY = 1.05
+"""Of a plan that carries less than this times its rate, no factor is told."""
+
 
 def headline(plan: Plan, names: Names) -> str:
     """What serves what: the one sentence to remember."""
@@ -66,6 +69,36 @@ def gates(plan: Plan) -> str:
     after = "Whatever is not accepted goes on to the next stage, and the last one always answers."
     before = f" Before that, {listing(skipped)}." if skipped else ""
     return f"{judge(plan)} scores answers from 0 to 100: {listing(parts)}.{before} {after}"
+
+
+def load(predicted: StagePrediction) -> str:
+    """The share of what a stage's replicas sustain that it is sent; a dash where the plan does not tell."""
+    return "–" if predicted.load is None else percent(predicted.load)
+
+
+def carries(plan: Plan) -> str:
+    """How much more the plan carries, and how that was found out; empty where the plan does not tell."""
+    found, stability = plan.headroom, plan.stability
+    if found is None or stability is None:
+        return ""
+    times = "this rate and hardly more" if found < HARDLY else f"{_times(found)} this rate"
+    once = "the trace" if stability.rounds == 1 else f"{stability.rounds} rounds of the trace"
+    return (
+        f"carries {times}: {once} {stability.repeats} times end to end has p95 {seconds(stability.p95_repeated_s)}"
+        f" after {seconds(stability.p95_once_s)}, and no queue that grows"
+    )
+
+
+def headroom(plan: Plan) -> str:
+    """For a tile; empty where the plan does not tell."""
+    if plan.headroom is None:
+        return ""
+    return "; it carries hardly more" if plan.headroom < HARDLY else f"; it carries {_times(plan.headroom)}"
+
+
+def _times(factor: float) -> str:
+    """Rounded down, to what it was found to."""
+    return f"{math.floor(factor * 20 + 1e-9) / 20:g}×"
 
 
 def blocks(plan: Plan) -> str:

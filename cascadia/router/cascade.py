@@ -132,6 +132,7 @@ class Cascade:
         """The stage's answer with its score; None where `decision.refused` was set instead."""
         threshold = self.scoring.threshold(ask, stage)
         gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
+        step.threshold = threshold if gated else None
         read = READERS[ask.api == "responses", bool(ask.fields.stream)]
         call = self.scoring.call(ask, stage, step, gated=gated or bool(ask.fields.stream))
         reply = await stage.buffered(call, read)

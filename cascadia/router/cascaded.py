@@ -1,6 +1,7 @@
 """The cascade's answer as the client gets it: whole, released in one piece, or live."""
 
 from typing import Any
+from urllib.parse import quote
 
 from cascadia.router.answers import Usage
 from cascadia.router.cascade import Cascade
@@ -9,6 +10,7 @@ from cascadia.router.exchange import Exchange
 from cascadia.router.relay import relay
 from cascadia.router.release import Noting, released_events, released_response, with_note, without_logprobs
 from cascadia.router.stage import Stage
+from cascadia.router.steps import Step
 from cascadia.router.wire import JSON, Headers
 
 
@@ -74,6 +76,7 @@ def _note(decision: Decision, stage: Stage, score: float | None) -> dict[str, An
         "stage": stage.name,
         "score": score,
         "attempts": decision.attempts,
+        "steps": [step.told() for step in decision.steps],
         "usage": {
             "prompt_tokens": total.input_tokens,
             "completion_tokens": total.output_tokens,
@@ -90,8 +93,19 @@ def _headers(decision: Decision, stage: Stage, score: float | None) -> Headers:
         stage.header,
         (b"x-cascadia-attempts", str(decision.attempts).encode("ascii")),
     ]
+    headers.append((b"x-cascadia-steps", b", ".join(map(_step, decision.steps))))
     if score is not None:
         headers.append((b"x-cascadia-score", f"{score:.2f}".encode("ascii")))
     if decision.stopped is not None:
         headers.append((b"x-cascadia-stopped", decision.stopped.encode("ascii")))
     return headers
+
+
+def _step(step: Step) -> bytes:
+    """As an item of a structured field (RFC 8941): `small;outcome=score;score=41.20;threshold=60.00`."""
+    # A plan's names are anyone's: what may not stand in such a field is written as %XX.
+    parts = [quote(step.stage, safe="/:.!$&'*+"), f"outcome={step.outcome}"]
+    for name, value in (("score", step.score), ("threshold", step.threshold)):
+        if value is not None:
+            parts.append(f"{name}={value:.2f}")
+    return ";".join(parts).encode("ascii")

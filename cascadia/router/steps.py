@@ -17,6 +17,8 @@ class Step(Struct):
     started_at_s: float
     outcome: str = ""
     score: float | None = None
+    threshold: float | None = None
+    """What the score had to reach; None where none was asked for."""
     ended_at_s: float | None = None
     first_at_s: float | None = None
     answered_at_s: float | None = None
@@ -61,9 +63,20 @@ class Step(Struct):
             "stage": self.stage,
             "outcome": self.outcome,
             "score": self.score,
+            "threshold": self.threshold,
             "seconds": round(self.seconds, 6),
             "replica": self.replica,
         }
+
+    def told(self) -> dict[str, Any]:
+        """To the client: why the answer is whose it is."""
+        found = {
+            "stage": self.stage,
+            "outcome": self.outcome,
+            "score": self.score,
+            "threshold": self.threshold,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def begun(stage: str) -> Step:

@@ -45,6 +45,13 @@ BENCHMARKS = (
     Benchmark("compare", "Cascadia beside every baseline", 3600, ("--quick",)),
     Benchmark("fidelity", "how far iteration times are off, by GPU and engine", 300),
     Benchmark("router", "the router beside other routers", 900, ("--quick",), needs_data=False),
+    Benchmark(
+        "properties",
+        "property tests with new examples, for half an hour",
+        3600,
+        ("--minutes", "1", "controller"),
+        needs_data=False,
+    ),
     Benchmark("keys", "what a key and its limits cost a request", 120, needs_data=False),
     Benchmark(
         "streams", "delay and memory of streams through the router", 300, ("--quick",), needs_data=False

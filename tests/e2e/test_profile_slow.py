@@ -1,12 +1,7 @@
 """A real llama.cpp that gets a twentieth of its core: `profile latency` keeps its time and what it could measure."""
 
 import json
-import os
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +11,7 @@ from cascadia_sim.calibration_json import read_calibration
 from tests.e2e.commands import Cascadia
 from tests.e2e.engine_commands import llama_command
 from tests.e2e.engine_servers import CONTEXT, NAME, running
+from tests.e2e.slowed import slowed
 
 MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ALLOWED_S = 40
@@ -24,47 +20,15 @@ FIT_S = 20.0
 AWAKE_S, ASLEEP_S = 0.02, 0.38
 
 
-@contextmanager
-def slowed(port: int) -> Iterator[None]:
-    """The process that listens on `port` is stopped nearly always."""
-    pid = _listening(port)
-    ended = threading.Event()
-
-    def stop_and_go() -> None:
-        while not ended.is_set():
-            os.kill(pid, signal.SIGSTOP)
-            time.sleep(ASLEEP_S)
-            os.kill(pid, signal.SIGCONT)
-            time.sleep(AWAKE_S)
-
-    thread = threading.Thread(target=stop_and_go)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        os.kill(pid, signal.SIGCONT)
-
-
-def _listening(port: int) -> int:
-    """The engine is the one process whose command line names the port."""
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if str(port).encode() in words:
-            return int(process)
-    raise AssertionError(f"no process with {port}")
-
-
 def test_a_slow_engines_profile_keeps_its_time_says_what_is_missing_and_goes_on(
     cascadia: Cascadia, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port()
     flags = ("--max-num-batched-tokens", "2048", "--quantization", "awq-int4", "--gpu", "cpu")
-    with running(llama_command(port, 4, CONTEXT), {}, port, tmp_path / "engine.log") as url, slowed(port):
+    with (
+        running(llama_command(port, 4, CONTEXT), {}, port, tmp_path / "engine.log") as url,
+        slowed(port, AWAKE_S, ASLEEP_S),
+    ):
         command = (
             "profile",
             "latency",

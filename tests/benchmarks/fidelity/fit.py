@@ -188,10 +188,16 @@ def _share(value: float) -> float:
 def _validity(cells: Sequence[Cell]) -> Validity:
     context = [c.context / c.sequences for c in cells if c.context and c.sequences]
     tokens, degrees = [c.tokens for c in cells], [c.tp for c in cells]
+    batch, sizes = (
+        [round(c.sequences) for c in cells if c.sequences],
+        [c.architecture.parameters for c in cells],
+    )
     return Validity(
         (int(min(tokens)), int(max(tokens))),
         (min(degrees), max(degrees)),
         (int(min(context)), int(max(context))),
+        (min(batch), max(batch)),
+        (min(sizes), max(sizes)),
     )
 
 

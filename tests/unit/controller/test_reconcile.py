@@ -134,6 +134,7 @@ def test_every_step_keeps_every_promise_and_the_last_one_ends_in_what_is_wanted(
 @settings(max_examples=300)
 @given(moves())
 def test_what_both_plans_have_is_left_alone(case: tuple[Observed, Desired]) -> None:
+    """What serves, that is: what does not yet, or any more, may be started anew where that keeps more capacity."""
     observed, desired = case
     try:
         steps = reconcile(observed, desired)
@@ -145,13 +146,39 @@ def test_what_both_plans_have_is_left_alone(case: tuple[Observed, Desired]) -> N
     ready = Counter(r.kind for r in observed.replicas if r.state == "ready")
     alive = Counter(r.kind for r in observed.replicas if r.state != "failed")
     for kind, wanted in desired.counts.items():
-        assert kept[kind] == min(alive[kind], wanted)
+        assert min(ready[kind], wanted) <= kept[kind] <= min(alive[kind], wanted)
         lost = sum(r.kind == kind and r.state == "ready" and r.name in gone for r in observed.replicas)
         assert lost == max(0, ready[kind] - wanted)
 
 
+WAITING = (Replica("small-0", Kind("small", "gpu", 1, "v1"), "ready"),)
+
+
+@pytest.mark.parametrize("large", [1.5, 2.0])
+def test_what_only_starts_is_started_anew_where_its_gpus_keep_more_as_another_first(large: float) -> None:
+    starting = tuple(Replica(f"large-{i}", LARGE, "starting") for i in range(2))
+    observed = Observed((*WAITING, *starting), {"gpu": 3}, None, {"small": 1.0})
+    desired = Desired({SHAPED: 1, LARGE: 1}, Routing(("large",)), {"large": 2.0}, {SHAPED: large})
+    assert rollout(observed, desired).keeps == max(k for k in KEEPS if 2.0 * k <= large)
+
+
 @settings(max_examples=300)
 @given(moves(most=2))
+@example(
+    (
+        Observed(
+            (
+                *WAITING,
+                Replica("large-0", LARGE, "starting"),
+                Replica("large-1", LARGE, "starting"),
+            ),
+            {"gpu": 3},
+            None,
+            {"small": 1.0},
+        ),
+        Desired({SHAPED: 1, LARGE: 1}, Routing(("large",)), {"large": 2.0}, {SHAPED: 2.0}),
+    )
+)
 @example(
     (
         fleet(LARGE, LARGE, gpus=3, routing=Routing(("large",)), large=2.0),

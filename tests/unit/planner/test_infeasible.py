@@ -84,7 +84,7 @@ def test_a_bar_above_all_models_names_the_best_that_can_be_promised() -> None:
 
 
 def test_a_bar_above_all_models_names_what_the_gpus_leave_of_the_best() -> None:
-    given = problem((MEDIUM, FIVE[4]), pools=small_node(), trace=traffic(200, 40.0), quality_min=95.0)
+    given = problem((MEDIUM, FIVE[4]), pools=small_node(), trace=traffic(200, 20.0), quality_min=95.0)
     text = message(given)
     sustained = named(r"and with 2 GPUs at [\d.]+ requests/s it is ([\d.]+);", text)
     assert sustained < named(r"the best is ([\d.]+) at", text)

@@ -63,7 +63,7 @@ def test_the_first_steps_lead_to_routings_with_less_load_and_the_same_replicas(
 
 
 def test_no_step_from_equal_parts_gives_a_stage_more_than_its_part(threads: ThreadPoolExecutor) -> None:
-    given = problem((SMALL, MEDIUM), judge=hosted_judge(), quality_min=52.0, trace=traffic(200, 80.0))
+    given = problem((SMALL, MEDIUM), judge=hosted_judge(), quality_min=52.0, trace=traffic(200, 40.0))
     state = refinement(given, threads, equal_parts=True)
     here = best(state, cascades(state)[0])
     steps = neighbours(state, here, [], [])

@@ -81,10 +81,10 @@ def only(given: Problem, pool: Pool) -> Problem:
     return replace(given, cluster=Cluster((pool,)))
 
 
-@pytest.mark.parametrize(("gpus", "rate_rps"), [(3, 30.0), (5, 40.0)])
+@pytest.mark.parametrize(("gpus", "rate_rps"), [(3, 15.0), (5, 25.0)])
 def test_unequal_replicas_of_a_stage_win_where_equal_ones_leave_gpus_idle(gpus: int, rate_rps: float) -> None:
     node = Pool("l40s", "l40s", 1, gpus, 2.0)
-    given = problem((MEDIUM,), pools=(node,), quality_min=40.0, trace=traffic(200, rate_rps))
+    given = problem((MEDIUM,), pools=(node,), quality_min=40.0, trace=traffic(1000, rate_rps))
     found = plan(given).plan
     assert len(found.stages[0].replicas) == 2
     assert found.stages[0].gpus == gpus
@@ -170,7 +170,7 @@ LITTLE = Pool("little", "l4", 1, 4, 0.5)
 
 def test_pools_of_different_gpus_serve_one_cascade() -> None:
     big = Pool("big", "h100-sxm", 1, 2, 2.5)
-    given = problem((SMALL, LARGE), pools=(big, LITTLE), judge=ON_ROUTER, trace=traffic(200, 57.0))
+    given = problem((SMALL, LARGE), pools=(big, LITTLE), judge=ON_ROUTER, trace=traffic(400, 40.0))
     found = plan(given).plan
     assert [{g.pool for g in s.replicas} for s in found.stages] == [{"little"}, {"big"}]
     for pool in (big, LITTLE):

@@ -24,7 +24,9 @@ def load_at(rate_rps: float, requests: int = 600, seed: int = 0) -> Load:
     trace = traffic(requests, rate_rps, seed)
     arrival = np.rint(trace.arrival_s * PS_PER_S).astype(np.int64)
     n = len(trace)
-    return Load(np.arange(n), arrival, trace.input_tokens, trace.output_tokens, np.zeros(n, np.int64))
+    period_ps = int(arrival[-1]) * n // (n - 1)
+    nothing = np.zeros(n, np.int64)
+    return Load(np.arange(n), arrival, trace.input_tokens, trace.output_tokens, nothing, period_ps)
 
 
 def shape_of(tp: int, pp: int = 1) -> Shape:
@@ -105,14 +107,15 @@ def test_the_least_level_is_the_rate_over_a_known_throughput() -> None:
         np.ones(requests, np.int64),
         np.full(requests, 10, np.int64),
         np.zeros(requests, np.int64),
+        requests * gap_ps,
     )
-    service_ps, rate = 10 * 1_001, requests / ((requests - 1) * gap_ps)
+    service_ps, rate = 10 * 1_001, 1 / gap_ps
     assert saturation_level(shape.timing, load) == pytest.approx(rate * service_ps / STABLE_SHARE)
 
 
 def test_a_stage_without_requests_takes_no_time() -> None:
     nobody = np.zeros(0, np.int64)
-    table = table_of(Load(nobody, nobody, nobody, nobody, nobody), shape_of(1), most=4)
+    table = table_of(Load(nobody, nobody, nobody, nobody, nobody, 10**12), shape_of(1), most=4)
     assert table.latency_s.tolist() == [[0.0] * 4]
 
 

@@ -16,12 +16,14 @@ from cascadia.domain.plan import (
     QualityPrediction,
     Quantiles,
     ReplicaGroup,
+    Stability,
     StagePlan,
     StagePrediction,
 )
 from cascadia.report.data import (
     AttainmentCurve,
     FrontierPoint,
+    KneePoint,
     LatencySamples,
     QualityStep,
     QueueLength,
@@ -41,14 +43,14 @@ def sample_plan() -> Plan:
     )  # fmt: skip
     predictions = (
         StagePrediction("small", 1.0, 0.6213, 10.0, Quantiles(2.31, 1.93, 4.87, 7.42),
-                        Quantiles(0.071, 0.052, 0.163, 0.291), 0.584, 12930.0),
+                        Quantiles(0.071, 0.052, 0.163, 0.291), 0.9973, 12930.0, 0.584),
         StagePrediction("medium", 0.3787, 0.2462, 3.787, Quantiles(5.62, 4.81, 9.94, 13.7),
-                        Quantiles(0.214, 0.178, 0.433, 0.712), 0.731, 5187.0),
+                        Quantiles(0.214, 0.178, 0.433, 0.712), 0.9973, 5187.0, 0.731),
         StagePrediction("large", 0.1325, 0.1325, 1.325, Quantiles(7.35, 6.28, 11.21, 15.6),
-                        Quantiles(0.382, 0.322, 0.804, 1.27), 0.812, 1921.0),
+                        Quantiles(0.382, 0.322, 0.804, 1.27), 0.9973, 1921.0, 0.812),
     )  # fmt: skip
     judge = StagePrediction("judge", 1.3787, 0.0, 13.787, Quantiles(0.047, 0.041, 0.092, 0.131),
-                            Quantiles(0.047, 0.041, 0.092, 0.131), 0.312, 15840.0)  # fmt: skip
+                            Quantiles(0.047, 0.041, 0.092, 0.131), 0.9973, 15840.0, 0.312)  # fmt: skip
     predicted = Predicted(
         e2e=Quantiles(4.83, 2.94, 14.62, 22.9),
         ttft=Quantiles(3.46, 1.97, 10.8, 17.3),
@@ -75,6 +77,8 @@ def sample_plan() -> Plan:
         seed=7,
         digest="9f2c4e1ab07d5b63" * 4,
         wall_s=1.84,
+        stability=Stability(8, 1, 14.62, 15.37, 14.62, 15.37, 48.7, 49.3),
+        headroom=1.44,
     )  # fmt: skip
 
 
@@ -121,6 +125,11 @@ def sample_report() -> ReportData:
             FrontierPoint(86.4, 85.1, 29.8, 2.225, "Uniform allocation", baseline=True),
             FrontierPoint(86.0, 84.8, 33.1, 2.7, "RouteLLM-style pre-router", baseline=True),
             FrontierPoint(91.1, 89.9, 55.2, 5.6, "405B alone", baseline=True),
+        ),
+        knee=(
+            KneePoint(38.4, 31.0, 13, {"small": (ReplicaGroup("h100-sxm", 2, 1, 2, 1.0),)}),
+            KneePoint(85.44, 14.62, 32, {"small": (ReplicaGroup("h100-sxm", 4, 1, 2, 1.0),)}, chosen=True),
+            KneePoint(95.0, 14.4, 36, {"small": (ReplicaGroup("h100-sxm", 4, 1, 3, 1.0),)}, fastest=True),
         ),
         attainment=tuple(curves),
         slo_base_s=5.0,

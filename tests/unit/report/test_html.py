@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cascadia.domain.plan import Plan
+from cascadia.report import words
 from cascadia.report.data import ReportData
 from cascadia.report.html import render_report, tight
 from cascadia.report.numbers import figures, percent, score, seconds, usd
@@ -66,6 +67,7 @@ def test_a_full_report_has_all_sections() -> None:
         "What runs where",
         "Latency",
         "Quality, latency and cost",
+        "What latency costs",
         "Against the baselines",
         "Under load",
         "What more quality takes",
@@ -109,7 +111,7 @@ def test_every_number_of_the_plan_is_shown() -> None:
         assert stage is not None
         latency = (stage.latency.p50_s, stage.latency.p95_s, stage.latency.p99_s)
         expected += [seconds(value) for value in latency]
-        expected += [figures(stage.rate_rps), figures(stage.tokens_per_s), percent(stage.utilisation)]
+        expected += [figures(stage.rate_rps), figures(stage.tokens_per_s), words.load(stage)]
     for stage in plan.predicted.stages:
         expected += [percent(stage.reached, 1), percent(stage.accepted, 1)]
     for quantiles in (plan.predicted.e2e, plan.predicted.ttft):
@@ -226,7 +228,7 @@ def test_every_picture_says_in_words_what_it_shows() -> None:
     checker = read(render_report(sample_report()))
     pictures = checker.tags.count("svg")
     labels = [value for tag, name, value in checker.attributes if tag == "svg" and name == "aria-label"]
-    assert pictures == len(labels) == 11
+    assert pictures == len(labels) == 12
     assert all(len(label) > 20 for label in labels)
 
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -22,10 +23,27 @@ def printed(plan: Plan, width: int, *, colour: bool = False) -> str:
 def test_the_sample_plan_at_80_columns() -> None:
     lines = [line.rstrip() for line in printed(sample_plan(), 80).splitlines()]
     assert lines[0] == "30 H100 GPUs serve 10 requests/s at quality ≥ 85 with p95 14.6 s"
-    assert lines[2].split() == ["stage", "replicas", "GPUs", "reached", "accepted", "score", "p95", "busy"]
+    assert lines[2].split() == ["stage", "replicas", "GPUs", "reached", "accepted", "score", "p95", "load"]
     row = next(line for line in lines if line.startswith("medium"))
     assert " ".join(row.split()) == "medium 2 × TP4 8 37.9 % 24.6 % ≥ 83.5 9.94 s 73 %"
     assert any(line.startswith("proof    Fastest of the deployments tried") for line in lines)
+    assert any(
+        line.startswith("load     carries 1.4× this rate: the trace 8 times end to end") for line in lines
+    )
+
+
+def test_a_plan_of_an_older_version_shows_no_load_and_claims_no_headroom() -> None:
+    plan = sample_plan()
+    stages = tuple(replace(s, load=None) for s in plan.predicted.stages)
+    older = replace(plan, stability=None, headroom=None, predicted=replace(plan.predicted, stages=stages))
+    text = printed(older, 80)
+    assert "carries" not in text
+    assert "99.7 %" not in text
+
+
+def test_a_plan_that_carries_hardly_more_names_no_factor() -> None:
+    text = " ".join(printed(replace(sample_plan(), headroom=1.02), 80).split())
+    assert "carries this rate and hardly more" in text
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -33,7 +51,7 @@ def test_the_sample_plan_at_80_columns() -> None:
 def test_no_line_is_wider_than_the_terminal(make: Callable[[], Plan], width: int) -> None:
     text = printed(make(), width)
     assert max(len(line) for line in text.splitlines()) <= width
-    assert " busy" in text
+    assert " load" in text
     assert "81 %" in text
     assert all(stage.name in text for stage in make().stages)
 

@@ -39,6 +39,7 @@ def test_an_answer_that_is_good_enough_ends_the_cascade() -> None:
         assert answer.headers["x-cascadia-stage"] == "small"
         assert answer.headers["x-cascadia-score"] == "80.00"
         assert answer.headers["x-cascadia-attempts"] == "1"
+        assert answer.headers["x-cascadia-steps"] == "small;outcome=accepted;score=80.00;threshold=70.00"
         assert answer.json()["usage"]["total_tokens"] == 13
         assert answer.json()["cascadia"]["usage"]["total_tokens"] == 13
         assert gate.seen == [("What is 2+2?", "four")]
@@ -57,6 +58,12 @@ def test_an_answer_below_the_threshold_goes_on_and_usage_is_the_accepted_ones_be
                 metrics = (await up.client.get("/metrics")).text
         assert answer.headers["x-cascadia-stage"] == "large"
         assert answer.headers["x-cascadia-attempts"] == "2"
+        steps = "small;outcome=score;score=69.90;threshold=70.00, large;outcome=accepted"
+        assert answer.headers["x-cascadia-steps"] == steps
+        assert answer.json()["cascadia"]["steps"] == [
+            {"stage": "small", "outcome": "score", "score": 69.9, "threshold": 70.0},
+            {"stage": "large", "outcome": "accepted"},
+        ]
         assert "x-cascadia-score" not in answer.headers
         assert answer.json()["usage"]["total_tokens"] == 13
         assert answer.json()["cascadia"]["usage"] == {

@@ -90,3 +90,9 @@ def test_a_range_that_was_not_kept_is_not_left() -> None:
     bare = replace(VALID, batch=None, parameters=None, context=(0, 0))
     assert beyond(Use(8, 10**12, 4096, 10_000, 10**6), bare) == ()
     assert beyond(Use(64, 10**12, 10**6, 10_000, 10**6), Validity((0, 0), (0, 0), (0, 0))) == ()
+
+
+def test_what_was_served_says_which_batches_and_sizes_of_model_it_was() -> None:
+    for entry in known_calibrations():
+        whole = entry.served and "closed loops" in entry.source
+        assert (entry.valid.batch is not None and entry.valid.parameters is not None) or not whole, entry.name

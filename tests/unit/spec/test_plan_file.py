@@ -79,7 +79,7 @@ CASES = {
     "two documents": (plan_json(a_plan()) + "{}", "is not JSON (trailing characters"),
     "a newer version": (
         edited("version", FORMAT_VERSION + 1),
-        "was made by a newer version of cascadia (format 3, known: 2); upgrade cascadia, or plan anew",
+        "was made by a newer version of cascadia (format 4, known: 3); upgrade cascadia, or plan anew",
     ),
     "an unknown key": (edited("stages.0.nmae", 1), "stages[0].nmae: unknown key; did you mean 'name'?"),
     "a wrong type": (edited("seed", "7"), "seed: must be a whole number, is '7'; remove the quotes"),

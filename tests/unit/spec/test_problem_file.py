@@ -32,6 +32,18 @@ def test_a_problem_holds_all_that_the_spec_names(folder: Path) -> None:
     assert problem.notes == ()
 
 
+@pytest.mark.parametrize(
+    ("written", "share"), [("3%", 0.03), (" 2.5 % ", 0.025), (0.1, 0.1), ("0.1", 0.1), (0, 0.0)]
+)
+def test_a_tolerance_is_a_percentage_or_a_number(written: object, share: float, folder: Path) -> None:
+    problem = read_problem(write_spec(folder, changed("objective.within", written)))
+    assert problem.objective.within == pytest.approx(share)
+
+
+def test_without_a_word_the_tolerance_is_three_percent(folder: Path) -> None:
+    assert read_problem(write_spec(folder, valid_spec())).objective.within == 0.03
+
+
 def test_prices_and_names_of_pools_come_from_the_catalogue(folder: Path) -> None:
     pools = [
         {"gpu": "h100", "nodes": 1},

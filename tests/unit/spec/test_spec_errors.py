@@ -85,6 +85,18 @@ CASES = {
         changed("stages.1.name", "cascadia"),
         "stages: 'cascadia' is the name of the cascade itself; rename the stage",
     ),
+    "a tolerance in words": (
+        changed("objective.within", "three"),
+        "objective.within: 'three' is neither a percentage such as 3% nor a number such as 0.03",
+    ),
+    "a tolerance above 1": (
+        changed("objective.within", "300%"),
+        "objective.within: must be at most 1, is 3.0; did you mean 0.03?",
+    ),
+    "a tolerance of another goal": (
+        changed("objective", {"minimize": "cost", "quality_min": 60, "within": 0.1}),
+        "objective: within belongs to `minimize: latency`; remove it",
+    ),
     "quality as a fraction": (
         changed("objective.quality_min", 0.78),
         "objective.quality_min: is 0.78 of 100, which any model reaches; did you mean 78?",

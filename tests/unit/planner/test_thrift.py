@@ -1,0 +1,59 @@
+"""For least latency, the cheapest of the plans that are about as fast as the fastest."""
+
+from dataclasses import replace
+
+import pytest
+
+from cascadia.domain.objective import Objective
+from cascadia.planner.knee import knee
+from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.refine import Effort
+from tests.unit.planner.problems import NODE, problem, traffic
+
+SOME = Effort(simulated_requests=40_000)
+
+
+def planned(within: float) -> PlanResult:
+    """Light traffic on four nodes: far more GPUs than latency has a use for."""
+    asked = problem(
+        pools=[replace(NODE, nodes=4)],
+        trace=traffic(rate_rps=20),
+        objective=Objective("latency", 0.95, 52.0, within=within),
+    )
+    return plan(asked, effort=SOME)
+
+
+@pytest.fixture(scope="module")
+def thrifty() -> PlanResult:
+    return planned(0.03)
+
+
+def test_it_is_cheaper_and_no_slower_than_asked(thrifty: PlanResult) -> None:
+    predicted, fastest = thrifty.plan.predicted, thrifty.fastest
+    assert predicted.usd_per_hour < fastest.usd_per_hour
+    assert fastest.latency_s <= predicted.objective_s <= fastest.latency_s * 1.03
+    assert any("the fastest plan found takes" in note for note in thrifty.notes)
+
+
+def test_nothing_that_was_tried_is_as_fast_and_cheaper(thrifty: PlanResult) -> None:
+    near = [c for c in thrifty.candidates if c.latency_s <= thrifty.fastest.latency_s * 1.03]
+    assert min(c.usd_per_hour for c in near) == thrifty.chosen.usd_per_hour
+
+
+def test_a_wider_tolerance_is_never_dearer(thrifty: PlanResult) -> None:
+    assert planned(0.2).chosen.usd_per_hour <= thrifty.chosen.usd_per_hour
+
+
+def test_without_tolerance_the_fastest_is_taken(thrifty: PlanResult) -> None:
+    exact = planned(0.0)
+    assert exact.chosen is exact.fastest
+    assert exact.fastest.deployment.key == thrifty.fastest.deployment.key
+
+
+def test_the_knee_is_what_none_beats_in_both(thrifty: PlanResult) -> None:
+    points = knee(thrifty)
+    dollars, latency = [p.usd_per_hour for p in points], [p.latency_s for p in points]
+    assert dollars == sorted(set(dollars))
+    assert latency == sorted(set(latency), reverse=True)
+    assert sum(p.chosen for p in points) == 1
+    assert points[-1].fastest
