@@ -8,7 +8,8 @@ from cascadia.domain.objective import Objective
 from cascadia_sim.engine_config import EngineConfig
 
 FORMAT_VERSION = 3
-"""2 added `skip_below`; 3 `stability`, `headroom`, `load` and `foresight`; older plans are read as saying nothing of these."""
+"""2 added `skip_below`; 3 `stability`, `headroom`, `load`, `foresight`; older plans are read as
+saying nothing of these."""
 
 
 @dataclass(frozen=True, slots=True)

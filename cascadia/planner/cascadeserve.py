@@ -90,8 +90,7 @@ def _climb(state: Refinement, whole: Mapping[int, Demand], routings: Sequence[in
         if here.key in expanded:
             return
         expanded.add(here.key)
-        deployed = state.search.routings.deployed
-        others = [k for k in routings if k != here.routing and (deployed[k] == deployed[here.routing]).all()]
+        others = [k for k in routings if k != here.routing and state.search.routings.alike(k, here.routing)]
         beside = [*steps(here, whole, problem.cluster), *(Deployment(k, here.mixes) for k in others)]
         state.simulate([d for d in beside if d.key not in state.seen][: most - len(state.seen)])
 

@@ -41,9 +41,6 @@ Formulation = Literal["columns", "paper"]
 MAX_ROUTINGS = 2000
 """Routings kept of the frontier, spread over loads and independent of the bar."""
 
-MAX_PREROUTINGS = 500
-"""Beside them so many that decide by the question alone, where the table foresees."""
-
 NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 """Of a refinement's effort: enough to simulate one combination."""
 
@@ -115,7 +112,7 @@ def routings_of(problem: Problem) -> tuple[Routings, str]:
     """
     if problem.quality.foreseen is None:
         return _cascades_of(problem)
-    alone = thin(by_question_alone(problem.quality), MAX_PREROUTINGS)
+    alone = by_question_alone(problem.quality)
     bounded, method = with_bounds(problem.quality, alone, problem.confidence, problem.seed)
     return joined([_cascades_of(problem)[0], bounded]), method
 

@@ -12,15 +12,17 @@ import numpy as np
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.dominance import non_dominated
 from cascadia.planner.frontier import QUALITY_UNIT, all_routings
-from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, SKIPS_NONE, Routings
+from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, SKIPS_NONE, Routings, thin
 
 MOST_LEVELS = 40_000
 """Vectors of levels of one set of stages; beyond, they are thinned."""
 STAGES_MOST = 3
+MOST = 1_000
+"""Spread over the loads; a plan and the baseline choose from the same."""
 
 
 def by_question_alone(table: QualityTable) -> Routings:
-    """Those of them that none beats in mean and loads. Raises `ValueError` where the table foresees nothing."""
+    """Those of them that none beats in mean and loads, at most `MOST`. Raises `ValueError` where none is foreseen."""
     if table.foreseen is None:
         raise ValueError("the table foresees nothing")
     as_scores = replace(table, score=table.foreseen, foreseen=None)
@@ -33,12 +35,13 @@ def by_question_alone(table: QualityTable) -> Routings:
     kept = order[non_dominated(answered[order], total)]
     chosen = every.take(kept)
     gated = (chosen.thresholds > ACCEPTS_ALL) & (chosen.thresholds < ACCEPTS_NONE)
-    return replace(
+    found = replace(
         chosen,
         reached=answered[kept],
         thresholds=np.where(gated, ACCEPTS_ALL, chosen.thresholds),
         skip_below=np.where(gated, chosen.thresholds, SKIPS_NONE),
     )
+    return thin(found, MOST)
 
 
 def _answered(routings: Routings) -> Floats:

@@ -69,6 +69,17 @@ class Routings:
         judged[np.arange(len(judged)), deployed.shape[1] - 1 - deployed[:, ::-1].argmax(axis=1)] = False
         return judged
 
+    def alike(self, k: int, other: int) -> bool:
+        """Do both deploy the same, a judge or none included?"""
+        same: bool = (self.deployed[k] == self.deployed[other]).all().item()
+        return same and self.asks(k) == self.asks(other)
+
+    def asks(self, k: int) -> bool:
+        """Does any stage's answer wait for a verdict?"""
+        last = int(np.flatnonzero(self.deployed[k])[-1])
+        waits: bool = (self.deployed[k, :last] & (self.thresholds[k, :last] > ACCEPTS_ALL)).any().item()
+        return waits
+
     def apart(self, k: int, chosen: Sequence[int], by: float) -> bool:
         """Does `k` differ from each of `chosen` by more than the part `by` of the requests at some stage?"""
         return all(np.abs(self.reached[k] - self.reached[c]).max() > by for c in chosen)

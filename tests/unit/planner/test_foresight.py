@@ -43,7 +43,7 @@ def foreseeing(stages: int, skill: float) -> QualityTable:
 
 def given(models: tuple[str, ...], skill: float) -> Problem:
     found = problem(
-        models, judge=hosted_judge(), table=foreseeing(len(models), skill), trace=traffic(200, 60.0)
+        models, judge=hosted_judge(), table=foreseeing(len(models), skill), trace=traffic(1_200, 60.0)
     )
     return replace(found, foresight=Foresight("d" * 64))
 
