@@ -8,7 +8,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.compare import Comparison, Outcome
 from cascadia.planner.text_file import write_whole
 from cascadia.report.charts import Series, line_chart
-from cascadia.report.numbers import figures, rate, seconds, usd
+from cascadia.report.numbers import figures, rate, seconds, span, usd
 from cascadia.report.page import Section, page
 
 if TYPE_CHECKING:
@@ -43,7 +43,10 @@ def row(o: Outcome) -> tuple[str, ...]:
     if not isfinite(o.latency_s):
         return (o.name, "-", "-", _figure(o.max_rate_rps), "-", "-", "-", "-", said)
     text = f"{o.deployment} ({said})" if said else o.deployment
-    speed = _figure(o.slo_scale), seconds(o.latency_s), _figure(o.max_rate_rps)
+    latency = seconds(o.latency_s)
+    if o.error_range is not None:
+        latency += f"\n({span(o.error_range.fast_s, o.error_range.slow_s)})"
+    speed = _figure(o.slo_scale), latency, _figure(o.max_rate_rps)
     quality = f"{o.quality_mean:.1f}", f"{o.quality_lower:.1f}"
     return (o.name, *speed, usd(o.usd_per_1k_requests), *quality, str(o.gpus), text)
 

@@ -11,6 +11,7 @@ import click
 from cascadia.cli.common import positive, with_output
 from cascadia.cli.fleet_common import CONTROLLER_LOCK, RUN_DIR, plan_path, release_options, run_dir_option
 from cascadia.cli.output import Output
+from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ STANDBY_S = 1.0
 )
 @click.option("--ratio", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True,
               help="Of the requests that are sampled.")  # fmt: skip
-@click.option("--window", "window_s", type=positive, default=60.0, show_default=True, metavar="S",
-              help="Traffic is looked at in windows of this length.")  # fmt: skip
+@click.option("--window", "window_s", type=positive, default=WINDOW_S, show_default=True, metavar="S",
+              help="Length of the windows in which traffic is looked at, in seconds.")  # fmt: skip
 @click.option("--lag", "lag_s", type=positive, default=60.0, show_default=True, metavar="S",
               help="How late an answered request may enter the log.")  # fmt: skip
 @click.option("--arrivals-lag", "arrivals_lag_s", type=positive, default=35.0, show_default=True, metavar="S",
@@ -59,8 +60,8 @@ STANDBY_S = 1.0
               help="A week at most, on stationary traffic.")  # fmt: skip
 @click.option("--requests", "least_requests", type=click.IntRange(20), default=200, show_default=True,
               help="Since a change, before it is planned for.")  # fmt: skip
-@click.option("--looks", "least_looks", type=click.IntRange(1), default=200, show_default=True,
-              help="Second looks since a change that replace the scores of before.")  # fmt: skip
+@click.option("--looks", "least_looks", type=click.IntRange(1), default=LEAST_LOOKS, show_default=True,
+              help="Number of second looks since a change that replace the scores of before.")  # fmt: skip
 @click.option("--looks-within", "looks_within_s", type=positive, default=3600.0, show_default=True, metavar="S",
               help="So long no stage gives anything up for want of them.")  # fmt: skip
 @click.option("--headroom", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
@@ -74,8 +75,8 @@ STANDBY_S = 1.0
               help="Of a model that has never started here.")  # fmt: skip
 @click.option("--plan-limit", "plan_limit_s", type=positive, default=300.0, show_default=True, metavar="S",
               help="Planning that takes longer is ended.")  # fmt: skip
-@click.option("--at-once", type=click.IntRange(1), default=1, show_default=True,
-              help="Replicas that may start or drain together.")  # fmt: skip
+@click.option("--at-once", type=click.IntRange(1), default=AT_ONCE, show_default=True,
+              help="Most replicas that start or drain together; GPUs and capacity allow fewer.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Decide and write it down, but move nothing.")
 @with_output
 def controller(

@@ -26,7 +26,8 @@ from cascadia.domain.errors import BadInput
     "--gpu",
     "gpu_name",
     metavar="NAME",
-    help="What the engine runs on; `cpu` for a core. Needed unless it is this machine's CPU.",
+    help="What the engine runs on; `cpu` for a core, or the file of a GPU of your own, as in a spec. "
+    "Needed unless it is this machine's CPU.",
 )
 @click.option(
     "--tp", type=click.IntRange(1, 64), default=1, show_default=True, help="Tensor-parallel degree."

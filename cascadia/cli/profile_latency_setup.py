@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from cascadia.clients.engine_facts import EngineFacts
 from cascadia.domain.errors import BadInput
+from cascadia.planner.gpu_file import gpu_path, read_gpu
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.architectures_catalogue import UnknownModel, architecture
 from cascadia_sim.config_json import read_architecture
@@ -14,6 +15,7 @@ from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.errors import InputError
 from cascadia_sim.gpu import Gpu
 from cascadia_sim.gpus_catalogue import UnknownGpu, gpu, known_gpus
+from cascadia_sim.own_gpu import hardware_of
 from cascadia_sim.profile_fit import Setup
 from cascadia_sim.quantization import weight_format
 from cascadia_sim.sharding import check_shape
@@ -108,6 +110,8 @@ def _named_architecture(name: str) -> Architecture:
 
 def _gpu(asked: Asked) -> Gpu:
     if asked.gpu is not None:
+        if (path := gpu_path(asked.gpu, Path())) is not None:
+            return hardware_of(read_gpu(path, "--gpu"))
         try:
             return gpu(asked.gpu)
         except UnknownGpu as error:

@@ -98,6 +98,11 @@ def changed_at_s(entries: list[Entry]) -> list[float]:
     return [float(entry.facts["since_s"]) for entry in entries if "since_s" in entry.facts]
 
 
+def planned_gpus(entries: list[Entry]) -> dict[str, int]:
+    """By pool, the GPUs that it was last decided with; empty where nothing was decided yet."""
+    return next((dict(entry.facts["gpus"]) for entry in reversed(entries) if "gpus" in entry.facts), {})
+
+
 def read_history(folder: Path) -> list[Entry]:
     """Raises `BadInput` where no controller has kept one."""
     history = History(folder)

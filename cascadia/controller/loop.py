@@ -19,7 +19,7 @@ from cascadia.controller.demand import rate_to_plan_rps, trace_to_plan
 from cascadia.controller.detect import Alarm, Detection, Detector
 from cascadia.controller.effort import back_s, effort_of, measured_startups
 from cascadia.controller.fleet import Desired, Observed
-from cascadia.controller.history import Entry, Kind, changed_at_s, moved_at_s
+from cascadia.controller.history import Entry, Kind, changed_at_s, moved_at_s, planned_gpus
 from cascadia.controller.promise import LOOKED_AT_S, broken
 from cascadia.controller.reconcile import Blocked, Rollout, rollout
 from cascadia.controller.replan import PlanningFailed, Replanned, Request
@@ -147,7 +147,7 @@ class Controller:
                 self._looks.ask()
         self._look_for_fresh_scores(samples)
         if self.pending is None or self._clock() < self._again_s:
-            return await self._after_a_loss(samples) or await self._after_a_broken_promise(samples)
+            return await self._after_other_gpus(samples) or await self._after_a_broken_promise(samples)
         since = self._known(samples, self._changed_by_s(self.pending))
         if len(since) < self.settings.least_requests:
             return None
@@ -203,18 +203,24 @@ class Controller:
         """The first window that seems changed may hold much of before."""
         return alarm.since_s + self.settings.detection.window_s
 
-    async def _after_a_loss(self, samples: Samples) -> Decision | None:
-        """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then."""
+    async def _after_other_gpus(self, samples: Samples) -> Decision | None:
+        """GPUs that have gone, e.g. with a spot node, are traffic as usual: plan for what is left, now and then. So are
+        those that come back, once: until it is decided with them."""
         there = (await self.fleet.backend.observe()).gpus
-        wanted = self.fleet.desired(self.in_force(), {})
-        lost = _lost(wanted, there)
         now_s = self._clock()
         recent = samples.between(now_s - self.settings.caution.horizon_s, now_s)
-        if not lost or len(recent) < self.settings.least_requests or now_s < self._not_before_s:
+        if now_s < self._not_before_s or len(recent) < self.settings.least_requests:
+            return None
+        wanted = self.fleet.desired(self.in_force(), {})
+        decided = planned_gpus(self.state.entries())
+        if lost := _lost(wanted, there):
+            left = f"{there.get(lost[0], 0)} of {lost[0]} are left, the plan takes {wanted.gpus(lost[0])}"
+            what = f"GPUs are lost: {left}"
+        elif more := sorted(pool for pool, gpus in decided.items() if there.get(pool, 0) > gpus):
+            what = f"GPUs are back: {there[more[0]]} of {more[0]}, it was planned for {decided[more[0]]}"
+        else:
             return None
         self._not_before_s = now_s + self.settings.caution.cooldown_s
-        pool = lost[0]
-        what = f"GPUs are lost: {there.get(pool, 0)} of {pool} are left, the plan takes {wanted.gpus(pool)}"
         self.note("alarm", what, {"watched": "gpus"})
         return await self.reconsider(recent, float(recent.arrival_s[0]))
 
@@ -246,11 +252,11 @@ class Controller:
             replanned = await self._replan(request, self.settings.plan_limit_s)
         except PlanningFailed as error:
             self._settled_s = self._clock()
-            return self._decided(Decision("keep", f"no new plan: {error}"), None, asked_s)
+            return self._decided(Decision("keep", f"no new plan: {error}"), None, asked_s, {})
         observed = await self.fleet.backend.observe()
         desired = self.fleet.desired(replanned.plan, dict(replanned.candidate.need_rps))
         decision = self._decision(observed, desired, replanned, looks_until_s)
-        self._decided(decision, replanned.plan, asked_s)
+        self._decided(decision, replanned.plan, asked_s, there.gpus)
         if decision.action == "move" and not self.settings.dry_run:
             needs = dict(replanned.candidate.need_rps), dict(replanned.today.need_rps)
             await self.carry_out(UnderWay(replanned.plan, self.in_force(), *needs))
@@ -360,7 +366,9 @@ class Controller:
     async def carry_out(self, begun: UnderWay) -> None:
         await carry_out(begun, self.fleet, self._journal, at_once=self.settings.at_once)
 
-    def _decided(self, decision: Decision, plan: Path | None, asked_s: float) -> Decision:
+    def _decided(
+        self, decision: Decision, plan: Path | None, asked_s: float, gpus: Mapping[str, int]
+    ) -> Decision:
         dry = " (dry run)" if self.settings.dry_run and decision.action == "move" else ""
         facts: dict[str, Any] = {
             "action": decision.action,
@@ -370,6 +378,9 @@ class Controller:
             "plan": None if plan is None else str(plan),
             "planning_s": round(self._clock() - asked_s, 3),
         }
+        if gpus and not decision.again_s:
+            # What was put off is yet to be decided.
+            facts["gpus"] = dict(gpus)
         self.note("decision", f"{decision}{dry}", facts)
         return decision
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascadia.controller.decide import Outlook
+from cascadia.controller.gpus_left import on_gpus
 from cascadia.domain.errors import CascadiaError, Infeasible
 from cascadia.planner.text_file import write_whole
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 CHILD = "import sys; from cascadia.controller.replan import main; main(sys.argv[1])"
 REQUEST, RESULT, PLAN = "request.json", "result.json", "plan.json"
-GROWTH = 3.0
-"""A plan sustains a load if requests of the last fifth take at most so many times as long as those of the second."""
 
 
 class PlanningFailed(CascadiaError):
@@ -135,8 +134,7 @@ def _replanned(request: Request) -> dict[str, Any]:
         scale = spec.quality.scale if request.table is None else None
         quality = spec.quality.model_copy(update={"table": table, "scale": scale})
         changed = spec.model_copy(update={"workload": workload, "quality": quality})
-        gpus = tuple((pool, count) for pool, count in request.gpus.items())
-        return Overrides(gpus=gpus, rate_rps=rate_rps)(changed)
+        return Overrides(rate_rps=rate_rps)(on_gpus(changed, request.gpus))
 
     _remember_prefixes(request)
     problem = problem_at(request.rate_rps)
@@ -184,8 +182,6 @@ def prospect_of(
     plan: "Plan", trace: "Trace", table: "QualityTable", folder: Path, seed: int
 ) -> dict[str, Any]:
     """`plan` simulated on `trace`, as JSON. A plan that cannot serve these requests at all has no finite loss."""
-    import numpy as np
-
     from cascadia.domain.errors import BadInput
     from cascadia.planner.replay import replay
 
@@ -198,10 +194,7 @@ def prospect_of(
     except BadInput:
         return {**told, "loss": None, "keeps_bounds": False, "need_rps": {}}
     predicted, objective = result.predicted, plan.objective
-    latency_s = (result.run.finish_ps - result.run.arrival_ps) / 1e12
-    fifth = max(1, len(latency_s) // 5)
-    early, late = float(np.mean(latency_s[fifth : 2 * fifth])), float(np.mean(latency_s[-fifth:]))
-    keeps = late <= GROWTH * early or len(latency_s) < 50
+    keeps = result.certificate.holds
     keeps &= objective.latency_max_s is None or predicted.objective_s <= objective.latency_max_s
     keeps &= objective.quality_min is None or predicted.quality.mean >= objective.quality_min
     loss = {

@@ -22,7 +22,7 @@ FORGETS = 0.97
 """Of a window's weight, what is left a window later: a memory of about 33."""
 MOST_TOKENS = 5_000.0
 """Of a window: more do not weigh more, since what errs then is not chance."""
-LEAST_TOKENS = 100.0
+LEAST_TOKENS = 20.0
 FEWEST = 5.0
 """Windows before anything is concluded."""
 SURE = 2.0

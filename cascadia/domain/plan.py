@@ -212,10 +212,14 @@ class StageCalibration(PoolCalibration):
 
 @dataclass(frozen=True, slots=True)
 class ErrorRange:
-    """The objective's quantile with all times as much shorter (`fast_s`), or longer, as their calibrations err."""
+    """The objective's quantile with all times as much shorter (`fast_s`), or longer, as their calibrations err.
+
+    `slow_holds`: that slow the deployment still carries its traffic for as long as it goes on (`Stability`).
+    """
 
     fast_s: float
     slow_s: float
+    slow_holds: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia_sim.shared_blocks import SharedBlocks
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -15,7 +17,8 @@ class Workload:
 
     `arrival_s` (n) starts at 0 and does not decrease; `row` (n) is each request's row of the quality table;
     `input_tokens` and `output_tokens` (S, n) are what each stage reads and would write; `prefix_tokens` (n)
-    is how much of the input an engine's prefix cache can already hold.
+    is how much of the input an engine's prefix cache can already hold; `blocks` which blocks prompts share, where the
+    trace tells.
     """
 
     arrival_s: Floats
@@ -23,6 +26,7 @@ class Workload:
     input_tokens: Ints
     output_tokens: Ints
     prefix_tokens: Ints
+    blocks: SharedBlocks | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)

@@ -144,11 +144,17 @@ def searched(
 
 
 def entry(name: str, search: Search, best: Candidate, rate: float) -> Entry:
-    """With the whole run, for curves."""
+    """With the whole run, for curves; nothing where the deployment does not carry the traffic as long as it goes on."""
     routing = best.deployment.routing
-    run = Simulator.of(search.problem).run(best.deployment, search.decisions(routing))
+    if best.certificate is None:
+        best = Refinement(search, Simulator.of(search.problem), References(search)).certified(best)
+    assert best.certificate is not None
+    if not best.certificate.holds:
+        return replace(nothing(name, f"not carried: {best.certificate.why}"), max_rate_rps=rate)
     mean, lower = float(search.routings.mean[routing]), float(search.routings.lower[routing])
-    return Entry(name, best, run, mean, lower, rate)
+    # What holds at today's rate carries that, also where another deployment was thought to be best for throughput.
+    most = max(rate, search.problem.workload.rate_rps) if rate > 0 else 0.0
+    return Entry(name, best, best.certificate.run, mean, lower, most)
 
 
 def nothing(name: str, why: str) -> Entry:

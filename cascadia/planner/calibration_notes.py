@@ -9,7 +9,7 @@ KNEE = 2.0
 
 
 BASES = {
-    "kernels": "kernels alone, not on a served engine",
+    "kernels": "kernels, not on a served engine of this GPU",
     "generic": "constants of the GPU's generation, fitted to no one engine",
 }
 """Stand-ins that get a note; that a GPU is unmeasured is told when the spec is read."""
@@ -44,7 +44,14 @@ def _beyond(plan: Plan) -> Iterable[str]:
 
 def _knee(plan: Plan) -> Iterable[str]:
     found, expected = plan.error_range, plan.predicted.objective_s
-    if found is not None and found.slow_s > KNEE * expected:
+    if found is None:
+        return
+    if not found.slow_holds:
+        yield (
+            "this plan does not keep up with its requests where its times are as much longer as their calibrations err:"
+            " waiting then grows without end; measure with `cascadia profile latency`, or leave more room"
+        )
+    elif found.slow_s > KNEE * expected:
         yield (
             f"this plan is near the knee of its queues: where its times are as much longer as their calibrations err,"
             f" p{plan.objective.quantile * 100:g} is {found.slow_s:.3g} s instead of {expected:.3g} s;"

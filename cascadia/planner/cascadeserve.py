@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cascadia.planner.alike import Alike, deployed_alike, filled, steps
 from cascadia.planner.allocation import EPS
 from cascadia.planner.baselines import Entry, entry, nothing
+from cascadia.planner.certified import first_certified
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.references import References
@@ -26,7 +27,7 @@ from cascadia.planner.routings import Routings
 from cascadia.planner.search import Search, allowed
 from cascadia.planner.shapes import Shape
 from cascadia.planner.simulation import Simulator
-from cascadia.planner.throughput import largest_factor
+from cascadia.planner.throughput import carried_rps, largest_factor
 
 Bools = NDArray[np.bool_]
 
@@ -45,6 +46,7 @@ PLACEMENTS = 16
 """Ways to give each stage and the judge a pool that are tried at most; those with all on one pool come first."""
 
 Placement = Mapping[int, str]
+Ways = Sequence[tuple[Placement, int]]
 
 
 def cascadeserve(
@@ -58,8 +60,7 @@ def cascadeserve(
     whole = {d.stage: d for d, _ in search.whole_demands()}
     apart = search.routings.first_apart(_by_gpu_time(search.routings, whole, good), most_routings, APART)
     found = [d for k in apart for d in _tried(search, whole, _parts(search, whole, k), k)]
-    factors = [_largest_factor(search, k) for k in apart[:FASTEST]] if with_rate else [0.0]
-    rate = search.problem.workload.rate_rps * max(factors)
+    rate = carried_rps(search, _most(search, apart[:FASTEST])) if with_rate else 0.0
     state = Refinement(search, Simulator.of(search.problem), References(search))
     state.simulate(found)
     _climb(
@@ -68,10 +69,10 @@ def cascadeserve(
         apart,
         max(effort.fewest_simulations, effort.simulated_requests // len(search.problem.workload)),
     )
-    candidates = [c for c in state.seen.values() if within_limits(search.problem, c)]
-    if not candidates:
+    chosen = first_certified(state, [c for c in state.seen.values() if within_limits(search.problem, c)])
+    if chosen is None:
         return Entry(NAME, None, None, float("nan"), float("nan"), rate, "the traffic is not sustained")
-    return entry(NAME, search, min(candidates, key=lambda c: rank(search.problem, c)), rate)
+    return entry(NAME, search, chosen, rate)
 
 
 def _climb(state: Refinement, whole: Mapping[int, Demand], routings: Sequence[int], simulations: int) -> None:
@@ -185,14 +186,21 @@ def _shape(demand: Demand, pool: str, preference: int) -> int | None:
     return larger[min(preference - 1, len(larger) - 1)]
 
 
-def _largest_factor(search: Search, routing: int) -> float:
-    """How far the rate can grow until the routing fits in none of the placements and shapes."""
-    demands = {d.stage: d for d in search.demands(routing)}
-    placements = _placements(search, tuple(demands))
+def _most(search: Search, routings: Sequence[int]) -> list[tuple[float, Deployment]]:
+    """How far the rate can grow until a routing fits in none of the placements and shapes, and what carries that."""
+    found = []
+    for k in routings:
+        demands = {d.stage: d for d in search.demands(k)}
+        ways = list(product(_placements(search, tuple(demands)), range(PREFERENCES)))
 
-    def fits(factor: float) -> bool:
-        parts = dict.fromkeys(demands, factor)
-        ways = product(placements, range(PREFERENCES))
-        return any(_by_load(search, demands, parts, at, routing, p) is not None for at, p in ways)
+        def chosen(
+            factor: float, k: int = k, demands: dict[int, Demand] = demands, ways: Ways = ways
+        ) -> Alike | None:
+            parts = dict.fromkeys(demands, factor)
+            every = (_by_load(search, demands, parts, at, k, preferred) for at, preferred in ways)
+            return next((way for way in every if way is not None), None)
 
-    return largest_factor(fits)
+        factor = largest_factor(lambda f, chosen=chosen: chosen(f) is not None)  # type: ignore[misc]
+        if factor > 0 and (way := chosen(factor)) is not None:
+            found.append((factor, deployed_alike(k, way)))
+    return found

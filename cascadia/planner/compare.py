@@ -6,24 +6,26 @@ compare as latencies do. The minimum SLO scale is the least multiple that 95 % o
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.domain.plan import ErrorRange
 from cascadia.domain.problem import Problem
 from cascadia.planner import baselines
 from cascadia.planner.assemble import verdict_usd
 from cascadia.planner.baselines import Entry
 from cascadia.planner.cascadeserve import cascadeserve
 from cascadia.planner.coin import coin
+from cascadia.planner.error_range import error_range
 from cascadia.planner.evidence import ATTAINMENT, Attainment, attainment, latencies_s
 from cascadia.planner.payoff_table import Gate, gates
 from cascadia.planner.prerouter import prerouter
-from cascadia.planner.refine import Effort
+from cascadia.planner.refine import Candidate, Effort
 from cascadia.planner.search import Search
-from cascadia.planner.simulation import quantile_s
+from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia_sim.replica import simulate_replica
 from cascadia_sim.timing import PS_PER_S
 
@@ -38,7 +40,7 @@ class Outcome:
     """One row of the comparison. Figures are NaN where the system has no answer: `why`.
 
     `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment. `assumed`: what of it nobody
-    has measured, in words.
+    has measured, in words. `error_range`: of ours, what the calibrations' errors make of that quantile.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Outcome:
     curve: Attainment | None
     why: str
     assumed: str = ""
+    error_range: ErrorRange | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +97,17 @@ def compare(
     outcomes = []
     for at, (name, run) in enumerate(chosen):
         progress(at / len(chosen), name)
-        outcomes.append(outcome(search.problem, run(), base))
+        found = run()
+        outcomes.append(outcome(search.problem, found, base))
+        if name == "cascadia" and found.best is not None:
+            outcomes[-1] = replace(outcomes[-1], error_range=_error_range(search, found.best))
     return Comparison(base, tuple(outcomes), gates(search))
+
+
+def _error_range(search: Search, best: Candidate) -> ErrorRange:
+    decisions = search.decisions(best.deployment.routing)
+    simulator = Simulator.of(search.problem)
+    return error_range(search.problem, simulator, best.deployment, decisions, best.latency_s)
 
 
 def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
@@ -129,7 +141,10 @@ def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
     """What an external judge charges; a system without a run of the cascade judges nothing."""
     if found.run is None:
         return 0.0
-    return 1000 * verdict_usd(problem, found.run) / max(len(problem.workload), 1)
+    played = (
+        problem if found.best is None or found.best.certificate is None else found.best.certificate.problem
+    )
+    return 1000 * verdict_usd(played, found.run) / max(len(played.workload), 1)
 
 
 def described(problem: Problem, found: Entry) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
+from cascadia_sim.shared_blocks import SharedBlocks, of_hashes, of_sessions
 from cascadia_traces.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -84,9 +85,23 @@ def join(
     shortest = served.input_tokens.min(axis=0)
     prefix = np.zeros(len(trace), np.int64) if trace.prefix_tokens is None else trace.prefix_tokens
     workload = Workload(
-        trace.arrival_s, row, served.input_tokens, served.output_tokens, np.minimum(prefix, shortest - 1)
+        trace.arrival_s,
+        row,
+        served.input_tokens,
+        served.output_tokens,
+        np.minimum(prefix, shortest - 1),
+        _shared_blocks(trace),
     )
     return Joined(workload, notes)
+
+
+def _shared_blocks(trace: Trace) -> SharedBlocks | None:
+    """As the trace hashes its prompts' blocks, else as its sessions grow."""
+    if trace.hash_ids is not None and any(trace.hash_ids):
+        return of_hashes(trace.hash_ids, trace.output_tokens)
+    if trace.session_id is not None and any(trace.session_id):
+        return of_sessions(trace.session_id, trace.input_tokens, trace.output_tokens, trace.prefix_tokens)
+    return None
 
 
 def _rows_by_id(trace: Trace, table: QualityTable, where: str) -> Ints | None:

@@ -11,6 +11,7 @@ from cascadia.planner.assemble import groups
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.refine import Candidate
+from cascadia.planner.stability import OVERLOADED
 
 MOST = 16
 """So many points are kept, evenly by cost, the chosen and the fastest among them."""
@@ -35,13 +36,30 @@ def knee(result: PlanResult) -> tuple[KneePoint, ...]:
     if result.search.problem.objective.goal == "quality":
         return ()
     bar = result.search.problem.objective.quality_min or 0.0
-    found = unbeaten([c for c in result.candidates if c.quality_lower >= bar])
+    sure = {c.deployment.key: c for c in (result.fastest, result.chosen)}
+    others = [
+        c
+        for c in result.candidates
+        if c.deployment.key not in sure
+        and c.quality_lower >= bar
+        and all(_may_hold(c, mine) for mine in sure.values())
+    ]
+    fastest_s = result.fastest.latency_s
+    found = unbeaten([*sure.values(), *(c for c in others if c.latency_s > fastest_s)])
     named = [
         c for c in found if c.deployment.key in (result.chosen.deployment.key, result.fastest.deployment.key)
     ]
     step = max(1, -(-len(found) // (MOST - len(named))))
     kept = [c for at, c in enumerate(found) if at % step == 0 or c in named]
     return tuple(_point(result, c) for c in kept)
+
+
+def _may_hold(c: Candidate, certified: Candidate) -> bool:
+    """Only the best are certified to carry the traffic. What seems to beat one of these was refused, or passed over
+    as the twin of what was."""
+    refused = c.certificate is not None and not c.certificate.holds
+    beats = c.latency_s <= certified.latency_s and c.usd_per_hour <= certified.usd_per_hour
+    return not refused and not beats and c.load <= OVERLOADED
 
 
 def unbeaten(candidates: Sequence[Candidate]) -> list[Candidate]:

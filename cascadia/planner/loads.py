@@ -1,13 +1,17 @@
 """The requests that a routing sends to each stage and to the judge."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.problem import Problem
+from cascadia_sim.dispatch import Replica
+from cascadia_sim.engine_config import LLAMA_CPP
+from cascadia_sim.prefix_cache import found_tokens, lru_tokens
 from cascadia_sim.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
@@ -75,6 +79,38 @@ def arrival_ps(problem: Problem) -> Ints:
     return np.rint(problem.workload.arrival_s * PS_PER_S).astype(np.int64)
 
 
+def keeps_blocks(problem: Problem, stage: int) -> bool:
+    """Whether the stage's prefix caches are simulated: its engine has one, the trace says what prompts share, and no
+    hit rate is given. Engines keep no prefixes of models with recurrent layers by themselves, nor llama.cpp at all."""
+    s = problem.stages[stage]
+    return (
+        problem.workload.blocks is not None
+        and s.config.prefix_caching
+        and not s.config.prefix_cache_hit_rate
+        and s.config.engine != LLAMA_CPP
+        and s.architecture.recurrent is None
+    )
+
+
+def found_in(problem: Problem, stage: int, reached: Bools, replicas: Sequence[Replica]) -> Ints:
+    """Prompt tokens (n) that the replicas' prefix caches hold where the requests in `reached` (n) come to them."""
+    blocks, inputs = problem.workload.blocks, problem.workload.input_tokens[stage]
+    held = np.zeros(len(inputs), np.int64)
+    if blocks is None or not replicas:
+        return held
+    who = np.flatnonzero(reached)
+    held[who] = np.minimum(found_tokens(blocks, who, replicas), inputs[who] - 1)
+    return held
+
+
+@lru_cache(maxsize=8)
+def _least_found(problem: Problem) -> Ints:
+    blocks, n, gpus = problem.workload.blocks, len(problem.workload), problem.cluster.gpus
+    if blocks is None:
+        return np.zeros(n, np.int64)
+    return lru_tokens(blocks, np.arange(n), np.arange(n) % gpus, np.full(gpus, blocks.distinct + 1))
+
+
 def period_ps(problem: Problem) -> int:
     """From a trace's first request to where its next round would begin: its length and one mean gap."""
     n, last_s = len(problem.workload), float(problem.workload.arrival_s[-1])
@@ -82,9 +118,15 @@ def period_ps(problem: Problem) -> int:
 
 
 def cached_tokens(problem: Problem, stage: int) -> Ints:
-    """Prompt tokens that the engine's prefix cache holds; at least one token is always prefilled."""
-    rate = problem.stages[stage].config.prefix_cache_hit_rate
+    """Prompt tokens that the engine's prefix cache holds; at least one token is always prefilled.
+
+    Of caches that are simulated for each deployment, what is found at the least: a replica on each GPU, in turn, with
+    room for all.
+    """
     inputs = problem.workload.input_tokens[stage]
+    if keeps_blocks(problem, stage):
+        return np.asarray(np.minimum(_least_found(problem), inputs - 1))
+    rate = problem.stages[stage].config.prefix_cache_hit_rate
     found = np.floor(problem.workload.prefix_tokens * rate).astype(np.int64)
     held: Ints = np.clip(found, 0, inputs - 1)
     return held

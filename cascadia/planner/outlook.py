@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.workload import Workload
 from cascadia.planner.baselines import Entry, stand_alone
 from cascadia.planner.bilevel import chebyshev
 from cascadia.planner.cascadeserve import cascadeserve
+from cascadia.planner.certified import first_certified
 from cascadia.planner.coin import coin
 from cascadia.planner.compare import slo_base_s
 from cascadia.planner.compose import Composer
@@ -23,6 +23,7 @@ from cascadia.planner.evidence import latencies_s
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.refine import EFFORT, Candidate, Effort, Refinement, combine, rank, within_limits
 from cascadia.planner.refinement import composer as composer_of
+from cascadia.planner.repeats import decided_repeated, repeated
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator, quantile_s
 
@@ -58,7 +59,7 @@ class Rival:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rates:
-    """Quantiles (3, k) at multiples (k) of the planned rate; NaN where a stage no longer keeps up."""
+    """Quantiles (3, k) at multiples (k) of the planned rate; NaN beyond what the plan carries."""
 
     multiplier: Floats
     quantiles_s: Floats
@@ -74,7 +75,7 @@ class Outlook:
 
 def outlook(result: PlanResult) -> Outlook:
     search = result.search
-    state = Refinement(search, result.simulator, result.loop.references)
+    state = Refinement(search, Simulator.of(search.problem), result.loop.references)
     composer = composer_of(search, LOOK.window_requests)
     return Outlook(
         slo_base_s(search),
@@ -114,8 +115,9 @@ def _with_stricter(state: Refinement, bars: list[Bar]) -> list[Bar]:
 def _best(state: Refinement, composer: Composer, routings: Sequence[int]) -> Candidate | None:
     """The best by composed latency, simulated; None where it breaks a limit or nothing is sustained."""
     tried = _first(state, composer, routings)
-    within = [c for c in state.simulate(tried) if within_limits(state.search.problem, c)]
-    return min(within, key=lambda c: rank(state.search.problem, c)) if within else None
+    return first_certified(
+        state, [c for c in state.simulate(tried) if within_limits(state.search.problem, c)]
+    )
 
 
 def _first(state: Refinement, composer: Composer, routings: Sequence[int]) -> list[Deployment]:
@@ -147,31 +149,18 @@ def _rival(search: Search, found: Entry) -> Rival:
 
 
 def _rates(state: Refinement, result: PlanResult) -> Rates:
-    chosen = result.chosen.deployment
-    most = _sustained_factor(state, chosen)
+    chosen, most = result.chosen.deployment, result.plan.headroom or 1.0
     decided = state.search.decisions(chosen.routing)
+    rounds = result.plan.stability.rounds if result.plan.stability else 1
 
     def at(multiplier: float) -> tuple[float, ...]:
         if multiplier > most:
             return (np.nan,) * 3
-        if multiplier == 1.0:
-            return tuple(quantile_s(latencies_s(result.run), q) for q in (0.5, 0.95, 0.99))
-        w = state.search.problem.workload
-        faster = Workload(w.arrival_s / multiplier, w.row, w.input_tokens, w.output_tokens, w.prefix_tokens)
-        run = Simulator.of(replace(state.search.problem, workload=faster)).run(chosen, decided)
+        run = result.run
+        if multiplier != 1.0:
+            run = repeated(result.simulator, 1, multiplier).run(chosen, decided_repeated(decided, rounds))
         latency = latencies_s(run)
         return tuple(quantile_s(latency, q) for q in (0.5, 0.95, 0.99))
 
     columns = list(state.search.threads.map(at, MULTIPLIERS))
     return Rates(np.array(MULTIPLIERS), np.array(columns).T)
-
-
-def _sustained_factor(state: Refinement, chosen: Deployment) -> float:
-    """How far the rate can grow until some stage's replicas no longer keep up."""
-    factors = []
-    for stage, mix in chosen.mixes:
-        demand, need = state.references.one(stage, chosen.routing)
-        least = {id(s): x for s, x in zip(demand.shapes, demand.table.saturated.tolist(), strict=True)}
-        if mix and all(id(r.shape) in least for r in mix):
-            factors.append(sum(r.count / max(least[id(r.shape)], 1e-9) for r in mix) / max(need, 1e-9))
-    return min(factors, default=1.0)

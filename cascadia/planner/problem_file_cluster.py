@@ -1,27 +1,18 @@
 """The pools that a spec lists, with names and prices filled in from the GPU catalogue."""
 
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import ValidationError
-
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
+from cascadia.planner.gpu_file import gpu_path, own_gpu, read_gpu
 from cascadia.planner.problem_file_models import told_at
 from cascadia.planner.spec import ClusterSpec, PoolSpec
-from cascadia.planner.spec_errors import bad_input, shown
 from cascadia.planner.spec_gpu import GpuSpec
-from cascadia.planner.spec_yaml import MAX_BYTES, parse_yaml
-from cascadia.planner.text_file import read_text
-from cascadia_sim.errors import InputError
 from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.own_gpu import OwnGpu, Tflops
+from cascadia_sim.own_gpu import OwnGpu
 from cascadia_sim.unmeasured import why_unmeasured
-
-_PATH_STARTS = ("./", "../", "/", "~")
-_FILES = (".json", ".yaml", ".yml")
 
 
 class ClusterRead(NamedTuple):
@@ -39,17 +30,13 @@ def build_cluster(spec: ClusterSpec, folder: Path, file: str) -> ClusterRead:
     for index, pool in enumerate(spec.pools):
         pools.append(_pool(pool, taken, folder, f"{file}: cluster.pools[{index}]"))
         taken.add(pools[-1].name)
-    files = tuple(path for pool in spec.pools if (path := gpu_path(pool, folder)) is not None)
+    files = tuple(path for pool in spec.pools if (path := _path(pool, folder)) is not None)
     notes = dict.fromkeys(why for pool in pools if (why := why_unmeasured(pool.hardware)) is not None)
     return ClusterRead(Cluster(tuple(pools)), files, tuple(notes))
 
 
-def gpu_path(pool: PoolSpec, folder: Path) -> Path | None:
-    """The file that `gpu` names; None where it is a name of the catalogue, or a mapping."""
-    named = pool.gpu
-    if not isinstance(named, str) or not (named.startswith(_PATH_STARTS) or named.lower().endswith(_FILES)):
-        return None
-    return folder / Path(named).expanduser()
+def _path(pool: PoolSpec, folder: Path) -> Path | None:
+    return gpu_path(pool.gpu, folder) if isinstance(pool.gpu, str) else None
 
 
 def _pool(spec: PoolSpec, taken: set[str], folder: Path, where: str) -> Pool:
@@ -71,36 +58,10 @@ def _pool(spec: PoolSpec, taken: set[str], folder: Path, where: str) -> Pool:
 
 def _own(spec: PoolSpec, folder: Path, where: str) -> OwnGpu | None:
     """The GPU that the pool describes, itself or in a file; `where` it stands in the spec."""
-    path = gpu_path(spec, folder)
-    if path is not None:
-        described = _from_file(path, where)
-        where = f"{where}: {path.name}"
-    elif isinstance(spec.gpu, GpuSpec):
-        described = spec.gpu
-    else:
-        return None
-    try:
-        return OwnGpu(
-            **described.model_dump(exclude={"tflops"}), tflops=Tflops(**described.tflops.model_dump())
-        )
-    except InputError as error:
-        raise BadInput(f"{where}.{error.where}", error.what, error.instead) from None
-
-
-def _from_file(path: Path, where: str) -> GpuSpec:
-    file = f"{where}: {path.name}"
-    try:
-        document = parse_yaml(read_text(path, MAX_BYTES), str(path))  # JSON is YAML
-    except BadInput as error:
-        raise BadInput(f"{where}: {error.where}", error.what, error.instead) from None
-    if not isinstance(document, Mapping):
-        raise BadInput(
-            file, f"must be a mapping, is {shown(document)}", f"begin with {', '.join(GpuSpec.model_fields)}"
-        )
-    try:
-        return GpuSpec.model_validate(document)
-    except ValidationError as error:
-        raise bad_input(error, GpuSpec, file) from None
+    if isinstance(spec.gpu, GpuSpec):
+        return own_gpu(spec.gpu, where)
+    path = _path(spec, folder)
+    return None if path is None else read_gpu(path, where)
 
 
 def _free(name: str, taken: set[str]) -> str:

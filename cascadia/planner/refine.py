@@ -87,16 +87,18 @@ def refine(
     progress: Callable[[str], None],
     equal_parts: bool = False,
     starts: Sequence[Deployment] = (),
+    routings: Sequence[int] = (),
 ) -> tuple[Candidate | None, list[Candidate]]:
     """The best candidate that holds (None: no deployment does, and keeps the bounds) and all that were simulated.
 
     `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline). `starts`: deployments from
-    elsewhere that are looked at too, and are climbed from where they are among the best.
+    elsewhere that are looked at too, and are climbed from where they are among the best. `routings`: those to look at,
+    where they are known already.
     """
     problem = search.problem
     state = Refinement(search, Simulator.of(problem), loop.references, equal_parts)
     good = allowed(search)
-    routings = shortlist(state, loop, effort.routings)
+    routings = list(routings) or shortlist(state, loop, effort.routings)
     composer = composer_of(search, effort.window_requests)
     ranked = list(search.threads.map(lambda k: combine(state, composer, k, effort), routings))
     solved = [

@@ -187,6 +187,7 @@ def windowed(problem: Problem, requests: int) -> Problem:
             w.input_tokens[:, part],
             w.output_tokens[:, part],
             w.prefix_tokens[part],
+            None if w.blocks is None else w.blocks.part(at, at + requests),
         ),
     )
 
@@ -197,6 +198,36 @@ class Ranked:
 
     deployment: Deployment
     key: tuple[float, ...]
+
+
+def composed(
+    state: Refinement, composer: Composer, routing: int, menu: dict[int, list[Option]], effort: Effort
+) -> tuple[list[list[Option]], NDArray[np.int64], Floats]:
+    """Options per demand, combinations of them (m, D), and what each promises in seconds (m).
+
+    Kept for all searches that share their memory: what is asked of a combination does not change what it promises.
+    """
+    search = state.search
+    stages = list(menu)
+    pools = {pool.name: pool.gpus for pool in search.problem.cluster.pools}
+    offered = tuple(tuple((o.key, tuple(r.level for r in o.replicas)) for o in menu[s]) for s in stages)
+    key = (id(composer), routing, offered, effort.combinations, effort.descents, tuple(pools.items()))
+    known: dict[object, tuple[list[list[Option]], NDArray[np.int64], Floats]]
+    known = search.memory.setdefault("composed", {})
+    if key in known:
+        return known[key]
+    each = max(2, int(effort.combinations ** (1 / len(stages))))
+    choices = [thinned(menu[s], each) for s in stages]
+    rows, fixed = composer.rows(search.routings, routing, stages, choices)
+    grid, latency = best_combinations(rows, fixed, choices, pools, search.quantile)
+    if effort.descents and np.isfinite(latency).any():
+        start = [choices[d][o] for d, o in enumerate(grid[int(latency.argmin())].tolist())]
+        choices = [menu[s] for s in stages]
+        rows, fixed = composer.rows(search.routings, routing, stages, choices)
+        at = [c.index(o) for c, o in zip(choices, start, strict=True)]
+        grid, latency = descend(rows, fixed, choices, pools, search.quantile, at, effort.descents)
+    known[key] = choices, grid, latency
+    return known[key]
 
 
 def combine(
@@ -216,17 +247,7 @@ def combine(
     if not menu:
         return []
     stages = list(menu)
-    each = max(2, int(effort.combinations ** (1 / len(stages))))
-    choices = [thinned(menu[s], each) for s in stages]
-    rows, fixed = composer.rows(search.routings, routing, stages, choices)
-    pools = {pool.name: pool.gpus for pool in problem.cluster.pools}
-    grid, latency = best_combinations(rows, fixed, choices, pools, search.quantile)
-    if effort.descents and np.isfinite(latency).any():
-        start = [choices[d][o] for d, o in enumerate(grid[int(latency.argmin())].tolist())]
-        choices = [menu[s] for s in stages]
-        rows, fixed = composer.rows(search.routings, routing, stages, choices)
-        at = [c.index(o) for c, o in zip(choices, start, strict=True)]
-        grid, latency = descend(rows, fixed, choices, pools, search.quantile, at, effort.descents)
+    choices, grid, latency = composed(state, composer, routing, menu, effort)
     usd = np.zeros(len(grid))
     for d, c in enumerate(choices):
         usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]

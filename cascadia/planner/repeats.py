@@ -39,6 +39,7 @@ def problem_repeated(problem: Problem, times: int) -> Problem:
             np.tile(w.input_tokens, times),
             np.tile(w.output_tokens, times),
             np.tile(w.prefix_tokens, times),
+            None if w.blocks is None else w.blocks.repeated(times),
         ),
     )
 

@@ -18,6 +18,7 @@ from cascadia.planner.routings import Decisions, Routings
 from cascadia.planner.shapes import Shape, shapes
 from cascadia.planner.simulation import quantile_s, verdict_delays
 from cascadia.planner.tables import TableCache
+from cascadia.planner.worthwhile import worth_having
 from cascadia_sim.timing import PS_PER_S
 
 Bools = NDArray[np.bool_]
@@ -44,6 +45,9 @@ class Search:
     _decisions: dict[int, Decisions] = field(default_factory=dict)
     memory: dict[object, Any] = field(default_factory=dict)
     """What was simulated (`refinement.py`), for other searches of the same routings, workload and judge."""
+    every_shape: bool = False
+    """Make tables of all shapes for each routing, also of those that others beat."""
+    _worth: dict[int, tuple[Shape, ...]] = field(default_factory=dict, init=False)
 
     @property
     def quantile(self) -> float:
@@ -70,7 +74,7 @@ class Search:
             load = judge_load(self.problem, reached_, gated)
             if len(load):
                 table = self.tables.table(
-                    "judge", self.shapes[JUDGE], load, self.quantile, self._spare_budget
+                    "judge", self._worthwhile(JUDGE), load, self.quantile, self._spare_budget
                 )
                 demands.append(Demand(JUDGE, "judge", table, gated=False))
         return demands
@@ -85,11 +89,28 @@ class Search:
             if self.routings.deployed[:, s].any()
         ]
         if self.self_hosted_judge:
-            last = np.arange(stages) == stages - 1
-            load = judge_load(self.problem, every, ~last)
-            table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self._light_budget)
-            found.append((Demand(JUDGE, "judge", table, gated=False), float(load.input_tokens.sum())))
+            found.append(self._whole_judge())
         return found
+
+    def _whole_judge(self) -> tuple[Demand, float]:
+        n, stages = len(self.problem.workload), len(self.problem.stages)
+        last = np.arange(stages) == stages - 1
+        load = judge_load(self.problem, np.ones((stages, n), dtype=bool), ~last)
+        table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self._light_budget)
+        return Demand(JUDGE, "judge", table, gated=False), float(load.input_tokens.sum())
+
+    def _worthwhile(self, stage: int) -> tuple[Shape, ...]:
+        """Shapes that a routing's tables have, told from the table of all requests."""
+        if self.every_shape:
+            return self.shapes[stage]
+        if stage not in self._worth:
+            if stage == JUDGE:
+                demand = self._whole_judge()[0]
+            else:
+                every = np.ones(len(self.problem.workload), dtype=bool)
+                demand = self.stage_demand(stage, every, gated=False, light=True)
+            self._worth[stage] = worth_having(demand.table, self.problem.cluster)
+        return self._worth[stage]
 
     def whole_work(self, stage: int) -> float:
         """Tokens of a stage that gets all requests."""
@@ -101,7 +122,8 @@ class Search:
         name = self.problem.stages[s].name
         load = stage_load(self.problem, s, reached_)
         budget = self._light_budget if light else self._spare_budget
-        table = self.tables.table(name, self.shapes[s], load, self.quantile, budget)
+        shapes_ = self.shapes[s] if light else self._worthwhile(s)
+        table = self.tables.table(name, shapes_, load, self.quantile, budget)
         return Demand(s, name, table, gated)
 
     def _spare_budget(self, shape: Shape) -> int:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cascadia.domain.problem import Problem
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
-from cascadia.planner.loads import Load, arrival_ps, cached_tokens
+from cascadia.planner.loads import Load, arrival_ps, cached_tokens, found_in, keeps_blocks
 from cascadia.planner.options import Mix
 from cascadia.planner.routings import Decisions
 from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
@@ -39,12 +39,13 @@ class Simulator:
     def run(self, deployment: Deployment, decided: Decisions) -> CascadeRun:
         """`decided` on each request, given the routing."""
         w = self.problem.workload
+        reached = decided.reached
         stages = [
             CascadeStage(
                 replicas=replicas_of(deployment.mix(s)),
                 input_tokens=w.input_tokens[s],
                 output_tokens=w.output_tokens[s],
-                cached_tokens=self.cached[s],
+                cached_tokens=self._cached(s, deployment.mix(s), reached[s]),
                 accept=decided.accepts[s],
                 enter=decided.enters[s] if decided.foresees[s] else None,
                 judged=bool(decided.judged[s]),
@@ -54,6 +55,13 @@ class Simulator:
         foresight_ps = round(self.problem.foresight_s * PS_PER_S)
         gate = self._gate(deployment.mix(JUDGE))
         return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
+
+    def _cached(self, stage: int, mix: Mix, reached: NDArray[np.bool_]) -> Ints:
+        """A hit rate's, or what these very replicas' caches hold."""
+        if not keeps_blocks(self.problem, stage):
+            held: Ints = self.cached[stage]
+            return held
+        return found_in(self.problem, stage, reached, replicas_of(mix))
 
     def _gate(self, mix: Mix) -> JudgeStage | None:
         """The judge; None where nothing is judged (a self-hosted judge without a replica)."""

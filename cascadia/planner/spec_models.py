@@ -34,6 +34,7 @@ _NOT_LLAMA_CPP = {
     "kv_cache_dtype",
     "enable_expert_parallel",
     "attention_dp",
+    "prefix_caching",
 }
 
 
@@ -74,7 +75,16 @@ class EngineOptions(Section):
         "auto", description="KV cache precision; `auto` is 16 bit."
     )
     prefix_cache_hit_rate: float = Field(
-        0.0, ge=0, le=1, description="Share of a request's `prefix_tokens` found in the prefix cache (0-1)."
+        0.0,
+        ge=0,
+        le=1,
+        description=(
+            "Share of a request's `prefix_tokens` found in the prefix cache (0-1). Where it is absent and the trace "
+            "has `hash_ids` or `session_id`, the caches themselves are simulated."
+        ),
+    )
+    prefix_caching: bool = Field(
+        True, description="Whether the engine keeps prefixes of prompts, as by itself it does."
     )
     enable_expert_parallel: bool = Field(
         False, description="Spread a mixture's experts over the GPUs whole, in place of a slice of each."
@@ -104,14 +114,21 @@ class EngineOptions(Section):
                 raise ValueError(f"llama.cpp reads GGUF files; write quantization: one of {', '.join(GGUF)}")
             for name in sorted(_NOT_LLAMA_CPP & self.model_fields_set):
                 raise ValueError(f"{name} has no effect on llama.cpp; remove it")
-        elif self.engine == TRTLLM and (self.kv_cache_dtype != "auto" or self.attention_dp > 1):
-            name = "attention_dp" if self.attention_dp > 1 else "kv_cache_dtype"
+        elif self.engine == TRTLLM and (unknown := self._not_trtllm()):
             raise ValueError(
-                f"{name} is no flag of trtllm-serve 1.2, which wants a file for it; remove it, or use vllm or sglang"
+                f"{unknown} is no flag of trtllm-serve 1.2, which wants a file for it; remove it, or use vllm or sglang"
             )
         if self.engine != LLAMA_CPP and self.quantization in GGUF:
             raise ValueError(f"{self.quantization} is a format of llama.cpp; write engine: llama.cpp")
         return self
+
+    def _not_trtllm(self) -> str | None:
+        """What only a file can tell it."""
+        if self.kv_cache_dtype != "auto":
+            return "kv_cache_dtype"
+        if self.attention_dp > 1:
+            return "attention_dp"
+        return None if self.prefix_caching else "prefix_caching"
 
 
 class StageSpec(EngineOptions):

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.plan import Stability
+from cascadia.domain.problem import Problem
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.loads import period_ps
@@ -62,6 +63,11 @@ class Certificate:
     decided: Decisions
     run: CascadeRun
     why: str
+
+    @property
+    def problem(self) -> Problem:
+        """With the requests of one round."""
+        return self.simulator.problem
 
     @property
     def holds(self) -> bool:

@@ -16,8 +16,10 @@ from cascadia.planner.refinement import Refinement, combine, composer, within_li
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator
 
-EFFORT = Effort(routings=4, combinations=1000, simulated_requests=50_000, fewest_simulations=4)
-"""Of the search for a cheaper plan: much is known from that for the fastest."""
+EFFORT = Effort(simulated_requests=50_000, fewest_simulations=4)
+ROUTINGS = 5
+"""Of the search for a cheaper plan, which has from that for the fastest what combinations promise, and the routings:
+those of the best candidates."""
 
 LOOSER = (1.1, 1.25, 1.5, 2.0, 3.0)
 """Multiples of the least latency, at each of which the cheapest deployments by composition are simulated."""
@@ -50,7 +52,9 @@ def cheapest_within(
 
     progress(f"cheaper, and no slower than {limit_s:.3g} s")
     starts = [c.deployment for c in cheapest()[:STARTS]]
-    _, tried = refine(within, loop, effort=EFFORT, progress=progress, starts=starts)
+    best_first = sorted(candidates, key=lambda c: c.latency_s)
+    routings = list(dict.fromkeys(c.deployment.routing for c in best_first))[:ROUTINGS]
+    _, tried = refine(within, loop, effort=EFFORT, progress=progress, starts=starts, routings=routings)
     known |= {c.deployment.key: c for c in tried}
     holding = first_certified(Refinement(within, Simulator.of(search.problem), loop.references), cheapest())
     chosen = holding or fastest

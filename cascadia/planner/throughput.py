@@ -1,8 +1,9 @@
-"""How much traffic could a cluster sustain? Saturated throughput of the best deployment, latency aside.
+"""How much traffic could a cluster carry, latency aside, with the deployment that is best for that?
 
-A replica keeps up as long as its share of a stage's work stays under `STABLE_SHARE` of its saturated throughput
+A replica keeps up as long as its share of a stage's work stays under `STABLE_SHARE` of what it sustains
 (`tables.saturation_level`). For a routing, the largest factor by which today's rate can grow is found by bisection
-over the covering problem with shares 1 / saturated.
+over the covering problem with shares 1 / saturated. That says which deployments to try; what they carry is then found
+by simulation, with the certificate that plans are held to (`headroom.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,12 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.planner.allocation import EPS
-from cascadia.planner.demand import JUDGE, Demand
+from cascadia.planner.demand import JUDGE, Demand, Replicas
+from cascadia.planner.deployment import Deployment, deployment
+from cascadia.planner.headroom import headroom
 from cascadia.planner.knapsack import cover
 from cascadia.planner.milp import Milp
+from cascadia.planner.options import Mix
 from cascadia.planner.packing import packing_rows
 from cascadia.planner.references import References, judge_tokens, stage_tokens
 from cascadia.planner.search import Search
+from cascadia.planner.simulation import Simulator
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,20 +36,45 @@ LEAST_FACTOR = 1e-4
 CLOSER = 8
 """Routings whose factor is worked out with tables of their own."""
 
+SIMULATED = 3
+"""Of the deployments that seem to sustain the most so many are simulated..."""
+HOPE = 1.1
+"""...unless this many times what a next one seems to sustain is less than what one was found to carry."""
+
 APART = 0.005
 """Of routings that differ by less than this part of the requests at every stage only one is worked out."""
 
 
 def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -> float:
-    """The highest sustainable rate over `routings`; 0 if none sustains anything.
+    """The highest rate that a deployment of one of `routings` was found to carry; 0 if none carries anything.
 
     `equal_parts`: each deployed stage (and a judge with GPUs) may take no more than an equal part of the GPUs.
     """
     if not len(routings):
         return 0.0
-    closest = most_sustaining(search, routings, equal_parts=equal_parts)
-    factors = [largest_factor(partial(_covers, search, search.demands(k), equal_parts)) for k, _ in closest]
-    return max(factors) * search.problem.workload.rate_rps
+    found: list[tuple[float, Deployment]] = []
+    for k, _ in most_sustaining(search, routings, equal_parts=equal_parts):
+        covering = partial(_covering, search, search.demands(k), equal_parts)
+        factor = largest_factor(lambda f, covering=covering: covering(f) is not None)  # type: ignore[misc]
+        if factor > 0 and (mixes := covering(factor)) is not None:
+            found.append((factor, deployment(k, mixes)))
+    return carried_rps(search, found)
+
+
+def carried_rps(search: Search, found: Sequence[tuple[float, Deployment]]) -> float:
+    """The highest rate that one of these deployments carries by the certificate of stability; 0: none.
+
+    With each comes the factor that it seems to sustain; those that seem to sustain the most are simulated.
+    """
+    simulator = Simulator.of(search.problem)
+    best = 0.0
+    for factor, d in sorted(found, key=lambda known: -known[0])[:SIMULATED]:
+        if factor * HOPE < best:
+            break
+        decided = search.decisions(d.routing)
+        shares = search.capacities.shares(search.problem, d, decided)
+        best = max(best, headroom(simulator, d, decided, shares))
+    return best * search.problem.workload.rate_rps
 
 
 def most_sustaining(
@@ -95,8 +125,10 @@ def largest_factor(fits: Callable[[float], bool]) -> float:
     return low if low > LEAST_FACTOR else 0.0
 
 
-def _covers(search: Search, demands: Sequence[Demand], equal_parts: bool, factor: float) -> bool:
-    """Is there an allocation that sustains `factor` times the demands' work?"""
+def _covering(
+    search: Search, demands: Sequence[Demand], equal_parts: bool, factor: float
+) -> dict[int, Mix] | None:
+    """Replicas that sustain `factor` times the demands' work, each sent what it can carry; None if there are none."""
     milp = Milp()
     columns = [(d, s) for d in demands for s in range(len(d.shapes))]
     shapes = [d.shapes[s] for d, s in columns]
@@ -112,4 +144,16 @@ def _covers(search: Search, demands: Sequence[Demand], equal_parts: bool, factor
     for pool in search.problem.cluster.pools:
         for weights, limit in packing_rows(pool, shapes):
             milp.at_most(float(limit), [(j, float(w)) for j, w in enumerate(weights) if w])
-    return milp.solve(5.0).values is not None
+    values = milp.solve(5.0).values
+    if values is None:
+        return None
+    mixes: dict[int, Mix] = {}
+    for demand in demands:
+        mine = [(j, s) for j, (d, s) in enumerate(columns) if d is demand]
+        levels = demand.table.saturated.tolist()
+        mixes[demand.stage] = tuple(
+            Replicas(demand.shapes[s], round(values[j]), max(levels[s], EPS))
+            for j, s in mine
+            if round(values[j])
+        )
+    return mixes

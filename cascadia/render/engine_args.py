@@ -99,6 +99,8 @@ def _vllm(launch: Launch) -> tuple[str, ...]:
         flags.append(f"--kv-cache-dtype={_VLLM_KV.get(config.kv_cache_dtype, config.kv_cache_dtype)}")
     if config.enable_expert_parallel:
         flags.append("--enable-expert-parallel")
+    if not config.prefix_caching:
+        flags.append("--no-enable-prefix-caching")
     if _quantise_on_loading(launch):
         flags.append("--quantization=fp8_per_tensor")
     flags.append(f"--shutdown-timeout={launch.drain_s}")
@@ -143,6 +145,8 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
         flags.append(f"--kv-cache-dtype={_SGLANG_KV.get(config.kv_cache_dtype, config.kv_cache_dtype)}")
     if config.attention_dp > 1:
         flags.append("--enable-dp-attention")
+    if not config.prefix_caching:
+        flags.append("--disable-radix-cache")
     if config.enable_expert_parallel:
         flags.append(f"--ep-size={launch.tp}")
     if _quantise_on_loading(launch):

@@ -86,3 +86,10 @@ def _fixed(value: float) -> str:
     if value < 9.995:
         return f"{value:.2f}"
     return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+def span(least_s: float, most_s: float) -> str:
+    """From one time to another, with the unit once where they share it."""
+    least, most = seconds(least_s), seconds(most_s)
+    number, _, unit = least.rpartition(" ")
+    return f"{number if most.endswith(f' {unit}') else least} … {most}"

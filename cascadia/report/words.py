@@ -146,11 +146,9 @@ def error_range(plan: Plan) -> str:
     found = plan.error_range
     if found is None:
         return ""
-    fast, slow = seconds(found.fast_s), seconds(found.slow_s)
-    number, _, unit = fast.rpartition(" ")
-    between = f"{number if slow.endswith(f' {unit}') else fast} … {slow}"
+    span = numbers.span(found.fast_s, found.slow_s)
     return (
-        f"{quantile_name(plan)} {seconds(plan.predicted.objective_s)} ({between} within the calibrations' errors, "
+        f"{quantile_name(plan)} {seconds(plan.predicted.objective_s)} ({span} within the calibrations' errors, "
         f"{_errors(plan.calibrations.values())})"
     )
 
@@ -209,8 +207,12 @@ def proof(plan: Plan) -> str:
     p = plan.proof
     tried = f"{p.tried:,} deployments" if p.tried else "the deployments"
     proven = "the allocation alone is proven" if p.status == "optimal" else "nothing is proven"
+    goal = plan.objective.goal
+    best = BEST[goal]
+    if goal == "latency" and plan.objective.within > 0:
+        best = f"Cheapest within {percent(plan.objective.within)} of the fastest"
     return (
-        f"{BEST[plan.objective.goal]} of {tried} tried, each simulated end to end; {proven}. "
+        f"{best} of {tried} tried, each simulated end to end; {proven}. "
         "On small cases plans are within 0.5 % of enumeration."
     )
 

@@ -15,7 +15,8 @@ class EngineConfig:
     `quantization` is None (the checkpoint's own precision, BF16 unless it says otherwise), "fp8", "awq-int4",
     "gptq-int4", "int8", "mxfp4", or a GGUF format such as "q4_k_m". `kv_cache_dtype` is "auto" (BF16) or "fp8".
     `block_size` is the KV cache's allocation unit in tokens. `prefix_cache_hit_rate` (0-1) is the share of a request's
-    `prefix_tokens` that is found in the cache, so that prefill skips it.
+    `prefix_tokens` that is found in the cache, so that prefill skips it. Where it is 0 and the trace tells which blocks
+    its prompts share, the cache is simulated (`prefix_cache.py`), unless `prefix_caching` is off.
 
     `enable_expert_parallel` spreads a mixture's experts over the GPUs whole, in place of a slice of each.
     `attention_dp` splits the tensor-parallel GPUs into as many ranks that attend to requests of their own
@@ -35,6 +36,7 @@ class EngineConfig:
     quantization: str | None = None
     kv_cache_dtype: str = "auto"
     prefix_cache_hit_rate: float = 0.0
+    prefix_caching: bool = True
     max_model_len: int | None = None
     enable_expert_parallel: bool = False
     attention_dp: int = 1

@@ -10,6 +10,7 @@ from cascadia_sim.replica import simulate_replica
 from cascadia_sim.roofline import Floats
 from cascadia_sim.timing import PS_PER_S, ReplicaTiming
 
+TURNOVERS = 12
 CAPACITY_REQUESTS = 200
 
 
@@ -59,11 +60,16 @@ def check(served: Sequence[Served], timing: ReplicaTiming, request_s: float) -> 
 
 
 def capacity_rps(lengths: Sequence[tuple[int, int]], timing: ReplicaTiming) -> float:
-    """Requests a second that are done when all (input, output) wait from the start."""
-    inputs, outputs = zip(*lengths, strict=True)
-    nothing = np.zeros(len(lengths), np.int64)
+    """Requests a second that are done when all (input, output) wait from the start, each as often as it takes.
+
+    What the replica holds at once turns over `TURNOVERS` times: fewer requests would measure its first batch.
+    """
+    mean = sum(read + wrote / 2 for read, wrote in lengths) / len(lengths)
+    held = min(timing.max_num_seqs, timing.lanes * timing.kv_tokens / mean)
+    inputs, outputs = zip(*[*lengths] * max(1, int(np.ceil(TURNOVERS * held / len(lengths)))), strict=True)
+    nothing = np.zeros(len(inputs), np.int64)
     run = simulate_replica(timing, nothing, inputs, outputs, nothing)
-    return len(lengths) * PS_PER_S / max(int(run.finish_ps.max()), 1)
+    return len(inputs) * PS_PER_S / max(int(run.finish_ps.max()), 1)
 
 
 def _figures(sent_s: Floats, first_s: Floats, last_s: Floats) -> Figures:

@@ -109,7 +109,7 @@ def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
     routings = with_bounds(
         problem.quality, all_routings(problem.quality, keep_worse=False), 0.95, problem.seed
     )[0]
-    search = start_search(problem, routings, threads)
+    search = replace(start_search(problem, routings, threads), every_shape=True)
     simulator = Simulator.of(problem)
     bar = problem.objective.quality_min or 0.0
     best, which, count = np.inf, None, 0
@@ -135,7 +135,7 @@ def count_deployments(problem: Problem, threads: ThreadPoolExecutor, most: int) 
     good = np.flatnonzero(routings.lower >= (problem.objective.quality_min or 0.0))
     if not len(good):
         return 0
-    search = start_search(problem, routings, threads)
+    search = replace(start_search(problem, routings, threads), every_shape=True)
     counted = islice(_deployments(search, int(good[0])), most // len(good) + 1)
     return sum(1 for _ in counted) * len(good)
 

@@ -32,7 +32,7 @@ from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.render.plans import plan, stage
 
 MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
-SLOTS, WINDOW_S, WINDOWS = 4, 6.0, 12
+SLOTS, WINDOW_S, WINDOWS = 4, 6.0, 14
 RATE_RPS = 1.0
 HALF_S = 0.02
 OTHERS = 0.15

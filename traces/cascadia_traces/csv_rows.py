@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 """pyarrow reads some 32 blocks ahead; a row must fit in one."""
-TEXT = ("prompt_id", "session_id")
+TEXT = ("prompt_id", "session_id", "hash_ids")
 
 
 def read_csv(source: Source, layout: Layout, on_progress: Callable[[int], None]) -> Iterator[Rows]:

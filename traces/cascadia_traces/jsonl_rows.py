@@ -17,7 +17,7 @@ def read_jsonl(source: Source, layout: Layout, on_progress: Callable[[int], None
         if optional is None:
             first = batch.objects[0]
             find_columns(source, layout, list(first))
-            optional = {"prompt_id", "session_id", "prefix_tokens"} & set(first)
+            optional = {"prompt_id", "session_id", "prefix_tokens", "hash_ids"} & set(first)
         try:
             arrival_s = [row["arrival_s"] for row in batch.objects]
             inputs = [row["input_tokens"] for row in batch.objects]
@@ -29,7 +29,7 @@ def read_jsonl(source: Source, layout: Layout, on_progress: Callable[[int], None
             raise TraceError(where, f"no {key!r}", "write it in every object, like the first") from None
         texts = {
             key: texts_of(source, batch, key, [row.get(key) for row in batch.objects])
-            for key in ("prompt_id", "session_id")
+            for key in ("prompt_id", "session_id", "hash_ids")
             if key in optional
         }
         prefixes = [row.get("prefix_tokens", 0) for row in batch.objects]
@@ -41,4 +41,5 @@ def read_jsonl(source: Source, layout: Layout, on_progress: Callable[[int], None
             texts.get("prompt_id"),
             texts.get("session_id"),
             numbers_of(source, batch, "prefix_tokens", prefixes) if "prefix_tokens" in optional else None,
+            texts.get("hash_ids"),
         )

@@ -29,6 +29,7 @@ class Layout:
     prompt_id: str | None = None
     session_id: str | None = None
     prefix_tokens: str | None = None
+    hash_ids: str | None = None
     public: bool = True
     dated: bool = False
     epoch: bool = False
@@ -48,12 +49,14 @@ class Layout:
             "prompt_id": self.prompt_id,
             "session_id": self.session_id,
             "prefix_tokens": self.prefix_tokens,
+            "hash_ids": self.hash_ids,
         }
         return {ours: theirs for ours, theirs in named.items() if theirs is not None}
 
 
 def _own(kind: str) -> Layout:
-    names = ("arrival_s", "input_tokens", "output_tokens", "prompt_id", "session_id", "prefix_tokens")
+    counted = ("arrival_s", "input_tokens", "output_tokens")
+    names = (*counted, "prompt_id", "session_id", "prefix_tokens", "hash_ids")
     return Layout(kind, kind, *names, public=False)
 
 

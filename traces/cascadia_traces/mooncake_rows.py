@@ -35,6 +35,7 @@ def read_mooncake(source: Source, layout: Layout, on_progress: Callable[[int], N
             inputs,
             columns["output_tokens"],
             prefix_tokens=_prefixes(source, batch, inputs, seen),
+            hash_ids=[" ".join(map(str, row.get("hash_ids") or ())) for row in batch.objects],
         )
 
 

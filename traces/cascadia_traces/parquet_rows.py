@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
 BATCH_ROWS = 1 << 17
-TEXT = ("prompt_id", "session_id")
+TEXT = ("prompt_id", "session_id", "hash_ids")
 
 
 def read_parquet(source: Source, layout: Layout, on_progress: Callable[[int], None]) -> Iterator[Rows]:

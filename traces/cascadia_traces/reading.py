@@ -156,6 +156,7 @@ def _trace(rows: Rows, origin_s: float) -> Trace:
         None if rows.prompt_id is None else tuple(rows.prompt_id),
         None if rows.session_id is None else tuple(rows.session_id),
         None if rows.prefix_tokens is None else _whole(rows.prefix_tokens),
+        None if rows.hash_ids is None else tuple(rows.hash_ids),
     )
 
 

@@ -23,6 +23,7 @@ class Rows:
     prompt_id: Sequence[str] | None = None
     session_id: Sequence[str] | None = None
     prefix_tokens: Numbers | None = None
+    hash_ids: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -44,6 +45,7 @@ class Rows:
             None if self.prompt_id is None else [self.prompt_id[i] for i in index],
             None if self.session_id is None else [self.session_id[i] for i in index],
             None if self.prefix_tokens is None else self.prefix_tokens[index],
+            None if self.hash_ids is None else [self.hash_ids[i] for i in index],
         )
 
     @staticmethod
@@ -64,4 +66,5 @@ class Rows:
             texts("prompt_id"),
             texts("session_id"),
             np.concatenate(prefixes, dtype=np.float64) if prefixes else None,
+            texts("hash_ids"),
         )

@@ -18,7 +18,8 @@ class Trace:
 
     `arrival_s` (float64, n) is >= 0 and does not decrease; `input_tokens` and `output_tokens` (int64, n) are
     >= 1. `prefix_tokens` (int64, n) counts the leading input tokens that earlier requests shared, below
-    `input_tokens`. An id that a request lacks is the empty string.
+    `input_tokens`. `hash_ids` names the prompt's blocks of 512 tokens, with blanks between them, such that equal names
+    mean equal prompts up to the block's end (Mooncake's). An id that a request lacks is the empty string.
     """
 
     arrival_s: Floats
@@ -27,6 +28,7 @@ class Trace:
     prompt_id: tuple[str, ...] | None = None
     session_id: tuple[str, ...] | None = None
     prefix_tokens: Ints | None = None
+    hash_ids: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         # Whole seconds may come as integers; anything lossy is a TypeError.
@@ -34,7 +36,10 @@ class Trace:
         for tokens in (self.input_tokens, self.output_tokens, self.prefix_tokens):
             if tokens is not None and tokens.dtype != np.int64:
                 raise TypeError(f"token counts are int64, not {tokens.dtype}")
-        columns = (self.input_tokens, self.output_tokens, self.prompt_id, self.session_id, self.prefix_tokens)
+        columns = (
+            *(self.input_tokens, self.output_tokens, self.prompt_id, self.session_id),
+            *(self.prefix_tokens, self.hash_ids),
+        )
         if any(column is not None and len(column) != len(self) for column in columns):
             raise ValueError("the columns of a trace are equally long")
         if len(self) == 0:
@@ -84,6 +89,7 @@ class Trace:
             None if self.prompt_id is None else self.prompt_id[part],
             None if self.session_id is None else self.session_id[part],
             None if self.prefix_tokens is None else self.prefix_tokens[part],
+            None if self.hash_ids is None else self.hash_ids[part],
         )
 
 
@@ -98,6 +104,7 @@ def join(parts: Sequence[Trace]) -> Trace:
         _join_ids([part.prompt_id for part in parts]),
         _join_ids([part.session_id for part in parts]),
         _join_prefixes([part.prefix_tokens for part in parts]),
+        _join_ids([part.hash_ids for part in parts]),
     )
 
 

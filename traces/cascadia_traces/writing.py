@@ -81,7 +81,7 @@ def _consistent(path: Path, chunks: Iterable[Trace]) -> Iterator[Trace]:
 
 
 def _columns(trace: Trace) -> list[str]:
-    optional = ("prompt_id", "session_id", "prefix_tokens")
+    optional = ("prompt_id", "session_id", "prefix_tokens", "hash_ids")
     given = [name for name in optional if getattr(trace, name) is not None]
     return ["arrival_s", "input_tokens", "output_tokens", *given]
 
@@ -90,7 +90,7 @@ def _table(trace: Trace) -> "pa.RecordBatch":
     import pyarrow as pa
 
     columns = _columns(trace)
-    types = [pa.string() if name.endswith("_id") else None for name in columns]
+    types = [pa.string() if name.endswith(("_id", "_ids")) else None for name in columns]
     arrays = [pa.array(getattr(trace, name), type=kind) for name, kind in zip(columns, types, strict=True)]
     return pa.record_batch(arrays, names=columns)
 

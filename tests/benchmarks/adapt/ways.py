@@ -12,6 +12,7 @@ from cascadia.controller.decide import Caution
 from cascadia.controller.detect import Detection
 from cascadia.controller.history import Entry
 from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
 from cascadia.controller.state import write_in_force
 from cascadia.planner.plan_file import read_plan
 from cascadia.planner.quality_file import write_quality
@@ -21,7 +22,6 @@ from tests.benchmarks.adapt.days import HOUR_S, Day, Ints
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size
 from tests.benchmarks.adapt.plans import KeptPlanner
 
-WINDOW_S = 30.0
 TAIL_S = 600.0
 """After the day's last request, for what is still on its way."""
 SHADOW = 20
@@ -39,9 +39,9 @@ class World:
     first: Path
     planning_s: float = 20.0
     startup_s: Startup = startup_by_size
-    at_once: int = 32
+    at_once: int = AT_ONCE
     gpus: int = 256
-    least_looks: int = 400
+    least_looks: int = LEAST_LOOKS
 
     def fleet(self) -> SimulatedFleet:
         return SimulatedFleet(self.day, self.first, self.gpus, self.startup_s)

@@ -119,3 +119,13 @@ def test_metrics_are_read_with_their_labels() -> None:
         "vllm:cache_config_info": [({"block_size": "16", "a": 'b\\"c'}, 1.0)],
         "vllm:num_requests_running": [({}, 3.0)],
     }
+
+
+def test_a_gpu_of_ones_own_is_measured_under_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("{name: my-gpu, memory_gib: 96, bandwidth_gb_s: 1800, tflops: {bf16: 500}}")
+    found = setup_of(asked(gpu=str(file)), EngineFacts("vllm", "1")).gpu
+    assert (found.name, found.bf16_flops) == ("my-gpu", 500e12)
+    file.write_text("{name: my-gpu}")
+    with pytest.raises(BadInput, match=r"--gpu: mine\.yaml: memory_gib: is missing"):
+        setup_of(asked(gpu=str(file)), EngineFacts("vllm", "1"))

@@ -231,6 +231,38 @@ def test_gpus_that_are_lost_are_planned_around(tmp_path: Path) -> None:
     assert len(decisions) == 2
 
 
+def test_gpus_that_come_back_are_planned_with_once(tmp_path: Path) -> None:
+    world = World(tmp_path, traffic(1, 14 * HOUR_S))
+    whole = world.machine.now
+    controller = world.controller()
+    world.live(2 * HOUR_S, controller)
+    world.machine.now = replace(whole, gpus={"gpu": 2}, replicas=whole.replicas[:2])
+    world.answer = Replanned(
+        tmp_path / "new" / "plan.json",
+        Prospect(Outlook(20.0, True, {"gpu": 3})),
+        Prospect(Outlook(30.0, True, {"gpu": 3})),
+    )
+    world.live(2.1 * HOUR_S, controller)
+    assert [request.gpus for request in world.asked] == [{"gpu": 2}]
+    world.machine.now = whole
+    # One that was begun anew finds it in the history.
+    world.live(8 * HOUR_S, world.controller())
+    assert [request.gpus for request in world.asked] == [{"gpu": 2}, {"gpu": 3}]
+    told = [entry.what for entry in controller.state.entries() if entry.kind == "alarm"]
+    assert told[-1] == "GPUs are back: 3 of gpu, it was planned for 2"
+
+
+def test_gpus_that_come_back_are_asked_for_again_where_a_move_to_them_was_put_off(tmp_path: Path) -> None:
+    world = World(tmp_path, traffic(1, 14 * HOUR_S))
+    controller = world.controller()
+    world.live(2 * HOUR_S, controller)
+    controller.state.add(Entry(world.now_s, "decision", "keep", {"gpus": {"gpu": 2}}))
+    controller.state.add(Entry(world.now_s, "begun", "to old"))
+    decisions = world.live(4 * HOUR_S, controller)
+    assert "the last move was" in decisions[0].why
+    assert [decision.action for decision in decisions] == ["keep", "move"]
+
+
 def test_what_a_cool_down_forbids_is_asked_again_when_it_has_passed(tmp_path: Path) -> None:
     world = World(tmp_path)
     controller = world.controller()

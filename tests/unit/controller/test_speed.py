@@ -79,7 +79,7 @@ def test_nothing_is_concluded_from_few_windows_or_few_tokens() -> None:
     few = served(TIMING, 4.0, 3)
     assert not learnt(few).sure
     assert learnt(few).range == (0.0, inf)
-    assert factor(replace(few[0], tokens=20.0), TIMING) is None
+    assert factor(replace(few[0], tokens=15.0), TIMING) is None
     assert factor(replace(few[0], seconds=0.0), TIMING) is None
 
 

@@ -9,6 +9,7 @@ from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.profile_check import capacity_rps
 from cascadia_sim.replica import simulate_replica
 from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
 from tests.unit.planner.problems import traffic
@@ -149,3 +150,13 @@ def test_lengths_are_mixed_alike_in_every_stretch() -> None:
     assert many.output_tokens.mean() == pytest.approx(load.output_tokens.mean(), rel=0.01)
     for part in np.split(many.output_tokens, 7):
         assert part.mean() == pytest.approx(load.output_tokens.mean(), rel=0.1)
+
+
+def test_what_a_profile_takes_for_capacity_is_not_its_first_batch() -> None:
+    timing = replica_timing(architecture(MODELS[1][0]), gpu("h100-sxm"), tp=1, pp=1, config=EngineConfig())
+    lengths = [(500, 120)] * 200
+    read, wrote = (np.array(column) for column in zip(*lengths, strict=True))
+    assert capacity_rps(lengths, timing) == pytest.approx(
+        sustained_rps(timing, load_of(read, wrote)), rel=0.12
+    )
+    assert capacity_rps(lengths * 8, timing) == pytest.approx(capacity_rps(lengths, timing), rel=0.03)

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from cascadia.domain.cluster import Pool
-from cascadia.domain.plan import Plan
+from cascadia.domain.plan import ErrorRange, Plan
 from cascadia.domain.problem import Problem
 from cascadia.planner.calibration_notes import calibration_notes
 from cascadia.planner.demand import JUDGE
-from cascadia.planner.error_range import erring
+from cascadia.planner.error_range import erring, error_range
 from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.plan_file import parse_plan, plan_json
+from cascadia.planner.repeats import repeated
 from cascadia.planner.simulation import quantile_s
+from cascadia.planner.stability import certify
 from cascadia_sim.calibrations_catalogue import closest_calibration
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.scaled_timing import scaled
@@ -30,7 +32,9 @@ def found() -> PlanResult:
 
 def p95_s(result: PlanResult, sign: int) -> float:
     moved = erring(result.search.problem, result.chosen.deployment, sign)
-    run = result.simulator.run(moved, result.search.decisions(result.chosen.deployment.routing))
+    certificate = result.chosen.certificate
+    assert certificate is not None
+    run = result.simulator.run(moved, certificate.decided)
     return quantile_s(result.simulator.latency_s(run), 0.95)
 
 
@@ -95,10 +99,30 @@ def a_note(plan_: Plan, words: str) -> bool:
 def test_near_the_knee_is_a_note(found: PlanResult) -> None:
     expected, within = found.plan.predicted.objective_s, found.plan.error_range
     assert within is not None
-    at_it = replace(found.plan, error_range=replace(within, slow_s=2 * expected))
-    beyond_it = replace(found.plan, error_range=replace(within, slow_s=2.001 * expected))
+    at_it = replace(found.plan, error_range=ErrorRange(within.fast_s, 2 * expected))
+    beyond_it = replace(found.plan, error_range=ErrorRange(within.fast_s, 2.001 * expected))
     assert not a_note(at_it, "near the knee")
     assert a_note(beyond_it, "near the knee")
+
+
+def test_the_slow_end_is_held_to_the_certificate_of_stability(found: PlanResult) -> None:
+    certificate = found.chosen.certificate
+    within = found.plan.error_range
+    assert certificate is not None
+    assert within is not None
+    slow = erring(found.search.problem, found.chosen.deployment, 1)
+    assert within.slow_holds is certify(certificate.simulator, slow, certificate.decided, {}).holds
+    full = repeated(certificate.simulator, 1, 50.0)
+    lost = error_range(full.problem, full, found.chosen.deployment, certificate.decided, 1.0)
+    assert not lost.slow_holds
+
+
+def test_an_end_without_stability_is_told_instead_of_a_figure(found: PlanResult) -> None:
+    within = found.plan.error_range
+    assert within is not None
+    lost = replace(found.plan, error_range=replace(within, slow_s=1e3, slow_holds=False))
+    assert a_note(lost, "does not keep up with its requests")
+    assert not a_note(lost, "near the knee")
 
 
 def test_what_goes_beyond_the_measured_range_is_a_note(found: PlanResult) -> None:

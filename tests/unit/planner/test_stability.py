@@ -11,15 +11,18 @@ from cascadia.domain.errors import Infeasible
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.planner.capacity_shares import Capacities
+from cascadia.planner.compare import systems
 from cascadia.planner.demand import Replicas
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.headroom import headroom, largest
-from cascadia.planner.plan import plan
+from cascadia.planner.plan import open_search, plan
+from cascadia.planner.refine import Effort
 from cascadia.planner.repeats import at_rate, problem_repeated
 from cascadia.planner.routings import Decisions
 from cascadia.planner.search import find_shapes
 from cascadia.planner.simulation import Simulator
 from cascadia.planner.stability import Certificate, certify
+from cascadia.planner.throughput import max_rate_rps
 from cascadia_traces.trace import Trace
 from tests.unit.planner.played_again import Played, played_again
 from tests.unit.planner.problems import (
@@ -139,6 +142,32 @@ def test_a_trace_played_twice_is_the_trace_and_one_mean_gap_later_again() -> Non
     assert np.allclose(twice.arrival_s[50:], w.arrival_s + w.arrival_s[-1] + gap_s)
     assert (twice.output_tokens[:, 50:] == w.output_tokens).all()
     assert at_rate(given, 2.0).workload.rate_rps == pytest.approx(2 * w.rate_rps)
+
+
+def test_every_baseline_that_is_shown_holds_and_carries_the_rate_that_is_said_of_it() -> None:
+    given = problem((SMALL, LARGE), judge=hosted_judge(), trace=traffic(600, 12.0))
+    little = Effort(routings=2, combinations=100, window_requests=400, simulated_requests=6000)
+    shown = 0
+    with open_search(given) as search:
+        for name, found in ((name, run()) for name, run in systems(search, little)):
+            if found.best is None:
+                assert found.why, name
+                continue
+            shown += 1
+            assert found.best.certificate is not None, name
+            assert found.best.certificate.holds, name
+            assert found.max_rate_rps >= given.workload.rate_rps, name
+    assert shown >= 6
+
+
+def test_the_largest_rate_is_what_the_certificate_says_of_the_best_deployment() -> None:
+    given = problem((MEDIUM,), pools=(ONE,), trace=traffic(2000, 10.0), quality_min=0.0)
+    with open_search(given) as search:
+        most = max_rate_rps(search, np.array([0]))
+        [shape] = search.shapes[0]
+    _, chosen, decided, shares = alone(traffic(2000, 10.0))
+    assert most / 10.0 == pytest.approx(headroom(Simulator.of(given), chosen, decided, shares), rel=0.05)
+    assert shape.gpus == 1
 
 
 def drawn(seed: int) -> Problem:

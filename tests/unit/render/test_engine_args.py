@@ -142,3 +142,11 @@ def test_vllm_ranks_stay_within_a_node() -> None:
     config = replace(CONFIG, attention_dp=2)
     with pytest.raises(BadInput, match="within a node"):
         arguments(launch("vllm", config=config, tp=16, ranks=Ranks(2, "0", "a", 1)))
+
+
+def test_a_prefix_cache_that_is_not_planned_with_is_turned_off() -> None:
+    off = replace(CONFIG, prefix_caching=False)
+    assert "--no-enable-prefix-caching" in flags(launch("vllm", config=off))
+    assert "--disable-radix-cache" in flags(launch("sglang", config=off))
+    for engine in ("vllm", "sglang"):
+        assert not {"--no-enable-prefix-caching", "--disable-radix-cache"} & flags(launch(engine)).keys()

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.report.numbers import figures, lower_bound, percent, plural, quality, rate, score, seconds, usd
+from cascadia.report.numbers import (
+    figures,
+    lower_bound,
+    percent,
+    plural,
+    quality,
+    rate,
+    score,
+    seconds,
+    span,
+    usd,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +77,8 @@ def test_words_agree_with_their_number() -> None:
 
 def test_a_bound_from_below_is_never_rounded_up() -> None:
     assert (lower_bound(85.97), lower_bound(86.0), quality(87.0)) == ("85.9", "86.0", "87.0")
+
+
+def test_a_span_of_times_has_its_unit_once() -> None:
+    assert span(12.3, 22.1) == "12.3 … 22.1 s"
+    assert span(0.25, 1.5) == "250 ms … 1.50 s"

@@ -84,7 +84,8 @@ def test_the_proof_speaks_of_the_goal_and_claims_the_allocation_alone() -> None:
     plan = sample_plan()
     tried = replace(plan, proof=replace(plan.proof, tried=1240))
     assert words.proof(tried) == (
-        "Fastest of 1,240 deployments tried, each simulated end to end; the allocation alone is proven. "
+        "Cheapest within 3 % of the fastest of 1,240 deployments tried, each simulated end to end; the allocation "
+        "alone is proven. "
         "On small cases plans are within 0.5 % of enumeration."
     )
     for make, best in ((plans.for_cost, "Cheapest"), (plans.for_quality, "Highest quality")):

@@ -49,6 +49,7 @@ def same(one: Trace, other: Trace) -> bool:
         and np.array_equal(one.output_tokens, other.output_tokens)
         and one.prompt_id == other.prompt_id
         and one.session_id == other.session_id
+        and one.hash_ids == other.hash_ids
         and (one.prefix_tokens is None) == (other.prefix_tokens is None)
         and (one.prefix_tokens is None or np.array_equal(one.prefix_tokens, other.prefix_tokens))
     )

@@ -71,6 +71,14 @@ def test_mooncake_prefixes_are_the_leading_blocks_seen_before(tmp_path: Path) ->
     assert trace.prefix_tokens is not None
     # None yet; two blocks; two blocks, less the last token; block 1 was seen, but not in front.
     assert trace.prefix_tokens.tolist() == [0, 1024, 1023, 0]
+    assert trace.hash_ids == ("0 1 2", "0 1 3", "0 1", "9 1")
+
+
+@pytest.mark.parametrize("end", ["csv", "jsonl", "parquet"])
+def test_the_blocks_of_prompts_outlive_a_change_of_format(tmp_path: Path, end: str) -> None:
+    trace = read_trace(file_of(tmp_path, MOONCAKE), spread=False)
+    write_trace(trace, tmp_path / f"ours.{end}")
+    assert same(read_trace(tmp_path / f"ours.{end}"), trace)
 
 
 def test_mooncake_prefixes_see_across_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
