@@ -1,9 +1,11 @@
 """What `cascadia demo` measured, as a table and in words."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cascadia.demo.measured import Pass, paired
+from cascadia.demo.skill import Skill, skill_of
 from cascadia.domain.plan import Plan
 
 if TYPE_CHECKING:
@@ -32,6 +34,11 @@ def results_table(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -
     )
     table.add_row("  95 % limits", *(_limits(each) for each in passes), f"≥ {predicted.quality.lower:.0f}%")
     table.add_row("  in the plan's table", *(_known(each, alone) for each in passes), "")
+    skill = skill_of(passes[0], passes[1], passes[-1])
+    if skill is not None:
+        blank = [""] * len(passes)
+        table.add_row("  of a coin, as dear", f"{skill.coin:.0%}", *blank)
+        table.add_row("  of an oracle, as dear", f"{skill.oracle:.0%}", *blank)
     for share, foretold in ((0.5, predicted.e2e.p50_s), (0.95, predicted.e2e.p95_s)):
         row = (f"{each.quantile_s(share):.2f} s" for each in passes)
         table.add_row(f"p{share * 100:.0f}", *row, f"{foretold:.2f} s")
@@ -71,7 +78,19 @@ def findings(cascade: Pass, small: Pass, large: Pass, planned_p50_s: float) -> l
         f"(as much by luck: p = {over_small.by_luck:.2g}).",
         f"{cheaper.capitalize() if cost >= 0 else 'Cheaper than'} {large.name} alone: {cost * 100:+.0f} % engine "
         f"seconds a question, judge included; {over_large.gain * 100:+.0f} points right.",
+        *_worth(skill_of(cascade, small, large)),
         *_stale(cascade.quantile_s(0.5) / planned_p50_s),
+    ]
+
+
+def _worth(skill: Skill | None) -> list[str]:
+    if skill is None:
+        return []
+    gain = (skill.cascade - skill.coin) * 100
+    return [
+        f"Beyond a coin that is as dear, and sends {skill.large_share:.0%} of the questions to the large model: "
+        f"{gain:+.0f} points (95 % limits {skill.gain_lower * 100:+.0f} to {skill.gain_upper * 100:+.0f}), "
+        f"{skill.way:.0%} of the way to an oracle ({skill.lower:.0%} to {skill.upper:.0%})."
     ]
 
 
@@ -87,7 +106,9 @@ def _stale(ratio: float) -> list[str]:
 
 def as_json(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -> dict[str, Any]:
     predicted = plan.predicted
+    skill = skill_of(passes[0], passes[1], passes[-1])
     return {
+        "skill": None if skill is None else asdict(skill) | {"way": skill.way},
         "measured": [
             {
                 "name": each.name,

@@ -65,11 +65,14 @@ def serve(
     from cascadia.judge_service.server import BACKLOG, run
     from cascadia_judge.embedding import EmbeddingJudge
     from cascadia_judge.encoder import Encoder
+    from cascadia_judge.encoder_memory import Remembering
 
     api_key = os.environ.get(api_key_env, "").strip() if api_key_env else None
     if api_key == "":
         raise BadInput("--api-key-env", f"the variable {api_key_env} is not set", "set it to the key")
-    judge = EmbeddingJudge.read(judge_file, Encoder.read(encoder_folder_of(encoder_folder, output)))
+    judge = EmbeddingJudge.read(
+        judge_file, Remembering(Encoder.read(encoder_folder_of(encoder_folder, output)))
+    )
     try:
         listening = listen(host, port, backlog=BACKLOG)
     except OSError as error:

@@ -1,6 +1,7 @@
 """`cascadia plan`: from a spec to a deployment, written as a folder."""
 
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -40,6 +41,14 @@ from cascadia.domain.errors import BadInput
     metavar="S",
     help="Of each solver call; what is not proven by then is called incumbent.",
 )
+@click.option(
+    "--plan-requests",
+    type=click.IntRange(1000),
+    default=30_000,
+    show_default=True,
+    metavar="N",
+    help="Of a longer trace search with so many; the plan is then tried on all.",
+)
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
 @with_output
 @ends_at_once
@@ -57,6 +66,7 @@ def plan(
     seed: int | None,
     formulation: Literal["columns", "paper"],
     time_limit_s: float,
+    plan_requests: int,
     no_report: bool,
     output: Output,
 ) -> None:
@@ -91,13 +101,15 @@ def plan(
         with output.progress("reading") as step:
             problem = read_problem(spec, change)
             from cascadia.planner.plan import plan as make_plan
+            from cascadia.planner.thinning import planned_on_part
 
-            result = make_plan(
-                problem,
+            make = partial(
+                make_plan,
                 formulation=formulation,
                 time_limit_s=time_limit_s,
                 progress=lambda text: step(None, text),
             )
+            result = planned_on_part(problem, make, plan_requests)
             if folder is not None:
                 step(None, "writing")
                 write_outputs(folder, result)

@@ -181,7 +181,8 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
         stages.append({**entry, "max_model_len": stage.max_model_len})
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}
-    router: dict[str, Any] = {"stages": stages, "watch_s": 0, "samples": log, **local.router}
+    names = [stage.name for stage in plan.stages]
+    router: dict[str, Any] = {"stages": stages, "names": names, "watch_s": 0, "samples": log, **local.router}
     if plan.foresight is not None and "foresight" not in router:
         raise BadInput(
             "plan: foresight",

@@ -36,7 +36,17 @@ CONTINENTS = _pairs("""
     Ethiopia: Africa; Angola: Africa; Senegal: Africa; Zambia: Africa; Uganda: Africa; Namibia: Africa;
     Brazil: South America; Peru: South America; Chile: South America; Argentina: South America; Colombia:
     South America; Bolivia: South America; Uruguay: South America; Ecuador: South America; Canada: North
-    America; Mexico: North America
+    America; Mexico: North America; Spain: Europe; Austria: Europe; Denmark: Europe; Finland: Europe;
+    Iceland: Europe; Romania: Europe; Bulgaria: Europe; Croatia: Europe; Serbia: Europe; Slovenia: Europe;
+    Slovakia: Europe; Ukraine: Europe; Estonia: Europe; Latvia: Europe; Lithuania: Europe; Switzerland:
+    Europe; Albania: Europe; Bangladesh: Asia; Cambodia: Asia; South Korea: Asia; North Korea: Asia; Laos:
+    Asia; Myanmar: Asia; Sri Lanka: Asia; Afghanistan: Asia; Uzbekistan: Asia; Syria: Asia; Jordan: Asia;
+    Lebanon: Asia; Yemen: Asia; Oman: Asia; Kuwait: Asia; Algeria: Africa; Tunisia: Africa; Libya: Africa;
+    Sudan: Africa; Mali: Africa; Niger: Africa; Chad: Africa; Cameroon: Africa; Gabon: Africa; Rwanda:
+    Africa; Tanzania: Africa; Mozambique: Africa; Zimbabwe: Africa; Botswana: Africa; South Africa: Africa;
+    Ivory Coast: Africa; Liberia: Africa; Somalia: Africa; Madagascar: Africa; Venezuela: South America;
+    Paraguay: South America; Guyana: South America; Suriname: South America; Cuba: North America; Jamaica:
+    North America; Haiti: North America
 """)
 
 SYMBOLS = _pairs("""
@@ -57,7 +67,21 @@ OPPOSITES = _pairs("""
     summer: winter; north: south; east: west; ancient: modern; victory: defeat | loss; guilty: innocent;
     include: exclude; increase: decrease; arrive: depart | leave; remember: forget; success: failure;
     friend: enemy | foe; alive: dead; asleep: awake; brave: cowardly | fearful | timid; cruel: kind; polite:
-    rude | impolite; maximum: minimum
+    rude | impolite; maximum: minimum; black: white; big: small | little; long: short; high: low; thin:
+    thick | fat; heavy: light; hungry: full | satisfied; sweet: sour | bitter; simple: complex |
+    complicated; noisy: quiet | silent; lazy: hardworking | active | diligent | energetic | industrious;
+    lucky: unlucky; possible: impossible; legal: illegal; visible: invisible; honest: dishonest; regular:
+    irregular; patient: impatient; complete: incomplete; correct: incorrect | wrong; fair: unfair; healthy:
+    unhealthy | sick; important: unimportant; usual: unusual; certain: uncertain; equal: unequal; known:
+    unknown; necessary: unnecessary; pleasant: unpleasant; public: private; forward: backward | backwards;
+    before: after; over: under; more: less | fewer; many: few; always: never; everything: nothing; answer:
+    question; borrow: lend; build: destroy | demolish; accept: reject | refuse; attack: defend; create:
+    destroy; float: sink; laugh: cry; teach: learn; give: take | receive; come: go; stand: sit; start: stop
+    | end | finish; enter: exit | leave; front: back; top: bottom; entrance: exit; heaven: hell; king: queen;
+    brother: sister; mother: father; son: daughter; husband: wife; boy: girl; profit: loss; peace: war;
+    truth: lie | falsehood; birth: death; beginning: end | ending; positive: negative; active: passive |
+    inactive; major: minor; interior: exterior; vertical: horizontal; sunrise: sunset; import: export;
+    expand: contract | shrink; optimist: pessimist
 """)
 
 PLURALS = _pairs("""
@@ -90,7 +114,21 @@ CITIES = _pairs("""
     Cusco: Peru; Manchester: England | United Kingdom | UK; Liverpool: England | United Kingdom | UK;
     Glasgow: Scotland | United Kingdom | UK; Chicago: United States | USA | US | America; Boston: United
     States | USA | US | America; Busan: South Korea | Korea; Saint Petersburg: Russia; Odessa: Ukraine;
-    Florence: Italy; Frankfurt: Germany
+    Florence: Italy; Frankfurt: Germany; Paris: France; London: England | United Kingdom | UK; Berlin:
+    Germany; Rome: Italy; Madrid: Spain; Vienna: Austria; Athens: Greece; Lisbon: Portugal; Dublin: Ireland;
+    Warsaw: Poland; Budapest: Hungary; Prague: Czech | Czechia; Moscow: Russia; Tokyo: Japan; Beijing: China;
+    Delhi: India; Bangkok: Thailand; Hanoi: Vietnam; Seoul: South Korea | Korea; Jakarta: Indonesia; Manila:
+    Philippines; Cairo: Egypt; Nairobi: Kenya; Buenos Aires: Argentina; Lima: Peru; Bogotá: Colombia;
+    Santiago: Chile; Havana: Cuba; Los Angeles: United States | USA | US | America; San Francisco: United
+    States | USA | US | America; Seattle: United States | USA | US | America; Houston: United States | USA |
+    US | America; Miami: United States | USA | US | America; Ottawa: Canada; Calgary: Canada; Brisbane:
+    Australia; Perth: Australia; Wellington: New Zealand; Johannesburg: South Africa; Durban: South Africa;
+    Valencia: Spain; Bilbao: Spain; Málaga: Spain; Turin: Italy; Bologna: Italy; Palermo: Italy; Cologne:
+    Germany; Stuttgart: Germany; Dresden: Germany; Bordeaux: France; Toulouse: France; Strasbourg: France;
+    Birmingham: England | United Kingdom | UK; Edinburgh: Scotland | United Kingdom | UK; Amsterdam:
+    Netherlands; Brussels: Belgium; Stockholm: Sweden; Oslo: Norway; Copenhagen: Denmark; Helsinki: Finland;
+    Nagoya: Japan; Hiroshima: Japan; Chennai: India; Bangalore: India; Guangzhou: China; Shenzhen: China;
+    Lahore: Pakistan; Guadalajara: Mexico; Monterrey: Mexico; Ankara: Turkey
 """)
 
 CURRENCIES = _pairs("""
@@ -111,7 +149,14 @@ LANGUAGES = _pairs("""
     Sweden: Swedish; Norway: Norwegian; Denmark: Danish; Poland: Polish; Hungary: Hungarian; Greece: Greek;
     Turkey: Turkish; Iran: Persian | Farsi; Iraq: Arabic; Saudi Arabia: Arabic; Morocco: Arabic; Thailand:
     Thai; Vietnam: Vietnamese; South Korea: Korean; Australia: English; England: English; Angola:
-    Portuguese; Finland: Finnish; Bulgaria: Bulgarian
+    Portuguese; Finland: Finnish; Bulgaria: Bulgarian; Romania: Romanian; Croatia: Croatian; Serbia:
+    Serbian; Slovenia: Slovene | Slovenian; Slovakia: Slovak; Ukraine: Ukrainian; Estonia: Estonian; Latvia:
+    Latvian; Lithuania: Lithuanian; Iceland: Icelandic; Albania: Albanian; Ecuador: Spanish; Uruguay:
+    Spanish; Venezuela: Spanish; Guatemala: Spanish; Honduras: Spanish; Nicaragua: Spanish; Costa Rica:
+    Spanish; Panama: Spanish; the United States: English; New Zealand: English; Jamaica: English; Syria:
+    Arabic; Jordan: Arabic; Yemen: Arabic; Libya: Arabic; Tunisia: Arabic; Algeria: Arabic; Kuwait: Arabic;
+    Mongolia: Mongolian; Cambodia: Khmer; Laos: Lao; Nepal: Nepali; Bangladesh: Bengali | Bangla; Indonesia:
+    Indonesian; Mozambique: Portuguese
 """)
 
 GENERAL = _pairs("""

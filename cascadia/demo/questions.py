@@ -1,4 +1,4 @@
-"""The demo's 60 questions, and the others that its gate was trained on.
+"""The demo's questions, and the others that its gate was trained on.
 
 A hash of what a question is about says on which side it lies, so no seed and no later change of a list puts one
 question on both. A fifth of everything is the demo's.
@@ -13,7 +13,7 @@ from cascadia.demo.question import Question
 from cascadia.demo.question_kinds import KINDS, drawn
 
 Side = Literal["demo", "training"]
-DEMO_QUESTIONS = 60
+DEMO_QUESTIONS = 76
 DEMO_SEED = 60
 TRAINING_SEED = 1
 _TRIES_PER_QUESTION = 200
@@ -23,11 +23,16 @@ def side(question: Question) -> Side:
     return "demo" if sha256(question.key.encode()).digest()[0] % 5 == 0 else "training"
 
 
-FACT_KINDS = frozenset(
-    "opposite symbol capital continent colour city currency language general".split()  # noqa: SIM905
+FACT_KINDS = frozenset({"city", "language"})
+"""Kinds that ask for something to know, not to work out. Half of the demo's questions are of them."""
+WORKED_KINDS = frozenset(
+    {"addition", "subtraction", "multiplication", "division", "story", "double", "plural"}
 )
-"""Kinds that ask for something to know, not to work out. Six in ten of the demo's questions are of them."""
-FACT_SHARE = 0.6
+ASKED = tuple(kind for kind in KINDS if kind in FACT_KINDS | WORKED_KINDS)
+"""Those kinds that the large model answers rightly three times in four or more, of the training questions: where
+neither model knows, there is nothing to route. And of facts those that the small model tells in few words: one that
+writes twelve tokens where the large one writes two is no cheaper."""
+FACT_SHARE = 0.5
 
 
 def demo_questions(count: int = DEMO_QUESTIONS, seed: int = DEMO_SEED) -> list[Question]:
@@ -35,8 +40,8 @@ def demo_questions(count: int = DEMO_QUESTIONS, seed: int = DEMO_SEED) -> list[Q
     facts = round(FACT_SHARE * count)
     random = Random(seed)
     drawn_ones = [
-        *_spread([kind for kind in KINDS if kind in FACT_KINDS], facts, "demo", random, seed),
-        *_spread([kind for kind in KINDS if kind not in FACT_KINDS], count - facts, "demo", random, seed),
+        *_spread([kind for kind in ASKED if kind in FACT_KINDS], facts, "demo", random, seed),
+        *_spread([kind for kind in ASKED if kind not in FACT_KINDS], count - facts, "demo", random, seed),
     ]
     random.shuffle(drawn_ones)
     return drawn_ones
@@ -44,7 +49,7 @@ def demo_questions(count: int = DEMO_QUESTIONS, seed: int = DEMO_SEED) -> list[Q
 
 def training_questions(count: int, seed: int = TRAINING_SEED) -> list[Question]:
     """As equal in kinds as the lists of facts allow, mixed: the first n are a fair sample of all."""
-    return _spread(list(KINDS), count, "training", None, seed)
+    return _spread(list(ASKED), count, "training", None, seed)
 
 
 def _spread(kinds: list[str], count: int, wanted: Side, random: Random | None, seed: int) -> list[Question]:

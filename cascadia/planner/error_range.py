@@ -5,6 +5,7 @@ A calibration that is off by e on average, |predicted / measured - 1|, has measu
 allow; single shapes and lengths can be off by more.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cascadia.domain.plan import ErrorRange
@@ -21,19 +22,34 @@ MOST = 0.9
 
 
 def error_range(
-    problem: Problem, simulator: Simulator, deployment: Deployment, decisions: Decisions, predicted_s: float
+    problem: Problem,
+    simulator: Simulator,
+    deployment: Deployment,
+    decisions: Decisions,
+    predicted_s: float,
+    *,
+    carries: float = 1.0,
 ) -> ErrorRange:
     """Of the objective's quantile, which without errors is `predicted_s`: it always lies within.
 
-    The slow end is held to the certificate of stability, too.
+    The slow end is held to the certificate of stability, too. Times that are all f times as long are a clock that
+    goes slower, under f times the rate: who is known to carry that many times the rate need not be asked.
     """
     ends = {sign: erring(problem, deployment, sign) for sign in (-1, 1)}
     fast_s, slow_s = (
         quantile_s(simulator.latency_s(simulator.run(ends[sign], decisions)), problem.objective.quantile)
         for sign in (-1, 1)
     )
-    holds = certify(simulator, ends[1], decisions, {}).holds
+    slowest = 1 / (1 - min(max(_errors(problem, deployment)), MOST))
+    holds = carries >= slowest or certify(simulator, ends[1], decisions, {}).holds
     return ErrorRange(min(fast_s, predicted_s), max(slow_s, predicted_s), holds)
+
+
+def _errors(problem: Problem, deployment: Deployment) -> Iterator[float]:
+    for stage, mix in deployment.mixes:
+        for r in mix:
+            s = standing_on(problem, stage, r.shape.pool)
+            yield max(s.error_tpot, s.error_ttft)
 
 
 def erring(problem: Problem, deployment: Deployment, sign: int) -> Deployment:

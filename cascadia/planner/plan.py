@@ -201,9 +201,16 @@ def _finish(
     thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
     skip_below = () if skips is None else skips[routing].tolist()
     calibrations = calibrations_of(simulator.problem, best.deployment, run)
-    within = error_range(problem, simulator, best.deployment, certificate.decided, predicted.objective_s)
     carries = headroom(
         Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
+    )
+    within = error_range(
+        problem,
+        simulator,
+        best.deployment,
+        certificate.decided,
+        predicted.objective_s,
+        carries=carries,
     )
     plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below)
     plan_ = replace(

@@ -79,12 +79,21 @@ class Lineup:
             gate, judge or _SCORED, metrics.judge_seconds, examiner, told, foresight or judge or _SCORED
         )
         self.cascade: Cascade = Cascade(self.stages, scoring, self.conversations)
-        self.service = Service(settings, self.stages, self.cascade, metrics, journal, held, access, watchers)
+        earlier = () if before is None else before.names
+        self.service = Service(
+            settings, self.stages, self.cascade, metrics, journal, held, access, watchers, earlier
+        )
 
     @property
     def judge(self) -> Stage | None:
         """The judge's engines; of an ensemble those of the first member that has some."""
         return self._judge.stages[0] if self._judge.stages else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What clients may know of its stages, and of those before it, from small to large."""
+        known = self.settings.names or tuple(self.service.order)
+        return (*(name for name in self.service.aliases if name not in known), *known)
 
     @property
     def all_stages(self) -> list[Stage]:

@@ -1,7 +1,7 @@
 """The hot path: a POST of the OpenAI API, to the cascade or straight to a stage, and what is noted of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from time import monotonic
 from typing import Any
 
@@ -46,11 +46,13 @@ class Service:
         held: HeldBytes,
         access: Access | None = None,
         watchers: Watchers | None = None,
+        earlier: Sequence[str] = (),
     ) -> None:
         self.settings = settings
         self.limits = settings.limits
         self.stages = {stage.name: stage for stage in stages}
         self.order = [stage.name for stage in stages]
+        self.aliases = aliases(settings, earlier)
         self.cascade = cascade
         self.metrics = metrics
         self.journal = journal
@@ -179,6 +181,9 @@ class Service:
         """As `_work`; `as_task`: there is a task for it already, and always something left to do."""
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
+        if stage is None and (alias := self.aliases.get(fields.model)) is not None:
+            stage = self.stages[alias]
+            exchange.more += b"x-cascadia-alias: " + stage.header[1] + b"\r\n"
         if stage is not None:
             record.entry["model"] = record.entry["stage"] = stage.name
             call = call_of(exchange, fields, stage, record, total_s=self.limits.total_s, prefix=prefix)
@@ -219,3 +224,21 @@ class Service:
             self.metrics.answer_tokens.inc(record.answered.tokens)
         if record.entry.get("stopped") is not None:
             self.metrics.stopped.labels(record.entry["stopped"]).inc()
+
+
+def aliases(settings: RouterSettings, earlier: Sequence[str] = ()) -> dict[str, str]:
+    """By name of a stage without engines, the next larger stage that has some, else the largest.
+
+    Such names are of the plan's stages, and of those (`earlier`, from small to large) that were served before: clients
+    go on to use what they were told once.
+    """
+    deployed = {stage.name for stage in settings.stages}
+    found: dict[str, str] = {}
+    for names in (earlier, settings.names):
+        larger = settings.stages[-1].name
+        for name in reversed(names):
+            if name in deployed:
+                larger = name
+            elif name != settings.cascade:
+                found[name] = larger
+    return found

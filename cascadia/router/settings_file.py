@@ -1,7 +1,7 @@
 """`router.yaml`: pydantic at the edge. Unknown keys are errors that name the nearest known one."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -127,6 +127,10 @@ class _File(_Section):
     stages: list[_Stage] = Field(min_length=1, description="From small to large.")
     judge: _Judge | None = None
     foresight: _Foresight | None = Field(None, description="Asked for `skip_below` in the judge's stead.")
+    names: list[Name] = Field(
+        default_factory=list,
+        description="What clients call the stages, from small to large; one without engines is the next larger's.",
+    )
     cascade: Name = CASCADE
     conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
@@ -159,7 +163,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         stages=stages,
         judge=None if judge is None else _judge(f"{where}: judge", judge, secrets),
         foresight=None if found.foresight is None else _foresight(where, found.foresight, secrets),
-        names=tuple(stage.name for stage in stages),
+        names=_names(where, found.names, stages),
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
         limits=Limits(**found.limits.model_dump()),
@@ -178,6 +182,20 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
     )
     check_settings(settings, where)
     return settings
+
+
+def _names(where: str, names: Sequence[str], stages: Sequence[StageSettings]) -> tuple[str, ...]:
+    """Raises `BadInput` where `names` are not those of the stages, in their order, and others."""
+    deployed = [stage.name for stage in stages]
+    if not names:
+        return tuple(deployed)
+    if [name for name in names if name in deployed] != deployed:
+        raise BadInput(
+            f"{where}: names",
+            "lack a stage, or have another order",
+            f"name {', '.join(deployed)} in this order",
+        )
+    return tuple(names)
 
 
 def check_settings(settings: RouterSettings, where: str) -> None:

@@ -71,7 +71,7 @@ def teach(
         some = seen.take(mine)
         questions = [rows[i].prompt_id for i in mine.tolist()]
         answered = bool((some.answer_shape[:, 0] > 0).any())
-        for groups in _candidates(some, answered):
+        for groups in _candidates(some, answered, course.reads):
             best = [train(stage, some, quality[mine], questions, option, course) for option in groups]
             head, crossed = _simplest(best)
             heads.append(head)
@@ -82,7 +82,7 @@ def teach(
     return Trained(tuple(heads), scores, foreseen)
 
 
-def _candidates(seen: Seen, answered: bool) -> list[list[tuple[Group, ...]]]:
+def _candidates(seen: Seen, answered: bool, reads: bool) -> list[list[tuple[Group, ...]]]:
     """Heads to be made, each with what it may look at, from little to much."""
     asked = bool((seen.question_shape[:, 0] > 0).any())
     before: tuple[Group, ...] = ("question",) if asked else ()
@@ -92,7 +92,8 @@ def _candidates(seen: Seen, answered: bool) -> list[list[tuple[Group, ...]]]:
     if answered:
         wanted.append([(*before, "answer")])
     if answered and not np.isnan(seen.certainty).any():
-        wanted.append([(*before, "certainty"), (*before, "answer", "certainty")])
+        unread: list[tuple[Group, ...]] = [] if reads else [(*before, "certainty")]
+        wanted.append([*unread, (*before, "answer", "certainty")])
     return wanted
 
 

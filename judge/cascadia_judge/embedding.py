@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cascadia_judge.certainty import Certainty
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder_memory import Encodes
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.features import Asked, look
 from cascadia_judge.head import Head, lowest
@@ -42,12 +42,12 @@ class Case(NamedTuple):
 class EmbeddingJudge:
     """Thread-safe. `about` is what the file says of its training."""
 
-    encoder: Encoder
+    encoder: Encodes
     heads: tuple[Head, ...]
     about: dict[str, Any]
 
     @classmethod
-    def read(cls, file: Path, encoder: Encoder) -> "EmbeddingJudge":
+    def read(cls, file: Path, encoder: Encodes) -> "EmbeddingJudge":
         """Raises `BadVerdict` where `file` is no judge, or one for another encoder."""
         if not file.is_file() or file.stat().st_size > BYTES_MAX:
             raise BadVerdict(

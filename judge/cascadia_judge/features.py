@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cascadia_judge.attempts import readings
 from cascadia_judge.certainty import Certainty
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder_memory import Encodes
 from cascadia_judge.plain import plain
 
 Group = Literal["question", "answer", "certainty"]
@@ -68,7 +68,7 @@ def joined(parts: Sequence[Seen]) -> Seen:
     return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in Seen.__slots__))
 
 
-def look(encoder: Encoder, asked: Sequence[Asked]) -> tuple[Seen, NDArray[np.int64]]:
+def look(encoder: Encodes, asked: Sequence[Asked]) -> tuple[Seen, NDArray[np.int64]]:
     """Every reading of every answer (see `attempts.readings`), and to which of `asked` it belongs."""
     owners, texts = [], []
     for at, one in enumerate(asked):

@@ -32,7 +32,9 @@ SPREAD_BINS = 10
 class Course:
     """How a head is trained. `decoys`: as many answers to other questions, per row, are added as answers
     worth nothing, so that an answer that suits every question does not pass. Of those of `nulls`, which suit every
-    question (Zheng et al. 2024 call it a null model), as many again.
+    question (Zheng et al. 2024 call it a null model), as many again. `reads`: a head that knows log-probabilities reads
+    the answer too, even where that tells right from wrong no better, so that an answer to another question is not taken
+    for one to this.
     """
 
     folds: int = 5
@@ -40,6 +42,7 @@ class Course:
     seed: int = 0
     growth: Growth = field(default_factory=Growth)
     nulls: Seen | None = field(default=None, compare=False)
+    reads: bool = False
 
 
 class Fitted(NamedTuple):

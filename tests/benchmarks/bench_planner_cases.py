@@ -1,12 +1,16 @@
 """The specs that planning is timed on: the issue's reference, and the same with one thing grown."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from cascadia.domain.quality import QualityTable
+from cascadia.planner.example import QUALITY_NAME, SPEC, TRACE_NAME, write_example
+from cascadia.planner.problem_file import read_problem
+from cascadia.planner.quality_file import write_quality
 from cascadia_traces.reading import read_trace
 from cascadia_traces.trace import Trace, join
 from cascadia_traces.writing import write_trace
@@ -38,6 +42,8 @@ class Target:
 
 def targets() -> Iterator[Target]:
     yield Target("32 H100, 10 req/s", lambda folder: reference_case(folder, nodes=4), 3.0, 5)
+    yield Target("32 H100, the bundled example", bundled, 3.0, 5)
+    yield Target("32 H100, 1,000 questions, a noisy judge's fine scores", fine_scores, 3.0, 5)
     yield Target("80 H100, 10 req/s", lambda folder: reference_case(folder, nodes=10), 5.0, 5)
     for rate in (10.0, 300.0):
         yield Target(
@@ -46,6 +52,37 @@ def targets() -> Iterator[Target]:
             60.0,
             2,
         )
+    yield Target("32 H100, 10⁶ requests", million_requests, 30.0, 1)
+
+
+def bundled(folder: Path) -> Case:
+    """What `cascadia demo --plan-only` plans."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_example(folder)
+    return Case(folder, yaml.safe_load(SPEC))
+
+
+def fine_scores(folder: Path) -> Case:
+    """The bundled example with a judge that errs by 18 points and gives no two answers the same score."""
+    made = bundled(folder)
+    table = read_problem(made.path).quality
+    noise = np.random.default_rng(5).normal(0.0, 18.0, table.score.shape)
+    noisy = replace(table, score=np.clip(table.quality + noise, 0.0, 100.0))
+    write_quality(noisy, folder / QUALITY_NAME)
+    return made
+
+
+def million_requests(folder: Path) -> Case:
+    """The bundled example on a trace of 10^6 requests, about as bursty and as long as its own."""
+    made = bundled(folder)
+    rng, n = np.random.default_rng(6), 1_000_000
+    trace = Trace(
+        np.cumsum(rng.gamma(0.4, 1 / 0.4 / 24, n)),
+        np.clip(rng.lognormal(6.2, 0.9, n), 8, 6000).astype(np.int64),
+        np.clip(rng.lognormal(5.2, 0.8, n), 4, 2000).astype(np.int64),
+    )
+    write_trace(trace, folder / TRACE_NAME)
+    return made
 
 
 def four_pools(folder: Path, rate_rps: float, nodes: int = 32) -> Case:

@@ -1,7 +1,7 @@
 """What the demo's gate and plan rest on, made again: `python -m tests.benchmarks.demo_gate STEP FOLDER`.
 
 `rows` asks both models the training questions (it goes on where it stopped), `judge` trains the head on the small
-model's answers, `table` makes the quality table. None of the demo's 60 questions is among them.
+model's answers, `table` makes the quality table. None of the demo's questions is among them.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from cascadia.demo.stages import (
     engine_command,
     free_cores,
 )
-from cascadia.domain.quality import Floats, QualityTable
+from cascadia.domain.quality import Floats, QualityTable, ScoredBy
 from cascadia.planner.quality_file import write_quality
 from cascadia_judge.curriculum import see, see_nulls, teach
 from cascadia_judge.encoder import Encoder
 from cascadia_judge.features import Seen
 from cascadia_judge.head_file import dump
 from cascadia_judge.rows import Row, read_rows
-from cascadia_judge.training import Course
+from cascadia_judge.training import Course, cross, measures
 
-QUESTIONS = 1300
+QUESTIONS = 600
 HERE = Path(__file__).parents[2]
 HEAD = HERE / "judge" / "cascadia_judge" / "data" / "demo_head.json"
 TABLE = HERE / "cascadia" / "demo" / "data" / "quality.parquet"
@@ -80,7 +80,7 @@ def judge(folder: Path) -> None:
     rows = read_rows(lines, SMALL.name)
     encoder = Encoder.read(fetch(model_named(ENCODER)))
     seen = _seen(encoder, rows, folder / "seen.npz")
-    course = Course(seed=HEAD_SEED, decoys=DECOYS, nulls=see_nulls(encoder))
+    course = Course(seed=HEAD_SEED, decoys=DECOYS, nulls=see_nulls(encoder), reads=True)
     taught = teach(rows, seen, course, lambda share: None)
     about = {
         "rows": len(rows),
@@ -99,6 +99,9 @@ def judge(folder: Path) -> None:
         for row, score, before in zip(rows, taught.scores, taught.foreseen, strict=True)
     }
     (folder / "scored.json").write_text(json.dumps(scored))
+    quality = np.array([row.quality for row in rows])
+    unread = cross(seen, quality, [row.prompt_id for row in rows], ("question", "certainty"), course)
+    print("without reading", measures(unread.quality, quality))
     for head in taught.heads:
         print(head.groups, {k: v for k, v in head.measured.items() if not isinstance(v, list | dict)})
 
@@ -126,6 +129,7 @@ def table(folder: Path) -> None:
         input_tokens=both("input_tokens"),
         output_tokens=both("output_tokens"),
         foreseen=judged("foreseen"),
+        scored_by=ScoredBy("embedding"),
     )
     TABLE.parent.mkdir(exist_ok=True)
     write_quality(found, TABLE)

@@ -21,9 +21,11 @@ def router_config(release: Release) -> dict[str, Any]:
     """An entry of replicas is the headless Service of a group: each of its pods is a replica."""
     router = release.values["router"]
     judge = _judge(release)
+    known = release.values["cascade"]["stages"]
     config = {
         "cascade": release.values["cascade"]["name"],
         "stages": [_stage(release, stage) for stage in release.values["stages"]],
+        **({"names": known} if known else {}),
         **({"judge": judge} if judge else {}),
         "host": "0.0.0.0",
         "port": HTTP_PORT,

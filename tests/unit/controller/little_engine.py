@@ -2,10 +2,10 @@
 
 `little_engine.py PORT [--die-first FILE N] [--deaf] [--children] [--score N]`
 
-Answers /health, and any POST with a chat completion whose text is its port; with --score it is an embedding judge that
-scores all answers alike. With --deaf it ignores SIGTERM. With
---children it starts two processes that ignore SIGTERM, one of them away from its own group and parent, and writes
-their ids beside its own to standard output.
+Answers /health, /metrics with its port as a count, and any POST with a chat completion whose text is its port;
+with --score it is an embedding judge that scores all answers alike. With --deaf it ignores SIGTERM. With
+--children it starts two processes that ignore SIGTERM, one of them away from its own group and parent, and
+writes their ids beside its own to standard output.
 """
 
 import json
@@ -23,7 +23,11 @@ class Handler(BaseHTTPRequestHandler):
     score: float | None = None
 
     def do_GET(self) -> None:
-        self._answer(b'{"status": "ok"}')
+        port = self.server.server_address[1]
+        if self.path == "/metrics":
+            self._answer(f"llamacpp:prompt_tokens_total {port}\n".encode())
+        else:
+            self._answer(b'{"status": "ok"}')
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -22,6 +22,7 @@ from cascadia.controller.local_control import ask, listening
 from cascadia.controller.local_fleet import FleetError, LocalFleet
 from cascadia.controller.local_plan import LocalPlan, local_plan
 from cascadia.controller.local_supervisor import supervise
+from cascadia.controller.speed_watch import LocalEngines
 from cascadia.controller.steps import AwaitReady, Drain, Start, Step, Stop
 from cascadia.domain.errors import BadInput
 from tests.unit.controller.machine import NO_GPU_JUDGE, engine, local, two_stages
@@ -352,5 +353,26 @@ def test_all_begin_to_load_at_once_and_the_router_serves_with_one_of_each_stage(
                 await asyncio.sleep(0.01)
         await ask(tmp_path, "down")
         await up
+
+    asyncio.run(main())
+
+
+def test_the_metrics_of_each_replica_that_serves_are_read(tmp_path: Path) -> None:
+    made = local_plan(two_stages(1, 2), local(tmp_path))
+
+    async def main() -> None:
+        engines = LocalEngines(tmp_path)
+        assert await engines.metrics() == {}
+        async with running(tmp_path):
+            there = backend(tmp_path, made)
+            await move(there, made.desired(), at_once=3)
+            document = await ask(tmp_path, "observe")
+            found = await engines.metrics()
+            assert {name: kind.stage for name, (kind, _) in found.items()} == {
+                r["name"]: r["kind"]["stage"] for r in document["replicas"]
+            }
+            for replica in document["replicas"]:
+                port = replica["url"].rpartition(":")[2]
+                assert found[replica["name"]][1] == f"llamacpp:prompt_tokens_total {port}\n"
 
     asyncio.run(main())

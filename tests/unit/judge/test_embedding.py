@@ -1,6 +1,7 @@
 """A judge that was trained tells answers apart, knows how sure it is, and survives being written to a file."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -210,3 +211,10 @@ def test_a_judge_without_a_head_for_the_case_says_what_is_lacking(judge: Embeddi
         only.score("what", "cat")
     with pytest.raises(BadVerdict, match="without an answer"):
         only.score("what", None)
+
+
+def test_told_to_read_answers_it_does_though_log_probabilities_tell_as_much(encoder: Encoder) -> None:
+    made = rows(160)
+    told = {head.groups for head in taught(encoder, made, replace(QUICK, reads=True)).heads}
+    assert ("question", "answer", "certainty") in told
+    assert ("question", "certainty") not in told

@@ -61,6 +61,7 @@ CASES: dict[str, list[Case]] = {
                 "watch_s": 9,
                 "revision": "r",
                 "limits": {"queue_s": 1},
+                "names": [STAGE["name"], "larger"],
                 "health": {"failures": 1},
             },
         ),

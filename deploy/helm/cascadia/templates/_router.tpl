@@ -12,6 +12,9 @@
 {{- $stages = append $stages (mergeOverwrite $stage (deepCopy .routing)) -}}
 {{- end -}}
 {{- $config := dict "cascade" .Values.cascade.name "stages" $stages "host" "0.0.0.0" "port" 8000 -}}
+{{- with .Values.cascade.stages -}}
+{{- $_ := set $config "names" . -}}
+{{- end -}}
 {{- with include "cascadia.routerJudge" . | fromYaml -}}
 {{- $_ := set $config "judge" . -}}
 {{- end -}}

@@ -1,0 +1,87 @@
+"""Plans of long traces are searched for on a part of them, and then tried on all of it.
+
+Given a trace of n requests and how many to search with, the part is `WINDOWS` stretches of consecutive requests, spread
+evenly over the trace and laid end to end, each gap between two the trace's mean. So bursts and the order of lengths
+stay as they are within a stretch; arrivals are then stretched by one factor to the whole trace's mean rate. What a
+queue gathers over longer than a stretch is lost. Therefore the plan that is found is simulated once on all requests.
+Where it breaks the objective's bound there, or the part was wrong by more than `TOLERANCE`, the search is made again
+with `GROWTH` times as many requests, in the end with all; else a note says by how much the part was wrong.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from cascadia.domain.problem import Problem
+from cascadia.domain.workload import Workload
+from cascadia.planner.plan import PlanResult
+from cascadia.planner.search import decisions
+from cascadia.planner.simulation import Simulator, quantile_s
+
+REQUESTS = 30_000
+"""So many requests are searched with unless more are asked for."""
+
+WINDOWS = 12
+GROWTH = 4
+TOLERANCE = 0.1
+
+
+def planned_on_part(
+    problem: Problem, make: Callable[[Problem], PlanResult], requests: int = REQUESTS
+) -> PlanResult:
+    """`make`'s plan for a part of the trace that tells the same as all of it. Raises what `make` raises of a part."""
+    for size in _sizes(problem, requests):
+        result = make(thinned(problem, size))
+        if size >= len(problem.workload):
+            return result
+        whole_s = on_all(problem, result)
+        part_s = result.plan.predicted.objective_s
+        limit_s = problem.objective.latency_max_s
+        if abs(part_s / whole_s - 1) <= TOLERANCE and (limit_s is None or whole_s <= limit_s):
+            return replace(result, notes=(*result.notes, _told(problem, size, part_s, whole_s)))
+    raise AssertionError("the last size is the whole trace")
+
+
+def _sizes(problem: Problem, requests: int) -> Iterator[int]:
+    """Traces whose prompts share blocks are taken whole: what is found in a cache depends on all before."""
+    n = len(problem.workload)
+    size = requests if problem.workload.blocks is None else n
+    while size < n:
+        yield size
+        size *= GROWTH
+    yield n
+
+
+def thinned(problem: Problem, requests: int) -> Problem:
+    """`problem` with about `requests` of its requests; itself where it has no more."""
+    w, n = problem.workload, len(problem.workload)
+    if n <= requests:
+        return problem
+    each = max(requests // WINDOWS, 2)
+    starts = np.linspace(0, n - each, WINDOWS).astype(np.int64)
+    at = (starts[:, None] + np.arange(each)[None, :]).ravel()
+    gap_s = float(w.arrival_s[-1] - w.arrival_s[0]) / (n - 1)
+    gaps = np.diff(w.arrival_s[at], prepend=w.arrival_s[at[0]])
+    gaps[each::each] = gap_s
+    arrival_s = np.cumsum(gaps)
+    arrival_s *= len(at) / max(w.rate_rps, 1e-12) / max(float(arrival_s[-1]), 1e-12)
+    part = Workload(arrival_s, w.row[at], w.input_tokens[:, at], w.output_tokens[:, at], w.prefix_tokens[at])
+    return replace(problem, workload=part)
+
+
+def on_all(problem: Problem, result: PlanResult) -> float:
+    """The objective's quantile, in seconds, of the plan on every request of `problem`."""
+    simulator = Simulator.of(problem)
+    deployment = result.chosen.deployment
+    run = simulator.run(deployment, decisions(problem, result.search.routings, deployment.routing))
+    return quantile_s(simulator.latency_s(run), problem.objective.quantile)
+
+
+def _told(problem: Problem, size: int, part_s: float, whole_s: float) -> str:
+    quantile = f"p{problem.objective.quantile * 100:g}"
+    return (
+        f"planned on {size:,} of the trace's {len(problem.workload):,} requests, in {WINDOWS} stretches of it; with all"
+        f" of them {quantile} is {whole_s:.3g} s where these say {part_s:.3g} s ({part_s / whole_s - 1:+.1%});"
+        " --plan-requests takes more"
+    )
