@@ -26,6 +26,7 @@ from cascadia.dispatch.round_robin import SmoothRoundRobin
 from cascadia_sim import kernel
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.build import replica_timing
+from cascadia_sim.client import delays_ps
 from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.kernel_fleet import fleet_of, requests_of
@@ -144,6 +145,7 @@ def routed(
     ]
     wake, arrivals = fleet.state[:, kernel.WAKE], arrival_ps.tolist()
     running: list[list[tuple[int, int, int]]] = [[] for _ in replicas]
+    served = np.zeros(n, np.int64)
     for request in range(n):
         now = arrivals[request]
         for lane in np.flatnonzero(wake <= now).tolist():
@@ -162,9 +164,12 @@ def routed(
         router.views[lane].outstanding_tokens += tokens
         running[lane].append((request, which[request], tokens))
         kernel.append(fleet, requests, lane, request, tokens)
+        served[request] = lane
     for lane in range(len(replicas)):
         kernel.advance(fleet, requests, lane, kernel.NEVER)
-    return requests.finish_ps - arrival_ps
+    first_ps, finish_ps = requests.first_token_ps, requests.finish_ps
+    late_ps = delays_ps([r.timing for r in replicas], served, first_ps, finish_ps, load.wrote)
+    return finish_ps + late_ps - arrival_ps
 
 
 def sustained_rps(latency: Callable[[Ints], Ints], load: Load, most_rps: float) -> float:
