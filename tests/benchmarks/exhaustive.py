@@ -22,6 +22,7 @@ from cascadia.planner.guarantee import with_bounds
 from cascadia.planner.options import Mix
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.stability import certify
 from cascadia_sim.architectures_catalogue import architecture
 from cascadia_sim.engine_config import EngineConfig
 
@@ -105,14 +106,14 @@ class Optimum:
 
 
 def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
-    """The lowest end-to-end quantile of all deployments that keep up and hold the bar."""
+    """The lowest end-to-end quantile of all deployments that hold the bar, and hold (`cascadia.planner.stability`)."""
     routings = with_bounds(
         problem.quality, all_routings(problem.quality, keep_worse=False), 0.95, problem.seed
     )[0]
     search = replace(start_search(problem, routings, threads), every_shape=True)
     simulator = Simulator.of(problem)
     bar = problem.objective.quality_min or 0.0
-    best, which, count = np.inf, None, 0
+    tried: list[tuple[float, Deployment]] = []
 
     def latency(candidate: Deployment) -> float:
         run = simulator.run(candidate, search.decisions(candidate.routing))
@@ -120,11 +121,14 @@ def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
 
     for k in np.flatnonzero(routings.lower >= bar).tolist():
         candidates = list(_deployments(search, k))
-        for candidate, value in zip(candidates, threads.map(latency, candidates), strict=True):
-            if value < best:
-                best, which = value, candidate
-        count += len(candidates)
-    return Optimum(best, which, count)
+        tried += zip(threads.map(latency, candidates), candidates, strict=True)
+    for _, candidate in sorted(tried, key=lambda known: known[0]):
+        decided = search.decisions(candidate.routing)
+        shares = search.capacities.shares(problem, candidate, decided)
+        found = certify(simulator, candidate, decided, shares)
+        if found.holds:
+            return Optimum(found.stability.objective_once_s, candidate, len(tried))
+    return Optimum(np.inf, None, len(tried))
 
 
 def count_deployments(problem: Problem, threads: ThreadPoolExecutor, most: int) -> int:
