@@ -15,16 +15,13 @@ from cascadia.cli.judge_common import (
     quality_table,
     rows_of,
 )
+from cascadia.cli.judge_train_foresight import train_foresight
+from cascadia.cli.judge_train_outputs import heads_table, told
 from cascadia.cli.output import Output, write
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from cascadia_judge.head import Head
     from cascadia_judge.rows import Row
-
-LOOKS_AT = {"question": "question", "answer": "answer", "certainty": "log-probabilities"}
 
 
 @click.command()
@@ -54,6 +51,17 @@ LOOKS_AT = {"question": "question", "answer": "answer", "certainty": "log-probab
     help="Also write a quality table for `cascadia plan`: each answer's score, and what the question alone "
     "promises, by folds that did not see it.",
 )
+@click.option(
+    "--foresight",
+    is_flag=True,
+    help="Learn from the questions alone how good each stage's answer will be: for `quality.foresight` of a spec.",
+)
+@click.option(
+    "--prompts",
+    "prompts_file",
+    type=click.Path(path_type=Path),
+    help="With --foresight, ANSWERS may be a quality table; its prompts' texts are here (as for `profile quality`).",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of folds and trees.")
 @encoder_option
 @with_output
@@ -65,6 +73,8 @@ def train(
     stages: tuple[str, ...],
     decoys: float,
     table_file: Path | None,
+    foresight: bool,
+    prompts_file: Path | None,
     seed: int,
     encoder_folder: Path | None,
     output: Output,
@@ -83,11 +93,25 @@ def train(
     from cascadia_judge.head_file import dump
     from cascadia_judge.training import Course
 
+    if prompts_file is not None and not foresight:
+        raise BadInput("--prompts", "is of --foresight only", "answers name their questions themselves")
     if table_file is not None:
         kind_of(table_file)
     for path in (out, table_file):
         if path is not None and not path.absolute().parent.is_dir():
             raise BadInput(str(path), "its folder does not exist", "make it, or name another")
+    if foresight:
+        train_foresight(
+            answers,
+            prompts_file,
+            out,
+            table_file,
+            stages,
+            Course(folds=folds, seed=seed),
+            encoder_folder,
+            output,
+        )
+        return
     rows = rows_of(answers, stages)
     folder = encoder_folder_of(encoder_folder, output)
     encoder = Encoder.read(folder)
@@ -101,9 +125,9 @@ def train(
         part.write_text(dump(taught.heads, about), encoding="utf-8")
     if table_file is not None:
         write_quality(quality_table(rows, taught.scores, taught.foreseen, output.note), table_file)
-    heads = [_told(head) for head in taught.heads]
+    heads = [told(head) for head in taught.heads]
     output.document({"judge": str(out), "about": about, "heads": heads})
-    output.show(_table(heads, f"{len(rows):,} answers to {about['questions']:,} questions"))
+    output.show(heads_table(heads, f"{len(rows):,} answers to {about['questions']:,} questions"))
     if not output.json and not output.quiet:
         write(f"wrote {out}" + (f" and {table_file}" if table_file else ""))
 
@@ -121,26 +145,3 @@ def _about(rows: "Sequence[Row]", encoder: str, folds: int, decoys: float, seed:
         "decoys": decoys,
         "seed": seed,
     }
-
-
-def _told(head: "Head") -> dict[str, Any]:
-    return {"stage": head.stage, "looks_at": list(head.groups), **head.measured}
-
-
-def _table(heads: list[dict[str, Any]], title: str) -> "Table":
-    from rich.table import Table
-
-    shown = Table(title=title, title_justify="left")
-    for name in ("stage", "looks at", "answers", "mean quality", "AUC", "ECE"):
-        shown.add_column(name, justify="left" if name in ("stage", "looks at") else "right")
-    for head in heads:
-        auc = head["auc"]
-        shown.add_row(
-            head["stage"] or "any",
-            ", ".join(LOOKS_AT[group] for group in head["looks_at"]),
-            f"{head['rows']:,}",
-            f"{head['mean_quality']:.1f}",
-            "-" if auc is None else f"{auc:.3f} ± {1.96 * head['auc_standard_error']:.3f}",
-            f"{head['ece']:.1f}",
-        )
-    return shown

@@ -183,7 +183,13 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     log = {"folder": "samples", "seconds": 30}
     names = [stage.name for stage in plan.stages]
     router: dict[str, Any] = {"stages": stages, "names": names, "watch_s": 0, "samples": log, **local.router}
-    if len(deployed) > 1 and "judge" not in router:
+    if plan.foresight is not None and "foresight" not in router:
+        raise BadInput(
+            "plan: foresight",
+            "tells of the question alone, and nothing says where its heads are served",
+            "write router: {foresight: {replicas: [{url: ...}]}} into --engines local.yaml",
+        )
+    if plan.judges and "judge" not in router:
         if plan.judge.gpus:
             router["judge"] = {"kind": "llm", "model": model_of_judge(plan, local.stages.get(JUDGE))}
         elif plan.judge.kind in ("certainty", "embedding"):

@@ -11,7 +11,7 @@ from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.profile_check import capacity_rps
 from cascadia_sim.profile_fit import Setup
 
-LOAD = 0.6
+LOAD = 0.75
 MOST_RPS = 3.0
 USUAL_LENGTHS = [(15, 4)] * 50
 """Tokens of a question beside the examples that the prefix cache holds, and of an answer."""

@@ -8,12 +8,13 @@ from cascadia.domain.objective import Objective
 from cascadia_sim.engine_config import EngineConfig
 
 FORMAT_VERSION = 3
-"""2 added `skip_below`; 3 `stability`, `headroom` and `load`; older plans are read as saying nothing of these."""
+"""2 added `skip_below`; 3 `stability`, `headroom`, `load`, `foresight`; older plans are read as
+saying nothing of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """`count` equal replicas. `share` (0-1) of the stage's requests goes to the group as a whole."""
+    """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole."""
 
     pool: str
     tp: int
@@ -222,6 +223,14 @@ class ErrorRange:
 
 
 @dataclass(frozen=True, slots=True)
+class ForesightPlan:
+    """Heads that tell of the question alone, in a file with the SHA-256 `digest`; they take `latency_s` a request."""
+
+    digest: str
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Stability:
     """What became of it to play the trace `repeats` times end to end (docs/models/planner.md, "Stability").
 
@@ -245,7 +254,8 @@ class Plan:
     """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
 
     So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
-    answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand.
+    answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand. `foresight` says by which
+    heads it was foreseen; None: by the judge itself, if at all.
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     """
@@ -263,6 +273,7 @@ class Plan:
     digest: str
     wall_s: float
     skip_below: tuple[float, ...] = ()
+    foresight: ForesightPlan | None = None
     calibrations: dict[str, StageCalibration] = field(default_factory=dict)
     error_range: ErrorRange | None = None
     stability: Stability | None = None
@@ -271,6 +282,13 @@ class Plan:
     @property
     def gpus(self) -> int:
         return sum(stage.gpus for stage in self.stages) + self.judge.gpus
+
+    @property
+    def judges(self) -> bool:
+        """Whether any answer waits for a verdict; where the question alone decides who answers, none does."""
+        deployed = [stage.deployed for stage in self.stages]
+        last = len(deployed) - 1 - deployed[::-1].index(True)
+        return any(level > 0 for level, here in zip(self.thresholds[:last], deployed, strict=False) if here)
 
     def skips(self, stage: str) -> float | None:
         """Below which quality, by the question alone, the stage is not asked; None where it always is."""

@@ -55,10 +55,22 @@ class Judge:
     weights: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """What tells of the question alone how good each stage's answer will be: heads in a file with the SHA-256 `digest`.
+
+    It takes the router `latency_s` a request, once, where a plan skips any stage.
+    """
+
+    digest: str
+    latency_s: float = 0.02
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans.
 
+    `foresight` is None where the judge itself foresees, or nothing does.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -72,3 +84,9 @@ class Problem:
     seed: int
     digest: str
     notes: tuple[str, ...] = ()
+    foresight: Foresight | None = None
+
+    @property
+    def foresight_s(self) -> float:
+        """How long the question is looked at beforehand: by heads of its own, else by the judge."""
+        return self.judge.latency_p50_s if self.foresight is None else self.foresight.latency_s

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cascadia.domain.plan import (
     FORMAT_VERSION,
+    ForesightPlan,
     Gear,
     JudgePlan,
     Plan,
@@ -94,7 +95,14 @@ def assemble(
         digest=problem.digest,
         wall_s=wall_s,
         skip_below=tuple(skip_below),
+        foresight=_foresight(problem, skip_below),
     )
+
+
+def _foresight(problem: Problem, skip_below: Sequence[float]) -> ForesightPlan | None:
+    """Whose word it is, where the plan heeds it."""
+    told = problem.foresight
+    return ForesightPlan(told.digest, told.latency_s) if told is not None and any(skip_below) else None
 
 
 def groups(mix: Mix) -> tuple[ReplicaGroup, ...]:

@@ -91,8 +91,7 @@ def _climb(state: Refinement, whole: Mapping[int, Demand], routings: Sequence[in
         if here.key in expanded:
             return
         expanded.add(here.key)
-        deployed = state.search.routings.deployed
-        others = [k for k in routings if k != here.routing and (deployed[k] == deployed[here.routing]).all()]
+        others = [k for k in routings if k != here.routing and state.search.routings.alike(k, here.routing)]
         beside = [*steps(here, whole, problem.cluster), *(Deployment(k, here.mixes) for k in others)]
         state.simulate([d for d in beside if d.key not in state.seen][: most - len(state.seen)])
 
@@ -114,8 +113,9 @@ def _parts(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[in
     """What part of the requests (of all gates' verdicts: the judge) reaches each of a routing's demands."""
     stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
     parts = {s: float(search.routings.reached[routing, s]) for s in stages}
-    if JUDGE in whole and len(stages) > 1:
-        parts[JUDGE] = sum(parts[s] for s in stages[:-1]) / max(len(search.problem.stages) - 1, 1)
+    judged = np.flatnonzero(search.decisions(routing).judged).tolist()
+    if JUDGE in whole and judged:
+        parts[JUDGE] = sum(parts[s] for s in judged) / max(len(search.problem.stages) - 1, 1)
     return parts
 
 

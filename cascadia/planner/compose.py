@@ -19,7 +19,7 @@ from cascadia.planner.demand import JUDGE
 from cascadia.planner.loads import judge_load, stage_load
 from cascadia.planner.options import Mix, Option
 from cascadia.planner.routings import Routings
-from cascadia.planner.search import decisions, gated
+from cascadia.planner.search import decisions
 from cascadia.planner.simulation import latency_by_request, verdict_delays
 from cascadia_sim.timing import PS_PER_S
 
@@ -43,20 +43,17 @@ class Composer:
         self, routings: Routings, routing: int, stages: Sequence[int], choices: Sequence[Sequence[Option]]
     ) -> tuple[list[Floats], Floats]:
         """Per demand, latencies (options, n) of each request (0 where it does not pass), and fixed delays (n)."""
-        deployed = routings.deployed[routing]
         decided = decisions(self.window, routings, routing)
         reached_ = decided.reached
-        judged = gated(deployed)
+        judged = decided.judged
         rows = [
             np.stack([self._row(stage, option.replicas, reached_, judged) for option in options])
             for stage, options in zip(stages, choices, strict=True)
         ]
-        fixed = np.zeros(reached_.shape[1])
+        fixed = np.full(reached_.shape[1], self.window.foresight_s if decided.foresees.any() else 0.0)
         delays = verdict_delays(self.window)
         if delays is not None:
-            verdicts = (reached_ & judged[:, None]).astype(np.int64)
-            verdicts += decided.waiting & decided.foresees[:, None]
-            fixed = (delays * verdicts).sum(axis=0) / PS_PER_S
+            fixed += (delays * (reached_ & judged[:, None])).sum(axis=0) / PS_PER_S
         return rows, fixed
 
     def _row(self, stage: int, mix: Mix, reached_: Bools, judged: Bools) -> Floats:

@@ -19,6 +19,7 @@ Sums of quality are kept in integers of 1e-9 so that ties are ties.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -34,6 +35,7 @@ from cascadia.planner.routings import (
     Routings,
     answered_by,
     decisions,
+    joined,
     thin,
     without_unreached,
 )
@@ -95,17 +97,7 @@ def all_routings(
         for vectors in [skip_vectors(table, subset[:-1], limit)]
         for skips in vectors
     ]
-    return without_unreached(
-        Routings(
-            np.concatenate([part.thresholds for part in parts]),
-            np.concatenate([part.deployed for part in parts]),
-            np.concatenate([part.reached for part in parts]),
-            np.concatenate([part.mean for part in parts]),
-            np.concatenate([part.lower for part in parts]),
-            few and foresees_few(table),
-            None if table.foreseen is None else np.concatenate([part.skip_below for part in parts]),
-        )
-    )
+    return without_unreached(replace(joined(parts), exact=few and foresees_few(table)))
 
 
 def _non_dominated(routings: Routings) -> Routings:
@@ -151,6 +143,10 @@ def _subset(
     share = np.zeros((size, len(table.stages)))
     for gate, level, skip, index in zip(gates, levels, skips, at, strict=True):
         thresholds[:, gate] = level[index]
+        if table.foreseen is not None and skip > SKIPS_NONE:
+            # Where whoever is not skipped is accepted whatever the score, there is nothing to judge.
+            lowest = table.score[gate][table.foreseen[gate] >= skip].min(initial=np.inf)
+            thresholds[thresholds[:, gate] <= lowest, gate] = ACCEPTS_ALL
         skip_below[:, gate] = skip
     thresholds[:, subset[-1]] = ACCEPTS_ALL
     for depth, stage in enumerate(subset):

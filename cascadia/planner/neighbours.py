@@ -55,11 +55,10 @@ def _routings_near(
     state: Refinement, here: int, routings: Sequence[int], light: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """On the same stages: those of `light` with no more load anywhere, and the nearest of `routings` and of `light`."""
-    deployed, reached = state.search.routings.deployed, state.search.routings.reached
+    known, reached = state.search.routings, state.search.routings.reached
 
     def nearest(among: Sequence[int]) -> list[int]:
-        at = np.array([k for k in among if k != here], dtype=np.int64)
-        at = at[(deployed[at] == deployed[here]).all(axis=1)]
+        at = np.array([k for k in among if k != here and known.alike(k, here)], dtype=np.int64)
         order = np.argsort(np.abs(reached[at] - reached[here]).sum(axis=1), kind="stable")
         return list(at[order].tolist())
 

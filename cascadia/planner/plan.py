@@ -27,8 +27,9 @@ from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
 from cascadia.planner.headroom import headroom
 from cascadia.planner.nearest import Planning
+from cascadia.planner.preroutings import by_question_alone
 from cascadia.planner.refine import Candidate, Effort, effort_for, refine
-from cascadia.planner.routings import Routings, thin
+from cascadia.planner.routings import Routings, joined, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia.planner.supersets import Found, best_of_parts
@@ -107,7 +108,16 @@ def routings_of(problem: Problem) -> tuple[Routings, str]:
     """Routings that none beats in quality and load, with bounds that survive choosing among them; their method.
 
     Where all routings are few, their bounds decide what is beaten, as they decide what reaches the bar; else means do.
+    Routings by the question alone ask no judge, which loads do not tell: they are beaten by their like only.
     """
+    if problem.quality.foreseen is None:
+        return _cascades_of(problem)
+    alone = by_question_alone(problem.quality)
+    bounded, method = with_bounds(problem.quality, alone, problem.confidence, problem.seed)
+    return joined([_cascades_of(problem)[0], bounded]), method
+
+
+def _cascades_of(problem: Problem) -> tuple[Routings, str]:
     table, confidence, seed = problem.quality, problem.confidence, problem.seed
     every = all_routings(table, keep_worse=False)
     if len(every) > MAX_ROUTINGS:
@@ -164,13 +174,18 @@ def _finish(
     elapsed: Callable[[], float],
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
-    allocation = solver(search, formulation, time_limit_s, prove=True)(search.demands(routing))
+    proving = search.threads.submit(
+        solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
+    )
     assert best.certificate is not None
     # Of a trace that is over before anything has settled, figures are of so many rounds of it as it takes.
     certificate = best.certificate
     simulator, run = certificate.simulator, certificate.run
-    proof = _proof(allocation, formulation, _slowest_stage_s(run, problem), len(found.candidates))
     shares = search.capacities.shares(problem, best.deployment, search.decisions(routing))
+    carries = headroom(
+        Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
+    )
+    proof = _proof(proving.result(), formulation, _slowest_stage_s(run, problem), len(found.candidates))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
         lower=float(search.routings.lower[routing]),
@@ -191,9 +206,6 @@ def _finish(
     thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
     skip_below = () if skips is None else skips[routing].tolist()
     calibrations = calibrations_of(simulator.problem, best.deployment, run)
-    carries = headroom(
-        Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
-    )
     within = error_range(
         problem,
         simulator,

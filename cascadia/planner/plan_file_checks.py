@@ -131,10 +131,10 @@ def _skip_faults(plan: Plan) -> Iterator[Fault]:
     for index, least in enumerate(plan.skip_below):
         if not 0 <= least <= 100:
             yield Fault(f"skip_below[{index}]", f"is {least:g}", "write 0 to skip none, at most 100")
-        if least > 0 and plan.judge.kind != "embedding":
+        if least > 0 and plan.judge.kind != "embedding" and plan.foresight is None:
             yield Fault(
                 f"skip_below[{index}]",
-                f"needs a judge of kind embedding, and the plan's is of kind {plan.judge.kind}",
+                f"needs foresight, or a judge of kind embedding; the plan's is of kind {plan.judge.kind}",
                 "write 0",
             )
 

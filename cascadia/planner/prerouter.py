@@ -2,10 +2,9 @@
 
 No answer is judged, so there is no judge, and no request runs twice; but the router must guess. Its guess is the
 table's `foreseen` quality, which is measured; without, the stage's score mixed with noise so that their rank
-correlation is `SKILL`: about what BERT routers reach on chat questions, an assumption, and named as one. A stage
-answers those of whom its guess is at least a level, the next stage the others, and so on: over every pair of stages and
-over three. Levels are held to the same lower confidence bound, and what is deployed is searched for as Cascadia's own
-plans are.
+correlation is `SKILL`: about what BERT routers reach on chat questions, an assumption, and named as one. Its routings
+are those of `preroutings.py`, held to the same lower confidence bound, and what is deployed is searched for as
+Cascadia's own plans are.
 """
 
 from dataclasses import replace
@@ -14,14 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.problem import Judge, Problem
-from cascadia.domain.quality import QualityTable
 from cascadia.planner.baselines import Entry, nothing, searched
 from cascadia.planner.demand import JUDGE
-from cascadia.planner.dominance import non_dominated
-from cascadia.planner.frontier import all_routings
 from cascadia.planner.guarantee import with_bounds
+from cascadia.planner.preroutings import by_question_alone
 from cascadia.planner.refine import EFFORT, Effort
-from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, SKIPS_NONE, Routings
 from cascadia.planner.search import Search
 from cascadia.planner.tables import TableCache
 
@@ -30,9 +26,6 @@ Floats = NDArray[np.float64]
 NAME = "pre-router"
 SKILL = 0.35
 ASSUMED = f"assumes a skill of {SKILL:g}: nothing foresees in the quality table"
-MOST_LEVELS = 40_000
-"""Vectors of levels of one set of stages; beyond, they are thinned."""
-STAGES_MOST = 3
 
 
 def prerouter(search: Search, effort: Effort = EFFORT) -> Entry:
@@ -72,40 +65,9 @@ def _routed(search: Search) -> Search:
     return replace(
         search,
         problem=replace(problem, quality=table, judge=Judge(kind=problem.judge.kind, placement="router")),
-        routings=_routings(table, believed, problem.confidence, problem.seed),
+        routings=with_bounds(table, by_question_alone(table), problem.confidence, problem.seed)[0],
         shapes={s: shapes for s, shapes in search.shapes.items() if s != JUDGE},
         verdict_s=0.0,
         tables=TableCache(search.threads),
         _decisions={},
     )
-
-
-def _routings(table: QualityTable, believed: Floats, confidence: float, seed: int) -> Routings:
-    """Which stage answers is a matter of levels, as in a cascade that sees guesses for scores; but who is passed on was
-    never served, so a stage's load is what it answers."""
-    as_scores = replace(table, score=believed, foreseen=None)
-    every = all_routings(as_scores, exact_up_to=MOST_LEVELS, thinned_to=MOST_LEVELS)
-    stages = every.deployed.sum(axis=1)
-    every = every.take((stages > 1) & (stages <= STAGES_MOST))
-    every = replace(every, reached=_answered(every))
-    order = np.argsort(every.deployed.sum(axis=1), kind="stable")
-    kept = non_dominated(every.reached[order], np.rint(every.mean[order] * 1e9).astype(np.int64))
-    bounded, _ = with_bounds(as_scores, every.take(order[kept]), confidence, seed)
-    gated = (bounded.thresholds > ACCEPTS_ALL) & (bounded.thresholds < ACCEPTS_NONE)
-    return replace(
-        bounded,
-        thresholds=np.where(gated, ACCEPTS_ALL, bounded.thresholds),
-        skip_below=np.where(gated, bounded.thresholds, SKIPS_NONE),
-    )
-
-
-def _answered(routings: Routings) -> Floats:
-    """Of each routing (k, S), what part of the prompts each stage answers, where those come to it that those before it
-    left."""
-    answered = routings.reached.copy()
-    left = np.zeros(len(answered))
-    for stage in reversed(range(answered.shape[1])):
-        here = routings.deployed[:, stage]
-        answered[:, stage] = np.where(here, routings.reached[:, stage] - left, 0.0)
-        left = np.where(here, routings.reached[:, stage], left)
-    return answered

@@ -37,8 +37,7 @@ class Prices:
         self._known = references
         self._references = references.by_stage
         self._cluster = search.problem.cluster
-        deployed = search.routings.deployed[routings]
-        self._last = deployed.shape[1] - 1 - deployed[:, ::-1].argmax(axis=1)
+        self._judged = search.routings.judged(routings)
         self._work = {s: stage_tokens(search, s, routings) for s in self._references if s != JUDGE}
         self._verdict_s = search.verdict_s
         self._fastest_judge_s = 0.0
@@ -78,7 +77,7 @@ class Prices:
         for at, reference in enumerate(self._references[stage]):
             mine = (work > 0) & (self._nearest[stage] == at)
             for gated in (False, True):
-                chosen = mine & ((self._last != stage) == gated) if stage != JUDGE else mine
+                chosen = mine & (self._judged[:, stage] == gated) if stage != JUDGE else mine
                 if chosen.any() and not (stage == JUDGE and gated):
                     allowed = self._allowed(stage, bound_s, gated)
                     need[chosen] = self._covering(
@@ -118,7 +117,7 @@ class Prices:
             if work[k] <= 0:
                 continue
             reference = self._references[stage][int(self._nearest[stage][k])]
-            allowed = self._allowed(stage, bound_s, bool(self._last[k] != stage))
+            allowed = self._allowed(stage, bound_s, bool(self._judged[k, stage]))
             row = []
             for pool, per_gpu in _per_gpu(reference.demand, allowed, list(spent)):
                 column = milp.real(cost=1.0)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import WITHIN, Objective
-from cascadia.domain.problem import Problem, Stage
+from cascadia.domain.problem import Foresight, Problem, Stage
 from cascadia.planner.join import Context, at_rate, join
 from cascadia.planner.problem_file_calibration import calibration_path, check_on_cluster
 from cascadia.planner.problem_file_cluster import build_cluster
+from cascadia.planner.problem_file_foresight import with_foresight
 from cascadia.planner.problem_file_judge import build_judge
 from cascadia.planner.problem_file_models import build_stages, config_path
 from cascadia.planner.problem_file_scores import judge_notes
@@ -41,7 +42,11 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     table = read_quality(table_path, names, scale=spec.quality.scale, note=asides.append)
     asides += judge_notes(table, judge, table_path.name)
     unused: tuple[str, ...] = ()
-    if table.foreseen is not None and judge.kind != "embedding":
+    foresight: Foresight | None = None
+    foreseen_by = [] if spec.quality.foresight is None else [folder / spec.quality.foresight]
+    for foresight_path in foreseen_by:
+        table, foresight = with_foresight(table, foresight_path)
+    if foresight is None and table.foreseen is not None and judge.kind != "embedding":
         table = replace(table, foreseen=None)
         unused = (
             f"column foreseen of {table_path.name} is not used: a judge of kind {judge.kind} foresees nothing",
@@ -71,8 +76,9 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         objective=_objective(spec.objective),
         confidence=spec.quality.confidence,
         seed=spec.seed,
-        digest=_digest(spec, [trace_path, table_path, *others, *gpu_files]),
+        digest=_digest(spec, [trace_path, table_path, *foreseen_by, *others, *gpu_files]),
         notes=notes + unmeasured + tuple(asides) + unused + oddities + cuts,
+        foresight=foresight,
     )
 
 

@@ -92,12 +92,10 @@ def stage_tokens(search: Search, stage: int, routings: Ints) -> Floats:
 
 def judge_tokens(search: Search, routings: Ints) -> Floats:
     """Tokens that the judge reads, for several routings."""
-    deployed = search.routings.deployed[routings]
-    last = deployed.shape[1] - 1 - deployed[:, ::-1].argmax(axis=1)
+    judged = search.routings.judged(routings)
     judge = search.problem.judge
     work = np.zeros(len(routings))
-    for stage in range(deployed.shape[1]):
+    for stage in range(judged.shape[1]):
         per_stage = search.whole_work(stage) + len(search.problem.workload) * judge.prompt_tokens
-        judged = deployed[:, stage] & (last != stage)
-        work += np.where(judged, search.routings.reached[routings, stage] * per_stage, 0.0)
+        work += np.where(judged[:, stage], search.routings.reached[routings, stage] * per_stage, 0.0)
     return work

@@ -14,10 +14,15 @@ Everything is counted in simulated requests, never in seconds, so that a plan ca
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from cascadia.planner.bilevel import BilevelResult
+import numpy as np
+
+from cascadia.planner.allocation import allocate
+from cascadia.planner.bilevel import BilevelResult, bilevel
 from cascadia.planner.certified import first_certified
 from cascadia.planner.compose import Composer
+from cascadia.planner.demand import Allocation, Demand
 from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.dominance import lightest
 from cascadia.planner.neighbours import neighbours
@@ -33,7 +38,7 @@ from cascadia.planner.refinement import (
     within_limits,
 )
 from cascadia.planner.refinement import composer as composer_of
-from cascadia.planner.search import Search, allowed
+from cascadia.planner.search import Search, allowed, restricted
 from cascadia.planner.shares import reshared
 from cascadia.planner.shortlist import shortlist
 from cascadia.planner.simulation import Simulator
@@ -57,6 +62,9 @@ FEW = 3
 PER_START, MOST_EACH = 200, 11
 """Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
 so many simulations, at most eleven. What is found for a routing then hardly depends on which others are looked at."""
+
+ALONE_S = 10.0
+"""For the integer program of routings that ask no judge."""
 
 __all__ = [
     "EFFORT",
@@ -105,6 +113,7 @@ def refine(
     whole = list(
         search.threads.map(lambda k: combine(state, composer, k, FEWER, whole_nodes(state, k)), routings)
     )
+    starts = [*starts, *_beforehand(search, effort, equal_parts=equal_parts)]
     state.simulate(
         [*starts, *start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
     )
@@ -116,6 +125,27 @@ def refine(
     progress(f"refine: {len(state.seen)} cascades simulated")
     best = first_certified(state, [c for c in state.seen.values() if within_limits(problem, c)])
     return best, list(state.seen.values())
+
+
+def _beforehand(search: Search, effort: Effort, *, equal_parts: bool) -> list[Deployment]:
+    """The best of the routings that ask no judge, by a search of their own: so no pre-router with the same foresight is
+    better than a plan. None where nothing foresees, or all that is searched are such routings.
+    """
+    routings = search.routings
+    judged = routings.judged(np.arange(len(routings))).any(axis=1)
+    alone = np.flatnonzero((routings.deployed.sum(axis=1) > 1) & ~judged)
+    if not 0 < len(alone) < len(routings):
+        return []
+    only = restricted(search, routings.take(alone))
+    if not allowed(only).any():
+        return []
+
+    def solve(demands: list[Demand]) -> Allocation | None:
+        return allocate(demands, only.problem.cluster, verdict_s=only.verdict_s, time_limit_s=ALONE_S)
+
+    loop = bilevel(only, solve, lambda _: None)
+    best, _ = refine(only, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts)
+    return [] if best is None else [replace(best.deployment, routing=int(alone[best.deployment.routing]))]
 
 
 def _tighten(

@@ -88,7 +88,7 @@ class Refinement:
     def _menu(self, routing: int) -> dict[int, list[Option]]:
         search = self.search
         stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
-        if search.self_hosted_judge and len(stages) > 1:
+        if search.self_hosted_judge and search.decisions(routing).judged.any():
             stages.append(JUDGE)
         menu = {}
         for s in stages:

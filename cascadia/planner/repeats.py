@@ -53,4 +53,6 @@ def at_rate(problem: Problem, factor: float) -> Problem:
 
 
 def decided_repeated(decided: Decisions, times: int) -> Decisions:
-    return Decisions(np.tile(decided.enters, times), np.tile(decided.accepts, times), decided.foresees)
+    return Decisions(
+        np.tile(decided.enters, times), np.tile(decided.accepts, times), decided.foresees, decided.judged
+    )

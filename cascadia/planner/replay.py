@@ -12,7 +12,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, Predicted, QualityPrediction, ReplicaGroup, StagePlan
-from cascadia.domain.problem import Engine, Judge, Problem, Stage
+from cascadia.domain.problem import Engine, Foresight, Judge, Problem, Stage
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.assemble import predict
 from cascadia.planner.capacity_shares import Capacities
@@ -21,7 +21,7 @@ from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.join import Context, join
 from cascadia.planner.options import Mix
 from cascadia.planner.problem_file_models import find_architecture
-from cascadia.planner.routings import SKIPS_NONE, Bools, Decisions, Ints, decided
+from cascadia.planner.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, Decisions, Ints, decided
 from cascadia.planner.shapes import Shape
 from cascadia.planner.simulation import Simulator
 from cascadia.planner.stability import Certificate, certify
@@ -71,6 +71,7 @@ def replay(
         0.95,
         seed,
         plan.digest,
+        foresight=Foresight(plan.foresight.digest, plan.foresight.latency_s) if plan.foresight else None,
     )
     decisions = gate_decisions(plan, known, drawn=table is None).take(workload.row)
     found = redeployed(plan, problem)
@@ -118,7 +119,8 @@ def gate_decisions(plan: Plan, table: QualityTable, *, drawn: bool = False) -> D
     if not drawn:
         return decided(table, deployed, plan.thresholds, plan.skip_below or None)
     some = [ACCEPTED if least > 0 else SKIPS_NONE for least in plan.skip_below]
-    return decided(table, deployed, [ACCEPTED] * len(plan.thresholds), some or None)
+    levels = [ACCEPTED if least > ACCEPTS_ALL else ACCEPTS_ALL for least in plan.thresholds]
+    return decided(table, deployed, levels, some or None)
 
 
 def redeployed(plan: Plan, problem: Problem) -> Deployment:

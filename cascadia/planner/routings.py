@@ -61,6 +61,25 @@ class Routings:
             None if self.skip_below is None else self.skip_below[chosen],
         )
 
+    def judged(self, chosen: NDArray[np.integer]) -> Bools:
+        """(k, S): which stages' answers wait for a verdict under each of `chosen`; never the last deployed one's."""
+        deployed = self.deployed[chosen]
+        judged: Bools = deployed.copy()
+        judged[:, :-1] &= self.thresholds[chosen] > ACCEPTS_ALL
+        judged[np.arange(len(judged)), deployed.shape[1] - 1 - deployed[:, ::-1].argmax(axis=1)] = False
+        return judged
+
+    def alike(self, k: int, other: int) -> bool:
+        """Do both deploy the same, a judge or none included?"""
+        same: bool = (self.deployed[k] == self.deployed[other]).all().item()
+        return same and self.asks(k) == self.asks(other)
+
+    def asks(self, k: int) -> bool:
+        """Does any stage's answer wait for a verdict?"""
+        last = int(np.flatnonzero(self.deployed[k])[-1])
+        waits: bool = (self.deployed[k, :last] & (self.thresholds[k, :last] > ACCEPTS_ALL)).any().item()
+        return waits
+
     def apart(self, k: int, chosen: Sequence[int], by: float) -> bool:
         """Does `k` differ from each of `chosen` by more than the part `by` of the requests at some stage?"""
         return all(np.abs(self.reached[k] - self.reached[c]).max() > by for c in chosen)
@@ -78,15 +97,16 @@ class Routings:
 
 class Decisions(NamedTuple):
     """What a stage does with each prompt or request that comes to it, (S, n): whether it is asked for an answer, and
-    whether that one is accepted; never the second without the first. `foresees` (S): whether the judge is asked
-    beforehand."""
+    whether that one is accepted; never the second without the first. `foresees` (S): whether the question alone decides
+    who enters. `judged` (S): whether a verdict decides who is accepted; where it is not, all are."""
 
     enters: Bools
     accepts: Bools
     foresees: Bools
+    judged: Bools
 
     def take(self, rows: Ints) -> "Decisions":
-        return Decisions(self.enters[:, rows], self.accepts[:, rows], self.foresees)
+        return Decisions(self.enters[:, rows], self.accepts[:, rows], self.foresees, self.judged)
 
     @property
     def answered_by(self) -> Ints:
@@ -120,9 +140,26 @@ def decided(
         enters &= table.foreseen >= least[:, None]
         foresees = deployed & (least > SKIPS_NONE)
         foresees[last] = False
-    accepted = table.score >= np.append(thresholds, ACCEPTS_ALL)[:, None]
+    levels = np.append(thresholds, ACCEPTS_ALL)
+    accepted = table.score >= levels[:, None]
     enters[last] = accepted[last] = True
-    return Decisions(enters, accepted & enters, foresees)
+    judged = deployed & (levels > ACCEPTS_ALL)
+    judged[last] = False
+    return Decisions(enters, accepted & enters, foresees, judged)
+
+
+def joined(parts: Sequence[Routings]) -> Routings:
+    """All of them, in order; exact where each is."""
+    skips = [part.skip_below for part in parts if part.skip_below is not None]
+    return Routings(
+        np.concatenate([part.thresholds for part in parts]),
+        np.concatenate([part.deployed for part in parts]),
+        np.concatenate([part.reached for part in parts]),
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.lower for part in parts]),
+        all(part.exact for part in parts),
+        np.concatenate(skips) if len(skips) == len(parts) else None,
+    )
 
 
 def decisions(table: QualityTable, routings: Routings, k: int) -> Decisions:

@@ -63,12 +63,9 @@ class Search:
             self._decisions[routing] = decisions(self.problem, self.routings, routing)
         return self._decisions[routing]
 
-    def gated(self, routing: int) -> Bools:
-        return gated(self.routings.deployed[routing])
-
     def demands(self, routing: int) -> list[Demand]:
         """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
-        reached_, gated = self.decisions(routing).reached, self.gated(routing)
+        reached_, gated = self.decisions(routing).reached, self.decisions(routing).judged
         demands = [
             self.stage_demand(s, reached_[s], gated=bool(gated[s]))
             for s in np.flatnonzero(self.routings.deployed[routing]).tolist()
@@ -142,13 +139,6 @@ class Search:
 
 def decisions(problem: Problem, routings: Routings, routing: int) -> Decisions:
     return frontier.decisions(problem.quality, routings, routing).take(problem.workload.row)
-
-
-def gated(deployed: Bools) -> Bools:
-    """Deployed stages whose answers are judged: all but the last."""
-    judged = deployed.copy()
-    judged[np.flatnonzero(deployed)[-1]] = False
-    return judged
 
 
 def allowed(search: Search) -> Bools:

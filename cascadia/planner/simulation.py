@@ -48,10 +48,13 @@ class Simulator:
                 cached_tokens=self._cached(s, deployment.mix(s), reached[s]),
                 accept=decided.accepts[s],
                 enter=decided.enters[s] if decided.foresees[s] else None,
+                judged=bool(decided.judged[s]),
             )
             for s in range(len(self.problem.stages))
         ]
-        return simulate_cascade(stages, self._gate(deployment.mix(JUDGE)), self.arrivals)
+        foresight_ps = round(self.problem.foresight_s * PS_PER_S)
+        gate = self._gate(deployment.mix(JUDGE))
+        return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
 
     def _cached(self, stage: int, mix: Mix, reached: NDArray[np.bool_]) -> Ints:
         """A hit rate's, or what these very replicas' caches hold."""

@@ -94,6 +94,13 @@ class QualitySpec(Section):
             "wrote says so itself; of another table whose scores never exceed 10 it must be said."
         ),
     )
+    foresight: Text | None = Field(
+        None,
+        description=(
+            "What the question alone promises of each stage's answer: a file of `cascadia judge train --foresight`. "
+            "Plans may then pass a stage over, or choose one model beforehand, with the skill measured out of fold."
+        ),
+    )
     confidence: float = Field(
         0.95, ge=0.5, lt=1, description="Probability with which `quality_min` holds for unseen prompts."
     )

@@ -55,11 +55,12 @@ class Cascade:
         best: Held | None = None
         failure: StageFailed | None = None
         way = route(ask, self.stages, self.max_judged_choices)
+        skipped = await self.scoring.skipped(ask, way[:-1])
         for stage in way:
             last = stage is way[-1]
             if best is not None and self._too_late(ask, stage):
                 return self._settled(decision, best, "deadline")
-            if not last and stage.settings.skip_below is not None and await self.scoring.skips(ask, stage):
+            if stage.name in skipped:
                 stage.metrics.escalated("predicted")
                 continue
             if stage.settings.on_overload == "escalate" and stage.crowded and _some_has_room(way, stage):

@@ -10,16 +10,18 @@ Change = Callable[[StageSettings], StageSettings]
 
 def each_stage(settings: RouterSettings) -> Iterator[StageSettings]:
     yield from settings.stages
-    if settings.judge is not None:
-        yield from _each_engine(settings.judge)
+    for judge in (settings.judge, settings.foresight):
+        if judge is not None:
+            yield from _each_engine(judge)
 
 
 def with_each_stage(settings: RouterSettings, change: Change) -> RouterSettings:
-    judge = settings.judge
+    judge, foresight = settings.judge, settings.foresight
     return replace(
         settings,
         stages=tuple(map(change, settings.stages)),
         judge=None if judge is None else _with_each_engine(judge, change),
+        foresight=None if foresight is None else _with_each_engine(foresight, change),
     )
 
 

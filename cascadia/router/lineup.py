@@ -56,6 +56,7 @@ class Lineup:
         self.stages = [Stage(s, limits, metrics.stage(s.name), held) for s in self.resolved.stages]
         same = before is not None and before.resolved.judge == judge and before.settings.limits == limits
         self._judge: Judge
+        self._foresight: Judge
         gate: Gate | None
         if before is not None and same:
             self._judge, gate = before._judge, before.cascade.scoring.gate
@@ -64,10 +65,19 @@ class Lineup:
             gate = given_gate or self._judge.gate
             if before is not None and _judges_alike(before.settings.judge, settings.judge):
                 _keep_verdicts(gate, before.cascade.scoring.gate)
+        foresight = self.resolved.foresight
+        alike = before is not None and before.resolved.foresight == foresight
+        if before is not None and alike and before.settings.limits == limits:
+            self._foresight = before._foresight
+        else:
+            self._foresight = judge_of(foresight, limits, metrics, examiner, held)
         self.conversations = Conversations(settings.conversations)
         if before is not None and before.settings.conversations == settings.conversations:
             self.conversations = before.conversations
-        scoring = Scoring(gate, judge or _SCORED, metrics.judge_seconds, examiner, self._judge.foresight)
+        told = self._foresight.foresight or self._judge.foresight
+        scoring = Scoring(
+            gate, judge or _SCORED, metrics.judge_seconds, examiner, told, foresight or judge or _SCORED
+        )
         self.cascade: Cascade = Cascade(self.stages, scoring, self.conversations)
         earlier = () if before is None else before.names
         self.service = Service(
@@ -87,8 +97,8 @@ class Lineup:
 
     @property
     def all_stages(self) -> list[Stage]:
-        """The judge's too."""
-        return [*self.stages, *self._judge.stages]
+        """The judge's too, and those of foresight."""
+        return [*self.stages, *self._judge.stages, *self._foresight.stages]
 
     @property
     def replicas(self) -> Iterator[tuple[Stage, Replica]]:

@@ -7,8 +7,13 @@ from pathlib import Path
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.planner.problem_file_models import find_architecture
-from cascadia.router.settings import JudgeSettings, ReplicaSettings, RouterSettings, StageSettings
-from cascadia.router.settings_file import JUDGE, check_settings, check_url
+from cascadia.router.settings import (
+    JudgeSettings,
+    ReplicaSettings,
+    RouterSettings,
+    StageSettings,
+)
+from cascadia.router.settings_file import FORESIGHT, JUDGE, check_settings, check_url, foresight_at
 from cascadia.router.settings_judge import check_prompt
 
 Addresses = Mapping[str, Sequence[str]]
@@ -18,7 +23,7 @@ Addresses = Mapping[str, Sequence[str]]
 def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
     """Raises `BadInput` where a deployed stage has no address, or an address no stage."""
     deployed = [stage for stage in plan.stages if stage.deployed]
-    known = [stage.name for stage in deployed] + [JUDGE]
+    known = [stage.name for stage in deployed] + [JUDGE] + ([FORESIGHT] if plan.foresight else [])
     for name in addresses:
         if name not in known:
             raise BadInput(
@@ -38,11 +43,20 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
             )
             for stage in deployed
         ),
-        judge=_judge(plan.judge, addresses) if len(deployed) > 1 else None,
+        judge=_judge(plan.judge, addresses) if plan.judges else None,
+        foresight=_foresight(addresses) if plan.foresight else None,
         names=tuple(stage.name for stage in plan.stages),
     )
     check_settings(settings, where)
     return settings
+
+
+def _foresight(addresses: Addresses) -> JudgeSettings:
+    at = f"--endpoint {FORESIGHT}"
+    if not addresses.get(FORESIGHT):
+        what = "is missing: the plan passes stages over by the question alone"
+        raise BadInput(at, what, f"write {at}=http://HOST:PORT, of `cascadia judge serve FORESIGHT`")
+    return foresight_at(tuple(ReplicaSettings(check_url(url, at)) for url in addresses[FORESIGHT]))
 
 
 def _cost(model: str, folder: Path) -> float | None:
@@ -62,8 +76,10 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     known = {stage.name: stage for stage in files.stages}
     deployed = [stage.name for stage in plan.stages if stage.deployed]
     addresses = {name: [r.url for r in known[name].replicas] for name in deployed if name in known}
-    if files.judge is not None and files.judge.stage is not None and len(deployed) > 1:
+    if files.judge is not None and files.judge.stage is not None and plan.judges:
         addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
+    if plan.foresight and files.foresight is not None and files.foresight.stage is not None:
+        addresses[FORESIGHT] = [replica.url for replica in files.foresight.stage.replicas]
     told = settings_of(plan, addresses, "plan")
     if told.judge is not None and files.judge is not None:
         _refuse_another(plan.judge, told.judge, files.judge)

@@ -1,7 +1,7 @@
 """What a stage's answer is worth, and whether that is enough: gate, thresholds, verifiers, and skips by foresight."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -46,12 +46,14 @@ class Scoring:
         seconds: Spread,
         examiner: Examiner,
         foresight: EmbeddingGate | None = None,
+        foresight_told: JudgeSettings | None = None,
     ) -> None:
         self.examiner = examiner
         self.gate = gate
         self.judge = judge
         self.seconds = seconds
         self.foresight = foresight
+        self.foresight_told = foresight_told or judge
 
     def threshold(self, ask: Ask, stage: Stage) -> float:
         return max(stage.settings.threshold, ask.quality_min)
@@ -66,15 +68,23 @@ class Scoring:
             return False, "threshold"
         return self.judge is not None and self.judge.on_failure == "accept", "judge"
 
-    async def skips(self, ask: Ask, stage: Stage) -> bool:
-        """Whether by the question alone this stage's answer is likely to be of no use. Not known is no."""
-        foresight, judge, least = self.foresight, self.judge, stage.settings.skip_below
-        if foresight is None or judge is None or least is None:
+    async def skipped(self, ask: Ask, stages: Sequence[Stage]) -> frozenset[str]:
+        """Those of `stages` whose answer, by the question alone, is likely to be of no use. All are asked at once."""
+        asked = [stage for stage in stages if stage.settings.skip_below is not None]
+        if not asked or self.foresight is None:
+            return frozenset()
+        told = await asyncio.gather(*(self._skips(ask, stage, self.foresight) for stage in asked))
+        return frozenset(stage.name for stage, skips in zip(asked, told, strict=True) if skips)
+
+    async def _skips(self, ask: Ask, stage: Stage, foresight: EmbeddingGate) -> bool:
+        """Not known is no."""
+        told, least = self.foresight_told, stage.settings.skip_below
+        if told is None or least is None:
             return False
         token = ASKED.set(Asked(stage.name, last_said(ask.fields)))
         try:
             expected = partial(foresight.expected, question(ask.fields))
-            return await within(expected, judge.timeout_s, ask.deadline_s) < least
+            return await within(expected, told.timeout_s, ask.deadline_s) < least
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)
             return False

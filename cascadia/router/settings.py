@@ -242,6 +242,8 @@ class RouterSettings:
 
     stages: tuple[StageSettings, ...]
     judge: JudgeSettings | None
+    foresight: JudgeSettings | None = None
+    """Heads that tell of the question alone, as an embedding judge; where there are none, the judge is asked."""
     names: tuple[str, ...] = ()
     cascade: str = "cascadia"
     conversations: ConversationSettings = field(default_factory=ConversationSettings)

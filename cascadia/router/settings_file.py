@@ -34,6 +34,7 @@ from cascadia.router.settings_see import SamplesSection, ShadowSection, TracingS
 MAX_BYTES = 1_000_000
 CASCADE = "cascadia"
 JUDGE = "judge"
+FORESIGHT = "foresight"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 """What may stand in a header and in a metric's label."""
 
@@ -91,6 +92,11 @@ class _Judge(JudgeFields):
     members: list["_Judge"] = Field(default_factory=list, max_length=8)
 
 
+class _Foresight(_Section):
+    replicas: list[_Replica] = Field(min_length=1, description="Of `cascadia judge serve FORESIGHT`.")
+    timeout_s: Positive = Field(2.0, description="Who is not told within it skips nothing.")
+
+
 class _Keys(_Section):
     file: Path = Field(description="Made by `cascadia keys add`.")
     open: list[Annotated[str, Field(pattern=r"^/[\x21-\x7e]*$", max_length=200)]] = Field(
@@ -120,6 +126,7 @@ def _numbers(name: str, values: type[Limits] | type[Health]) -> type[_Section]:
 class _File(_Section):
     stages: list[_Stage] = Field(min_length=1, description="From small to large.")
     judge: _Judge | None = None
+    foresight: _Foresight | None = Field(None, description="Asked for `skip_below` in the judge's stead.")
     names: list[Name] = Field(
         default_factory=list,
         description="What clients call the stages, from small to large; one without engines is the next larger's.",
@@ -155,6 +162,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
     settings = RouterSettings(
         stages=stages,
         judge=None if judge is None else _judge(f"{where}: judge", judge, secrets),
+        foresight=None if found.foresight is None else _foresight(where, found.foresight, secrets),
         names=_names(where, found.names, stages),
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
@@ -196,7 +204,7 @@ def check_settings(settings: RouterSettings, where: str) -> None:
         raise BadInput(f"{where}: admin", "needs keys, or anyone could use it", "add keys: {file: keys.json}")
     names = [stage.name for stage in settings.stages]
     for i, name in enumerate(names):
-        if name in names[:i] or name in (settings.cascade, JUDGE):
+        if name in names[:i] or name in (settings.cascade, JUDGE, FORESIGHT):
             raise BadInput(
                 f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
             )
@@ -227,8 +235,12 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
         if stage.verified == "accept" and not stage.verifiers:
             raise BadInput(f"{at}.verified", "has no verifiers", "list some")
-        if stage.skip_below is not None and not _foresees(judge):
-            raise BadInput(f"{at}.skip_below", "needs a judge of kind embedding", "use one, or leave it out")
+        if stage.skip_below is not None and settings.foresight is None and not _foresees(judge):
+            raise BadInput(
+                f"{at}.skip_below",
+                "needs foresight, or a judge of kind embedding",
+                "add foresight: {replicas: [...]}, or leave it out",
+            )
 
 
 def _foresees(judge: JudgeSettings | None) -> bool:
@@ -271,6 +283,15 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         ),
         verified=stage.verified,
     )
+
+
+def _foresight(where: str, foresight: _Foresight, secrets: Secrets) -> JudgeSettings:
+    replicas = _replicas(f"{where}: foresight.replicas", foresight.replicas, secrets)
+    return foresight_at(replicas, foresight.timeout_s)
+
+
+def foresight_at(replicas: tuple[ReplicaSettings, ...], timeout_s: float = 2.0) -> JudgeSettings:
+    return JudgeSettings("embedding", StageSettings(FORESIGHT, FORESIGHT, replicas), timeout_s=timeout_s)
 
 
 def _keys(where: str, keys: _Keys, secrets: Secrets) -> KeySettings:

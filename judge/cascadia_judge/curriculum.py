@@ -50,12 +50,18 @@ def see_nulls(encoder: Encoder) -> Seen:
     return seen.take(np.unique(owner, return_index=True)[1])
 
 
-def teach(rows: Sequence[Row], seen: Seen, course: Course, told: Callable[[float], None]) -> Trained:
-    """Raises `BadVerdict` where the rows are too few."""
+def teach(
+    rows: Sequence[Row],
+    seen: Seen,
+    course: Course,
+    told: Callable[[float], None],
+    own_from: int = STAGE_ROWS_MIN,
+) -> Trained:
+    """A stage with at least `own_from` rows has heads of its own. Raises `BadVerdict` where the rows are too few."""
     quality = np.array([row.quality for row in rows])
     stages = np.array([row.stage for row in rows], dtype=np.str_)
     counts = Counter(row.stage for row in rows if row.stage)
-    large = [stage for stage, count in counts.items() if count >= STAGE_ROWS_MIN]
+    large = [stage for stage, count in counts.items() if count >= own_from]
     scores, foreseen = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     heads: list[Head] = []
     # Where all rows are of one stage, the heads for any stage are its own.

@@ -25,13 +25,15 @@ BYTES_MAX = 64 * 2**20
 _TYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8"), "i2": np.dtype("<i2")}
 
 
-def dump(heads: tuple[Head, ...], about: Mapping[str, Any]) -> str:
-    """`about` says what the judge was trained on; it stands in front, for people."""
+def dump(heads: tuple[Head, ...], about: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> str:
+    """`about` says what the judge was trained on; it stands in front, for people. `more` stands behind, under keys of
+    its own, and is not a part of the judge."""
     document = {
         "kind": KIND,
         "version": VERSION,
         "about": dict(about),
         "heads": [_written(head) for head in heads],
+        **(more or {}),
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 

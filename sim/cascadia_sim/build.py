@@ -67,6 +67,8 @@ def replica_timing(
         max_num_batched_tokens=config.max_num_batched_tokens * split.attention_dp,
         chunked_prefill=config.enable_chunked_prefill,
         lanes=pp,
+        client_ps=round(setting.gpu.efficiency.first_token_s * PS_PER_S),
+        client_steps=setting.gpu.efficiency.first_token_steps,
     )
     times = config.times_on(gpu.name)
     return timing if times == 1.0 else scaled(timing, times, times)

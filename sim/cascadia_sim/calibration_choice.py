@@ -23,8 +23,13 @@ from cascadia_sim.quantization import FORMATS
 
 SERVING_ENGINES = ("vllm", "sglang", "trtllm", "llama.cpp")
 KERNELS = (
-    *("gemm_compute", "gemm_hbm", "attention_compute", "attention_sequence_s", "kv_hbm"),
-    *("decode_compute", "ridge", "wave_outputs"),
+    "gemm_compute",
+    "gemm_hbm",
+    "attention_compute",
+    "kv_hbm",
+    "decode_compute",
+    "ridge",
+    "wave_outputs",
 )
 """What kernels timed alone tell."""
 LINKS = ("link", "link_latency", "link_tp2", "link_tp4", "link_tp8")

@@ -15,6 +15,8 @@ ERRORS = ("mean_error", "p90_error", "held_out_mean_error", "held_out_p90_error"
 MEASUREMENTS = "profile"
 """Where a profile's file keeps what it was fitted to; nothing else reads it."""
 RANGES = ("tokens", "tp", "context")
+RETIRED = frozenset({"eager_s", "eager_layer_s"})
+"""Constants of calibrations written before they were given up: read, and passed over."""
 MORE_RANGES = ("batch", "parameters")
 
 
@@ -64,10 +66,10 @@ def calibration_from(data: Any, where: str) -> Calibration:
 
 def efficiency_from(data: Any, where: str) -> Efficiency:
     """Constants that are left out take their neutral value; those without one must be there."""
-    known = {f.name for f in fields(Efficiency)}
+    known = {f.name for f in fields(Efficiency)} | RETIRED
     needed = {f.name for f in fields(Efficiency) if f.default is MISSING}
     entry = _object(data, needed, where, known)
-    values = {name: _number(value, f"{where}.{name}") for name, value in entry.items()}
+    values = {name: _number(value, f"{where}.{name}") for name, value in entry.items() if name not in RETIRED}
     return Efficiency(**values)
 
 

@@ -1,7 +1,8 @@
 """A cascade: stages from small to large, and a judge that gates all but the last one deployed.
 
 A request goes to the first stage; when its answer is done, it is judged; when the verdict is there, it is
-either answered or goes to the next stage. A stage may be skipped by the question alone.
+either answered or goes to the next stage. A stage may be skipped by the question alone, which is looked at once, on
+arrival.
 
 With one gate, or verdicts that are mere delays, each part is fed by those before it and they are simulated one after
 the other. A self-hosted judge that several gates share is fed by stages which its own verdicts feed: then all are
@@ -36,18 +37,21 @@ def simulate_cascade(
     judge: JudgeStage | None,
     arrival_ps: Ints,
     dispatch: Dispatch = DEFAULT,
+    foresight_ps: int = 0,
 ) -> CascadeRun:
-    """Serves requests [n] that arrive at `arrival_ps`. `judge` may be None where one stage is deployed."""
+    """Serves requests [n] that arrive at `arrival_ps`. `judge` may be None where nothing is judged.
+
+    `foresight_ps` is how long the question is looked at where any stage is entered by it.
+    """
     arrival_ps = np.asarray(arrival_ps, np.int64)
     routing = route(stages, arrival_ps.size)
     if routing.gates and judge is None:
         raise InputError("judge", "missing, but more than one stage is deployed", "give a JudgeStage")
-    if routing.foreseen and (judge is None or judge.latency_ps is None):
-        raise InputError("enter", "asks a judge beforehand that is no mere delay", "give latency_ps")
+    seen_ps = arrival_ps + foresight_ps if routing.foresees else arrival_ps
     if judge is not None and judge.replicas and len(routing.gates) > 1:
-        visits, verdicts = simulate_together(stages, judge, arrival_ps, dispatch, routing)
+        visits, verdicts = simulate_together(stages, judge, seen_ps, dispatch, routing)
         return _result(arrival_ps, routing, visits, verdicts)
-    visits, verdicts = _simulate_in_turn(stages, judge, arrival_ps, dispatch, routing)
+    visits, verdicts = _simulate_in_turn(stages, judge, seen_ps, dispatch, routing)
     return _result(arrival_ps, routing, visits, verdicts)
 
 
@@ -60,12 +64,7 @@ def _simulate_in_turn(
 ) -> tuple[list[StageVisits], list[Verdicts]]:
     visits, verdicts = [], []
     arrive_ps = arrival_ps.copy()
-    for stage in sorted({*routing.foreseen, *routing.stages}):
-        if stage in routing.foreseen and judge is not None and judge.latency_ps is not None:
-            asked = routing.foreseen[stage]
-            arrive_ps[asked] += judge.latency_ps[stage, asked]
-        if stage not in routing.requests:
-            continue
+    for stage in routing.stages:
         s, who = stages[stage], routing.requests[stage]
         run = simulate_stage(
             s.replicas,

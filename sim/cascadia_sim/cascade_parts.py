@@ -19,8 +19,8 @@ class CascadeStage:
     """Arrays [n] over all requests, whether or not they come to this stage.
 
     Without replicas a stage is not deployed and is skipped. `accept` is the gate's decision, were it asked;
-    the last deployed stage always accepts. `enter`: whom the judge lets in by the question alone, which takes it
-    as long as a verdict; None lets all in unasked, as the last deployed stage does.
+    the last deployed stage always accepts. `enter`: who is let in by the question alone; None lets all in, as the last
+    deployed stage does. `judged` False: whoever enters is answered here without a verdict; `accept` is then no matter.
     """
 
     replicas: tuple[Replica, ...]
@@ -29,6 +29,7 @@ class CascadeStage:
     cached_tokens: Ints
     accept: Bools
     enter: Bools | None = None
+    judged: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,14 +105,14 @@ class CascadeRun:
 class Routing:
     """Which requests come to each deployed stage, increasing: those that no stage before it answered, and it lets in.
 
-    `stages` are those reached, `gates` those of them that another deployed stage follows. `foreseen`: by stage, the
-    requests of which the judge was asked beforehand.
+    `stages` are those reached, `gates` those of them that another deployed stage follows and whose answers are judged.
+    `foresees`: whether anybody is told apart by the question alone.
     """
 
     stages: tuple[int, ...]
     gates: tuple[int, ...]
     requests: dict[int, Ints]
-    foreseen: dict[int, Ints]
+    foresees: bool
 
     def rejected(self, gate: int, stages: Sequence[CascadeStage]) -> Bools:
         """Of the requests that reach `gate`, which ones it sends on."""
@@ -123,18 +124,19 @@ def route(stages: Sequence[CascadeStage], n: int) -> Routing:
     if not deployed:
         raise InputError("stages", "none is deployed", "give at least one stage a replica")
     requests: dict[int, Ints] = {}
-    foreseen: dict[int, Ints] = {}
+    foresees = False
     waiting = np.ones(n, dtype=np.bool_)
     for stage in deployed:
         enter = stages[stage].enter
         inside = waiting
         if enter is not None and stage != deployed[-1]:
-            foreseen[stage] = np.flatnonzero(waiting)
+            foresees = True
             inside = waiting & enter
         if inside.any() or not (n or requests):
             requests[stage] = np.flatnonzero(inside)
-        waiting = waiting & ~(inside & stages[stage].accept)
-    return Routing(tuple(requests), tuple(s for s in requests if s != deployed[-1]), requests, foreseen)
+        waiting = waiting & ~(inside & stages[stage].accept if stages[stage].judged else inside)
+    gates = tuple(s for s in requests if s != deployed[-1] and stages[s].judged)
+    return Routing(tuple(requests), gates, requests, foresees)
 
 
 def judged_tokens(stage: CascadeStage, judge: JudgeStage, who: Ints) -> Ints:

@@ -18,6 +18,7 @@ from cascadia_sim.cascade_parts import (
     Verdicts,
     judged_tokens,
 )
+from cascadia_sim.client import delays_ps
 from cascadia_sim.dispatch import Dispatch, Replica, check_dispatch
 from cascadia_sim.kernel_arrays import Network
 from cascadia_sim.replica_requests import RequestArrays, check_fit, check_ran, request_arrays
@@ -42,13 +43,10 @@ def simulate_together(
     stages: Sequence[CascadeStage], judge: JudgeStage, arrival_ps: Ints, dispatch: Dispatch, routing: Routing
 ) -> tuple[list[StageVisits], list[Verdicts]]:
     """Visits of each stage reached, and the verdicts of all gates as one."""
-    unknown_ps = np.zeros_like(arrival_ps)
-    groups = [
-        _stage_group(stages[s], dispatch, routing.requests[s], unknown_ps if i else arrival_ps)
-        for i, s in enumerate(routing.stages)
-    ]
+    groups = [_stage_group(stages[s], dispatch, routing.requests[s], arrival_ps) for s in routing.stages]
     groups.append(_judge_group(stages, judge, routing))
-    arrivals, runs = _run(groups, _successors(stages, routing))
+    first, successor = _successors(stages, routing, arrival_ps.size)
+    arrivals, runs = _run(groups, first[np.argsort(arrival_ps, kind="stable")], successor)
     visits = [StageVisits(s, routing.requests[s], arrivals[i], runs[i]) for i, s in enumerate(routing.stages)]
     gate = np.concatenate([np.full(routing.requests[g].size, g, np.int64) for g in routing.gates])
     who = np.concatenate([routing.requests[g] for g in routing.gates])
@@ -68,25 +66,27 @@ def _judge_group(stages: Sequence[CascadeStage], judge: JudgeStage, routing: Rou
     return _Group(judge.replicas, judge.dispatch, visits, judge.output_tokens)
 
 
-def _successors(stages: Sequence[CascadeStage], routing: Routing) -> Ints:
-    """Which visit each visit sets off: an answer behind a gate its verdict, a rejection the next answer."""
+def _successors(stages: Sequence[CascadeStage], routing: Routing, n: int) -> tuple[Ints, Ints]:
+    """Each request's first visit [n], and which visit each visit sets off: an answer behind a gate its verdict, a
+    rejection the answer of the next stage that the request enters."""
     sizes = [routing.requests[s].size for s in routing.stages]
     first_answer = np.cumsum([0, *sizes])
-    verdict = first_answer[-1]
-    successor = np.full(verdict + sum(routing.requests[g].size for g in routing.gates), -1, np.int64)
-    for i, gate in enumerate(routing.gates):
-        n = sizes[i]
-        successor[first_answer[i] : first_answer[i] + n] = verdict + np.arange(n)
-        rejected = routing.rejected(gate, stages)
-        successor[verdict : verdict + n][rejected] = first_answer[i + 1] + np.arange(
-            np.count_nonzero(rejected)
-        )
-        verdict += n
-    return successor
+    verdict = first_answer[-1] + sum(routing.requests[g].size for g in routing.gates)
+    successor = np.full(verdict, -1, np.int64)
+    following = np.full(n, -1, np.int64)
+    for i in range(len(sizes) - 1, -1, -1):
+        stage, who = routing.stages[i], routing.requests[routing.stages[i]]
+        if stage in routing.gates:
+            verdict -= sizes[i]
+            successor[first_answer[i] : first_answer[i + 1]] = verdict + np.arange(sizes[i])
+            rejected = routing.rejected(stage, stages)
+            successor[verdict : verdict + sizes[i]][rejected] = following[who[rejected]]
+        following[who] = first_answer[i] + np.arange(sizes[i])
+    return following, successor
 
 
-def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[StageRun]]:
-    """Arrival times and runs by group."""
+def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[Ints], list[StageRun]]:
+    """Arrival times and runs by group; `entry` are the first visits of all requests, in order of arrival."""
     from cascadia_sim import kernel
     from cascadia_sim.kernel_fleet import fleet_of, requests_of, sites_of
 
@@ -104,7 +104,7 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
     network = Network(
         group=np.repeat(np.arange(len(groups), dtype=np.int64), sizes),
         successor=successor,
-        entry=np.argsort(groups[0].visits.arrival_ps, kind="stable"),
+        entry=entry,
         entered=np.zeros(1, np.int64),
         first_replica=first_replica,
         serves=np.repeat(np.arange(len(groups), dtype=np.int64), [len(g.replicas) for g in groups]),
@@ -115,20 +115,47 @@ def _run(groups: Sequence[_Group], successor: Ints) -> tuple[list[Ints], list[St
     )
     kernel.together(fleet, requests, sites, network, kernel.NEVER)
     check_ran(requests.arrival_ps, requests.finish_ps)
+    late_ps = delays_ps(
+        [r.timing for r in replicas],
+        network.replica,
+        requests.first_token_ps,
+        requests.finish_ps,
+        requests.output_tokens,
+    )
+    before_ps = _before(late_ps, network.entry, successor)
+    arrival_ps = requests.arrival_ps + before_ps
+    first_token_ps, finish_ps = (
+        t + before_ps + late_ps for t in (requests.first_token_ps, requests.finish_ps)
+    )
     runs, arrivals = [], []
     busy_ps = fleet.state[:, kernel.BUSY] // fleet.limits[:, kernel.STAGES]
     ends = np.cumsum(sizes)
     for i, end in enumerate(ends):
         mine, own = slice(end - sizes[i], end), slice(first_replica[i], first_replica[i + 1])
-        arrivals.append(requests.arrival_ps[mine])
+        arrivals.append(arrival_ps[mine])
         runs.append(
             StageRun(
                 replica=network.replica[mine] - own.start,
-                first_token_ps=requests.first_token_ps[mine],
-                finish_ps=requests.finish_ps[mine],
+                first_token_ps=first_token_ps[mine],
+                finish_ps=finish_ps[mine],
                 busy_ps=busy_ps[own],
                 preemptions=int(fleet.state[own, kernel.PREEMPTIONS].sum()),
-                span_ps=int(requests.finish_ps[mine].max() - requests.arrival_ps[mine].min()),
+                span_ps=int(finish_ps[mine].max() - arrival_ps[mine].min()),
             )
         )
     return arrivals, runs
+
+
+def _before(late_ps: Ints, entry: Ints, successor: Ints) -> Ints:
+    """What clients have waited for the visits before each visit, beyond the engines' time.
+
+    Engines see later visits so much earlier than they would come, all of a stage by about the same.
+    """
+    before_ps = np.zeros_like(late_ps)
+    visits = entry
+    while visits.size:
+        then = successor[visits]
+        visits, then = visits[then >= 0], then[then >= 0]
+        before_ps[then] = before_ps[visits] + late_ps[visits]
+        visits = then
+    return before_ps

@@ -22,10 +22,9 @@ class Efficiency:
 
     For mixtures `expert_read` multiplies `gemm_hbm` where experts are read, `expert_rows` how often a row passes in
     and out of them, `expert_layer_s` is what routing and grouping cost a layer beyond kernels' starts; for latent
-    attention `latent_layer_s` the same and `latent_attention` multiplies decoding over its cache. `eager_layer_s` is
-    the least that a layer takes in an iteration too large for a captured graph: a CPU launching its kernels; `eager_s`
-    is what such an iteration costs beyond. Clients see a first token `first_token_s` and `first_token_steps` decode
-    steps later than the engine has it (handling of requests, tokens streamed several at once): no part of an iteration.
+    attention `latent_layer_s` the same and `latent_attention` multiplies decoding over its cache. Clients see tokens
+    `first_token_s` and `first_token_steps` decode steps later than the engine has them (`client.py`): no part of an
+    iteration.
     """
 
     gemm_compute: float
@@ -56,8 +55,6 @@ class Efficiency:
     expert_layer_s: float = 0.0
     latent_layer_s: float = 0.0
     latent_attention: float = 1.0
-    eager_layer_s: float = 0.0
-    eager_s: float = 0.0
     first_token_s: float = 0.0
     first_token_steps: float = 0.0
 

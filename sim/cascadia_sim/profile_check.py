@@ -1,7 +1,7 @@
 """Requests as they were really served, beside the simulator's own account of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +50,8 @@ def check(served: Sequence[Served], timing: ReplicaTiming, request_s: float) -> 
     inputs = [one.input_tokens for one in given]
     outputs = [one.output_tokens for one in given]
     begun_ps = np.rint((sent_s - sent_s[0] + request_s) * PS_PER_S).astype(np.int64)
-    run = simulate_replica(timing, begun_ps, inputs, outputs, np.zeros(len(given), np.int64))
+    engine = replace(timing, client_ps=0, client_steps=0.0)
+    run = simulate_replica(engine, begun_ps, inputs, outputs, np.zeros(len(given), np.int64))
     predicted_first_s, predicted_last_s = run.first_token_ps / PS_PER_S, run.finish_ps / PS_PER_S
     return Check(
         len(given),

@@ -70,7 +70,10 @@ class LeftOut(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """`request_s` is what a request takes outside of iterations: network, tokenizer, hand-over."""
+    """`request_s` is what a request takes outside of iterations: network, tokenizer, hand-over.
+
+    It is the calibration's `first_token_s` too, so that plans count it.
+    """
 
     calibration: Calibration
     request_s: float
@@ -101,7 +104,8 @@ def fit_profile(
     if errors.size:
         mean, p90 = float(errors.mean()), float(np.quantile(errors, 0.9))
         whole = replace(whole, fit=replace(whole.fit, held_out_mean_error=mean, held_out_p90_error=p90))
-    return Fitted(whole, request_s, tuple(left_out))
+    client = replace(whole.efficiency, first_token_s=request_s, first_token_steps=0.0)
+    return Fitted(replace(whole, efficiency=client), request_s, tuple(left_out))
 
 
 def predicted_s(

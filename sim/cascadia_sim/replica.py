@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cascadia_sim.client import delays_ps
 from cascadia_sim.replica_requests import BadRequests, check_fit, check_ran, check_timing, request_arrays
 from cascadia_sim.timing import Ints, ReplicaTiming
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplicaRun:
-    """Times [n] in the order of the requests; -1 where the run was stopped before.
+    """Times [n] in the order of the requests, as clients see them (`client.py`); -1 where the run was stopped before.
 
     `busy_ps` is the time with an iteration under way, averaged over a pipeline's stages. `preemptions` counts
     sequences thrown out and recomputed. `peak_kv_tokens` is the most KV held, in whole blocks. `complete` is
@@ -39,7 +40,7 @@ def simulate_replica(
     """Serves requests [n] that arrive in order.
 
     `cached_tokens` of each prompt are found in the prefix cache. With `late_ps` above 0 the run stops once
-    more than `max_late` requests took, or are already taking, longer than that from arrival to finish. Raises
+    more than `max_late` requests took, or are already taking, longer than that in the engine. Raises
     `BadRequests` (a ValueError) for arrivals out of order and for a request that can never fit the KV cache.
     """
     from cascadia_sim import kernel
@@ -61,9 +62,11 @@ def simulate_replica(
     complete = bool(state[kernel.LATE] <= max_late)
     if complete:
         check_ran(given.arrival_ps, requests.finish_ps)
+    first_token_ps, finish_ps = requests.first_token_ps, requests.finish_ps
+    client_ps = delays_ps((timing,), np.zeros_like(finish_ps), first_token_ps, finish_ps, given.output_tokens)
     return ReplicaRun(
-        first_token_ps=requests.first_token_ps,
-        finish_ps=requests.finish_ps,
+        first_token_ps=first_token_ps + client_ps,
+        finish_ps=finish_ps + client_ps,
         busy_ps=int(state[kernel.BUSY]) // timing.lanes,
         preemptions=int(state[kernel.PREEMPTIONS]),
         peak_kv_tokens=int(state[kernel.PEAK]) * timing.block_size,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cascadia_sim.client import delays_ps
 from cascadia_sim.dispatch import Dispatch, Replica, check_dispatch
 from cascadia_sim.errors import InputError
 from cascadia_sim.kernel_arrays import Fleet, Requests
@@ -29,6 +30,8 @@ REQUESTS_WORTH_A_THREAD = 5_000
 @dataclass(frozen=True, slots=True, eq=False)
 class StageRun:
     """`replica`, `first_token_ps`, `finish_ps` [n] in the caller's order; `busy_ps` [R], averaged over stages.
+
+    Times are as the client sees them (`client.py`).
 
     `span_ps` is the time from the first arrival to the last finish.
     """
@@ -99,13 +102,21 @@ def _run(
         kernel.take_turns(sites, replica)
         _run_apart(fleet, requests, replica)
     check_ran(given.arrival_ps, requests.finish_ps)
+    late_ps = delays_ps(
+        [r.timing for r in replicas],
+        replica,
+        requests.first_token_ps,
+        requests.finish_ps,
+        given.output_tokens,
+    )
+    first_token_ps, finish_ps = requests.first_token_ps + late_ps, requests.finish_ps + late_ps
     return StageRun(
         replica=replica,
-        first_token_ps=requests.first_token_ps,
-        finish_ps=requests.finish_ps,
+        first_token_ps=first_token_ps,
+        finish_ps=finish_ps,
         busy_ps=fleet.state[:, kernel.BUSY] // fleet.limits[:, kernel.STAGES],
         preemptions=int(fleet.state[:, kernel.PREEMPTIONS].sum()),
-        span_ps=int(requests.finish_ps.max() - given.arrival_ps[0]) if n else 0,
+        span_ps=int(finish_ps.max() - given.arrival_ps[0]) if n else 0,
     )
 
 

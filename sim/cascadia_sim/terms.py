@@ -77,22 +77,6 @@ def _experts(tokens: Floats, s: Setting) -> Floats:
     return a.moe_layers * layer_seconds(tokens, a, s.gpu, s.form, s.tp, s.expert_parallel)
 
 
-# Tokens in an iteration beyond which no captured graph starts its kernels (vLLM's default).
-GRAPH_TOKENS = 512
-
-
-def _outside_graphs(tokens: Floats, s: Setting) -> Floats:
-    """What is missing to the time in which a CPU starts the kernels of a large iteration, if the GPU is faster."""
-    e = s.gpu.efficiency
-    large = tokens > GRAPH_TOKENS
-    if e.eager_layer_s == 0.0 or not large.any():
-        return np.where(large, e.eager_s, 0.0)
-    least = e.eager_layer_s * s.architecture.layers * s.stretch
-    total = np.zeros_like(tokens)
-    total[large] = e.eager_s + np.maximum(least - charged(ON_GPU, tokens[large], s), 0.0)
-    return total
-
-
 ON_GPU = (
     Term("qkv", _by_rank(lambda t, s, tp: roofline.qkv_seconds(t, s.architecture, s.gpu, s.form, tp))),
     Term("out", _by_rank(lambda t, s, tp: roofline.out_seconds(t, s.architecture, s.gpu, s.form, tp))),
@@ -115,7 +99,6 @@ ON_GPU = (
 
 BY_TOKENS = (
     *ON_GPU,
-    Term("starts outside graphs", _outside_graphs),
     Term(
         "pipeline boundary",
         lambda t, s: roofline.boundary_seconds(t, s.architecture, s.gpu, s.tp, s.pp, s.gpus_per_node),

@@ -33,6 +33,9 @@ class ReplicaTiming:
     A replica with pipeline degree pp has `lanes` = pp stages and up to pp batches in flight. The tables hold the
     latency of a batch through all of them, of which each stage takes the same share. All batches draw on one
     queue, on max_num_seqs slots and on one KV cache of lanes x `kv_tokens`, a multiple of `block_size`.
+
+    A client has each token `client_ps` and `client_steps` of the request's decode steps later than the engine
+    (`client.py`).
     """
 
     token_ps: Ints
@@ -46,3 +49,5 @@ class ReplicaTiming:
     chunked_prefill: bool
     lanes: int
     scheduling: Scheduling = VLLM_V1
+    client_ps: int = 0
+    client_steps: float = 0.0

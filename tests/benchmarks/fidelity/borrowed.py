@@ -62,7 +62,7 @@ def errors(point: Point) -> Iterator[tuple[str, float, float]]:
         timing = timing_of(model, point.system, point.gpus, replace(config, calibration=entry))
         ttft_ms, tpot_ms = mean_ms(weights_of(loop_of(point)), timing)
         e = entry.efficiency
-        ttft_ms += e.first_token_s * 1e3 + (e.first_token_steps + point.tokens_a_message - 1) * tpot_ms
+        ttft_ms += e.first_token_s * 1e3 + (e.first_token_steps + point.held_steps) * tpot_ms
         yield how, tpot_ms / point.tpot_ms - 1, ttft_ms / point.ttft_ms - 1
 
 

@@ -1,7 +1,7 @@
 """Predicted beside measured mean TTFT and time per output token of real servers on H200 and B200.
 
 Each measured point is a closed loop at fixed concurrency (`closed_loop.py`); the prediction is what the simulator
-says of the same requests, with the calibration that `plan` would take, and what clients wait beyond the engine. Every
+says of the same requests, with the calibration that `plan` would take, as its clients see it. Every
 cell is told, also the bad ones; the totals are told with and without the points that cannot be compared
 (`endtoend_usable.py`).
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from cascadia_sim.architecture import Architecture
 from cascadia_sim.architectures_catalogue import UnknownModel, architecture
-from cascadia_sim.build import calibration_of, replica_timing
+from cascadia_sim.build import replica_timing
 from cascadia_sim.calibration import Calibration
 from cascadia_sim.calibrations_catalogue import known_calibrations
 from cascadia_sim.engine_config import EngineConfig
@@ -130,9 +130,8 @@ def predict(points: Iterable[Point]) -> list[Prediction]:
         config = engine_of(point, model)
         timing = timing_of(model, point.system, point.gpus, config)
         ttft_ms, tpot_ms = mean_ms(weights_of(loop_of(point)), timing)
-        e = calibration_of(model, gpu(point.system), config).efficiency
-        steps = e.first_token_steps + point.tokens_a_message - 1
-        ttft_ms += e.first_token_s * 1e3 + steps * tpot_ms
+        steps = timing.client_steps + point.held_steps
+        ttft_ms += timing.client_ps / 1e9 + steps * tpot_ms
         predictions.append(Prediction(point, model.moe is None, ttft_ms, tpot_ms))
     return predictions
 
@@ -140,6 +139,7 @@ def predict(points: Iterable[Point]) -> list[Prediction]:
 def same_as_simulator(point: Point, model: Architecture) -> bool:
     """Whether the simulator, given the loop's arrivals, has each first and last token at the same picosecond."""
     timing = timing_of(model, point.system, point.gpus, engine_of(point, model))
+    timing = replace(timing, client_ps=0, client_steps=0.0)
     ran = run(loop_of(point), timing)
     simulated = simulate_replica(
         timing, ran.arrival_ps, ran.input_tokens, ran.output_tokens, np.zeros_like(ran.input_tokens)

@@ -23,7 +23,7 @@ class Fitted:
 
     def __init__(self, points: Sequence[Point]) -> None:
         self.measured: Floats = np.array([(p.ttft_ms, p.tpot_ms) for p in points])
-        self._held_back = np.array([p.tokens_a_message - 1 for p in points])
+        self._held_back = np.array([p.held_steps for p in points])
         alike: dict[Setting, list[int]] = {}
         for i, p in enumerate(points):
             alike.setdefault(_setting(p), []).append(i)

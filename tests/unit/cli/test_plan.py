@@ -52,7 +52,12 @@ def a_report(result: Planned, **where: str) -> ReportData:
 def planner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePlanner:
     fake, module = FakePlanner(), ModuleType("cascadia.planner.plan")
     module.plan = fake.plan  # type: ignore[attr-defined]
+    module.PlanResult = Planned  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cascadia.planner.plan", module)
+    # What latency costs is read from a search, too.
+    knee = ModuleType("cascadia.planner.knee")
+    knee.knee = lambda result: ()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cascadia.planner.knee", knee)
     report = ModuleType("cascadia.cli.plan_report")
     report.report_data = a_report  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cascadia.cli.plan_report", report)

@@ -81,7 +81,7 @@ def only(given: Problem, pool: Pool) -> Problem:
     return replace(given, cluster=Cluster((pool,)))
 
 
-@pytest.mark.parametrize(("gpus", "rate_rps"), [(3, 15.0), (5, 25.0)])
+@pytest.mark.parametrize(("gpus", "rate_rps"), [(3, 16.0), (5, 25.0)])
 def test_unequal_replicas_of_a_stage_win_where_equal_ones_leave_gpus_idle(gpus: int, rate_rps: float) -> None:
     node = Pool("l40s", "l40s", 1, gpus, 2.0)
     given = problem((MEDIUM,), pools=(node,), quality_min=40.0, trace=traffic(1000, rate_rps))
@@ -170,16 +170,17 @@ LITTLE = Pool("little", "l4", 1, 4, 0.5)
 
 def test_pools_of_different_gpus_serve_one_cascade() -> None:
     big = Pool("big", "h100-sxm", 1, 2, 2.5)
-    given = problem((SMALL, LARGE), pools=(big, LITTLE), judge=ON_ROUTER, trace=traffic(400, 40.0))
+    little = Pool("little", "a10g", 1, 4, 0.5)
+    given = problem((SMALL, LARGE), pools=(big, little), judge=ON_ROUTER, trace=traffic(400, 44.0))
     found = plan(given).plan
     assert [{g.pool for g in s.replicas} for s in found.stages] == [{"little"}, {"big"}]
-    for pool in (big, LITTLE):
+    for pool in (big, little):
         assert sum(g.gpus for s in found.stages for g in s.replicas if g.pool == pool.name) <= pool.gpus
     usd = sum(g.gpus * given.cluster.pool(g.pool).usd_per_gpu_hour for s in found.stages for g in s.replicas)
     assert found.predicted.usd_per_hour == pytest.approx(usd)
     assert found.predicted.objective_s < plan(only(given, big)).plan.predicted.objective_s
     with pytest.raises(Infeasible):
-        plan(only(given, LITTLE))
+        plan(only(given, little))
 
 
 @pytest.mark.parametrize(

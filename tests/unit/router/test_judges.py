@@ -17,9 +17,19 @@ from cascadia.router.gate_certainty import CertaintyGate, certainty_of
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gate_ensemble import EnsembleGate
 from cascadia.router.gates import JudgeFailed
-from cascadia.router.settings import JudgeSettings, Limits, StageSettings
+from cascadia.router.settings import JudgeSettings, Limits, RouterSettings, StageSettings
 from cascadia_judge.verifiers import Verifier
-from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
+from tests.unit.router.engines import (
+    QUICK,
+    FakeEngine,
+    completion,
+    run,
+    running,
+    send,
+    stages,
+    started,
+    until,
+)
 
 LOGPROBS = [[-0.1, -3.0], [-0.5, -1.0]]
 
@@ -139,6 +149,24 @@ def test_a_stage_that_is_likely_to_fail_is_skipped_and_an_unknown_one_is_not() -
         assert 'cascadia_stage_escalated_total{reason="predicted",stage="small"} 1.0' in metrics
         assert unknown.headers["x-cascadia-stage"] == "large"
         assert unknown.headers["x-cascadia-attempts"] == "2"
+
+    run(main)
+
+
+def test_foresight_of_its_own_is_asked_of_all_stages_at_once_and_no_judge_is_needed() -> None:
+    """A plan that decides by the question alone: who is not skipped is accepted, unjudged."""
+
+    async def main() -> None:
+        small, large, heads = FakeEngine("four"), FakeEngine("4"), scoring(10, 30)
+        async with started(small, large, heads):
+            each = changed(stages(small, large, thresholds=(0,)), skip_below=25.0)
+            told = embedding(heads, certainty=False, cache_size=0)
+            async with running(RouterSettings(each, None, told, health=QUICK)) as up:
+                await ready(up)
+                skipped, kept = await up.chat(), await up.chat()
+        assert [a.headers["x-cascadia-stage"] for a in (skipped, kept)] == ["large", "small"]
+        assert [a.headers["x-cascadia-attempts"] for a in (skipped, kept)] == ["1", "1"]
+        assert ["answer" in asked for asked in heads.requests] == [False, False]
 
     run(main)
 

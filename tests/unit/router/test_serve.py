@@ -15,7 +15,7 @@ import uvloop
 from cascadia.cli.errors import failure
 from cascadia.cli.serve import _settings
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, ReplicaGroup
+from cascadia.domain.plan import ForesightPlan, JudgePlan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
 from cascadia.router.plan_settings import settings_of, under_plan
 from cascadia.router.settings import (
@@ -92,6 +92,22 @@ def test_whom_a_stage_skips_is_the_plans_where_it_foresaw_anything_else_the_file
     assert [stage.skip_below for stage in under_plan(files, old).stages] == [20.0, None]
     assert [stage.skip_below for stage in under_plan(files, never).stages] == [None, None]
     assert [stage.skip_below for stage in under_plan(files, skipping).stages] == [20.0, None]
+
+
+def test_a_plan_with_foresight_needs_the_address_of_its_heads_and_where_it_judges_nobody_no_judge() -> None:
+    urls = {"small": ["http://h:1"], "large": ["http://h:2"]}
+    planned = two(JudgePlan("llm", "external", "gpt-4o", "vllm", None, 0, ()))
+    alone = replace(
+        planned, thresholds=(0.0, 0.0), skip_below=(20.0, 0.0), foresight=ForesightPlan("d" * 64, 0.02)
+    )
+    with pytest.raises(BadInput, match="--endpoint foresight"):
+        settings_of(alone, urls, "plan.json")
+    files = settings_of(alone, urls | {"foresight": ["http://h:3"]}, "plan.json")
+    assert files.judge is None
+    assert files.foresight is not None
+    assert under_plan(files, alone).foresight == files.foresight
+    with pytest.raises(BadInput, match="no such stage"):
+        settings_of(planned, urls | {"judge": ["http://h:4"], "foresight": ["http://h:3"]}, "plan.json")
 
 
 def test_a_plan_put_where_names_stand_for_groups_gives_each_pod_its_part_of_the_share() -> None:

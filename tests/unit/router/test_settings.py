@@ -147,7 +147,7 @@ def test_every_kind_of_judge_can_be_told(tmp_path: Path) -> None:
         ("{kind: agreement, extract: '('}", "", "no regular expression"),
         ("{kind: ensemble, members: [{kind: certainty}]}", "", "fewer than two"),
         ("{kind: ensemble, members: [{kind: llm}, {kind: certainty}]}", "", "members[0].replicas: is empty"),
-        ("{kind: certainty}", "skip_below: 20", "skip_below: needs a judge of kind embedding"),
+        ("{kind: certainty}", "skip_below: 20", "skip_below: needs foresight, or a judge of kind embedding"),
         ("{kind: certainty}", "verifiers: [{kind: regex}]", "verifiers[0].pattern: is missing"),
         (
             "{kind: certainty}",

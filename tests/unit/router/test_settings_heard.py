@@ -48,6 +48,7 @@ CASES: dict[str, list[Case]] = {
             {
                 "stages": [STAGE | {"name": "t"}],
                 "judge": EMBEDDING,
+                "foresight": {"replicas": [REPLICA]},
                 "cascade": "c",
                 "conversations": {"start": "sticky"},
                 "host": "::",
@@ -104,6 +105,13 @@ CASES: dict[str, list[Case]] = {
                 "api_key_file": "secret",
                 "resolve": "dns",
             },
+        )
+    ],
+    "_Foresight": [
+        (
+            lambda section: whole(foresight=section),
+            {"replicas": [REPLICA]},
+            {"replicas": [{"url": "http://h:2"}], "timeout_s": 9},
         )
     ],
     "_Hedge": [(lambda section: stage(STAGE | {"hedge": section}), {}, {"quantile": 0.9, "ratio": 0.2})],

@@ -210,31 +210,59 @@ def skipping(*enter: int, accept: tuple[int, ...]) -> CascadeStage:
     return replace(stage(*accept), enter=np.array(enter, dtype=bool))
 
 
-def test_a_stage_skipped_by_the_question_costs_the_verdict_and_no_answer() -> None:
+def test_a_stage_skipped_by_the_question_costs_one_look_and_no_answer() -> None:
     stages = [skipping(1, 0, accept=(1, 1)), stage(1, 1)]
-    run = simulate_cascade(stages, delay(7, 0, requests=2), ints(0, 90_000))
+    run = simulate_cascade(stages, delay(7, 0, requests=2), ints(0, 90_000), foresight_ps=5)
     assert run.answered_by.tolist() == [0, 1]
-    # Who enters waits for the judge before and after, who does not only before.
-    assert run.finish_ps.tolist() == [7 + ALONE_PS + 7, 90_000 + 7 + ALONE_PS]
+    # Both are looked at on arrival; who enters waits for a verdict as well.
+    assert run.finish_ps.tolist() == [5 + ALONE_PS + 7, 90_000 + 5 + ALONE_PS]
     assert [visits.requests.tolist() for visits in run.stages] == [[0], [1]]
 
 
-def test_a_stage_that_all_skip_is_not_run_and_asks_the_judge_all_the_same() -> None:
+def test_a_stage_that_all_skip_is_not_run() -> None:
     stages = [skipping(0, 0, accept=(1, 1)), stage(0, 1), stage(1, 1)]
-    run = simulate_cascade(stages, delay(7, 3, 0, requests=2), ints(0, 90_000))
+    run = simulate_cascade(stages, delay(7, 3, 0, requests=2), ints(0, 90_000), foresight_ps=5)
     assert [visits.stage for visits in run.stages] == [1, 2]
     assert run.answered_by.tolist() == [2, 1]
-    assert run.finish_ps.tolist() == [7 + ALONE_PS + 3 + ALONE_PS, 90_000 + 7 + ALONE_PS + 3]
+    assert run.finish_ps.tolist() == [5 + ALONE_PS + 3 + ALONE_PS, 90_000 + 5 + ALONE_PS + 3]
 
 
 def test_nobody_skips_the_last_stage_that_is_deployed() -> None:
-    run = simulate_cascade([skipping(0, accept=(0,)), stage(1, replicas=0)], None, ints(0))
+    run = simulate_cascade([skipping(0, accept=(0,)), stage(1, replicas=0)], None, ints(0), foresight_ps=5)
     assert run.answered_by.tolist() == [0]
     assert run.finish_ps.tolist() == [ALONE_PS]
 
 
-def test_a_judge_that_queues_cannot_be_asked_beforehand() -> None:
-    with pytest.raises(InputError, match="beforehand"):
-        simulate_cascade(
-            [skipping(1, accept=(1,)), stage(1)], JudgeStage((replica(),), output_tokens=1), ints(0)
-        )
+def test_who_enters_a_stage_that_is_not_judged_is_answered_there_and_needs_no_judge() -> None:
+    stages = [replace(skipping(1, 0, accept=(0, 0)), judged=False), stage(1, 1)]
+    run = simulate_cascade(stages, None, ints(0, 90_000), foresight_ps=5)
+    assert run.answered_by.tolist() == [0, 1]
+    assert run.finish_ps.tolist() == [5 + ALONE_PS, 90_000 + 5 + ALONE_PS]
+    assert run.verdicts is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_who_skips_stages_behind_a_queueing_judge_goes_where_it_would_behind_a_mere_delay(seed: int) -> None:
+    """The judge is so fast that its queue is none: paths and answers are then those of verdicts without delay, and
+    times are those within its own few picoseconds."""
+    rng = np.random.default_rng(seed)
+    n = 40
+    arrivals = np.sort(rng.integers(0, 40 * ALONE_PS, n))
+    enters = [rng.random(n) < 0.6 for _ in range(3)]
+    accepts = [rng.random(n) < 0.5 for _ in range(3)]
+    stages = [
+        replace(stage(*accept), enter=enter, judged=judged)
+        for accept, enter, judged in zip(accepts, enters, (True, seed % 2 == 0, True), strict=True)
+    ]
+    stages.append(stage(*np.ones(n, dtype=int)))
+    queued = simulate_cascade(
+        stages, JudgeStage((replica(),) * 50, output_tokens=1), arrivals, foresight_ps=5
+    )
+    delayed = simulate_cascade(stages, delay(0, 0, 0, 0, requests=n), arrivals, foresight_ps=5)
+    assert queued.answered_by.tolist() == delayed.answered_by.tolist()
+    assert [v.stage for v in queued.stages] == [v.stage for v in delayed.stages]
+    for a, b in zip(queued.stages, delayed.stages, strict=True):
+        assert a.requests.tolist() == b.requests.tolist()
+    first = queued.stages[0]
+    assert first.arrival_ps.tolist() == (arrivals[first.requests] + 5).tolist()
+    assert (queued.finish_ps >= delayed.arrival_ps + 5 + ALONE_PS).all()

@@ -84,6 +84,7 @@ def test_parts_sum_to_what_the_simulator_charges(
 def test_the_engine_takes_as_long_as_the_parts_say() -> None:
     """A prompt alone, then two tokens of eight sequences whose prompts were prefilled together."""
     timing = replica_timing(architecture(LLAMA + "8B"), roomy("h100"), tp=1, pp=1, config=CONFIG)
+    timing = replace(timing, client_ps=0, client_steps=0.0)
     ones = np.ones(8, np.int64)
     lone = simulate_replica(timing, 0 * ones[:1], 500 * ones[:1], ones[:1], 0 * ones[:1])
     prompt = sum(parts(LLAMA + "8B", Iteration(0, 0, 500)).values())

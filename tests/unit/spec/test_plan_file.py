@@ -98,7 +98,7 @@ CASES = {
     ),
     "a judge that foresees nothing": (
         edited("skip_below", [20.0]),
-        "skip_below[0]: needs a judge of kind embedding, and the plan's is of kind llm; write 0",
+        "skip_below[0]: needs foresight, or a judge of kind embedding; the plan's is of kind llm; write 0",
     ),
     "a negative threshold": (
         edited("thresholds.0", -5),

@@ -27,7 +27,7 @@ def test_a_mistyped_key_is_told_before_the_key_it_leaves_missing() -> None:
 
 def test_an_unknown_key_unlike_any_lists_the_known_ones() -> None:
     assert told(changed("quality.xyzzy", 1)) == (
-        "cascade.yaml: quality.xyzzy: unknown key; known keys: table, scale, confidence"
+        "cascade.yaml: quality.xyzzy: unknown key; known keys: table, scale, foresight, confidence"
     )
 
 
