@@ -14,7 +14,7 @@ saying nothing of these."""
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """`count` equal replicas. `share` (0-1) of the stage's requests goes to the group as a whole."""
+    """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole."""
 
     pool: str
     tp: int

@@ -8,6 +8,9 @@ IN_RANK = 16
 """So many are tried as they stand. After them only those that are sent less, at their fullest stage, than every one
 that was refused: what comes next in rank is mostly its twin."""
 
+SETTLED_REQUESTS, SETTLED_MOST = 10_000, 16
+"""Where a trace is so short that what settles ranks anew, as many more are tried as have so many requests together."""
+
 LEAST_LOADED = 8
 """When these are spent, the least loaded of all, whatever their rank."""
 
@@ -15,7 +18,8 @@ LEAST_LOADED = 8
 def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candidate | None:
     """The first of `candidates`, best first, that holds and keeps the bounds when it has settled; None if none does.
 
-    What was refused is kept in `state.seen`, with why.
+    If it is slower settled than in the run that ranked it, those that this run ranks before that are tried too, and the
+    best of all is taken. What was refused is kept in `state.seen`, with why.
     """
     problem = state.search.problem
     ordered = sorted(candidates, key=lambda c: rank(problem, c))
@@ -26,13 +30,26 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
         if len(refused) >= 2 * IN_RANK:
             break
         if (found := _tried(state, c, refused)) is not None:
-            return found
+            return _best_settled(state, found, ordered[ordered.index(c) + 1 :], refused)
     tried = {r.deployment.key for r in refused}
     rest = sorted((c for c in candidates if c.deployment.key not in tried), key=lambda c: c.load)
     for c in rest[:LEAST_LOADED]:
         if (found := _tried(state, c, refused)) is not None:
             return found
     return None
+
+
+def _best_settled(
+    state: Refinement, found: Candidate, after: Sequence[Candidate], refused: list[Candidate]
+) -> Candidate:
+    problem = state.search.problem
+    for c in after[: min(SETTLED_MOST, SETTLED_REQUESTS // max(len(problem.workload), 1))]:
+        if rank(problem, c) >= rank(problem, found):
+            break
+        other = _tried(state, c, refused)
+        if other is not None and rank(problem, other) < rank(problem, found):
+            found = other
+    return found
 
 
 def _tried(state: Refinement, c: Candidate, refused: list[Candidate]) -> Candidate | None:

@@ -88,7 +88,7 @@ def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
         for name, colour, held in owners
         for group in held.replicas
     ]
-    columns = ("Stage", "Replicas", "Shape", "GPUs", "Share of its requests", "Engine", "Precision",
+    columns = ("Stage", "Replicas", "Shape", "GPUs", "Share of its work", "Engine", "Precision",
                "Longest context", "Cost")  # fmt: skip
     return Table("Replicas", _heads(columns), tuple(rows))
 

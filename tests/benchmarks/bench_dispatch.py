@@ -14,7 +14,7 @@ import random
 import sys
 import timeit
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -45,6 +45,7 @@ FLEETS: dict[str, tuple[tuple[str, int], ...]] = {
 ROUTERS = (1, 2, 4, 8)
 LATENCY_S, QUANTILE = 15.0, 0.95
 STEPS = 7
+FACTORS = tuple(2 ** (k / 2) for k in range(-4, 5))
 TOLERANCE = 0.98
 """The least share of another rule's rate that the default may sustain: rates are known to about 1 %."""
 
@@ -176,17 +177,23 @@ def sustained_rps(latency: Callable[[Ints], Ints], load: Load, most_rps: float) 
     return low
 
 
-def simulated(replicas: Sequence[Replica], load: Load, most_rps: float) -> float:
-    """What the planner's simulator says of the rule that the router runs."""
+def by_simulator(replicas: Sequence[Replica], load: Load, arrival_ps: Ints) -> Ints:
+    """Latencies [n], in ps, as the planner's simulator has them under the rule that the router runs."""
+    none = np.zeros(arrival_ps.size, np.int64)
+    run = simulate_stage(replicas, "least-outstanding", arrival_ps, load.read, load.wrote, none)
+    return run.finish_ps - arrival_ps
 
-    def latency(arrival_ps: Ints) -> Ints:
-        none = np.zeros(arrival_ps.size, np.int64)
-        return (
-            simulate_stage(replicas, "least-outstanding", arrival_ps, load.read, load.wrote, none).finish_ps
-            - arrival_ps
-        )
 
-    return sustained_rps(latency, load, most_rps)
+def with_shares_searched(replicas: Sequence[Replica], load: Load, most_rps: float) -> tuple[float, float]:
+    """The highest rate over shares of the smaller GPU times 1/4 to 4, and the best such factor."""
+    largest = max(r.weight for r in replicas)
+
+    def reshared(factor: float) -> list[Replica]:
+        return [r if r.weight == largest else replace(r, weight=r.weight * factor) for r in replicas]
+
+    rates = {f: sustained_rps(partial(by_simulator, reshared(f), load), load, most_rps) for f in FACTORS}
+    best = max(rates, key=lambda f: rates[f])
+    return rates[best], best
 
 
 def choice_s(replicas: int) -> float:
@@ -206,7 +213,17 @@ def main() -> int:
     for name, fleet in FLEETS.items():
         replicas = replicas_of(fleet, load)
         most = sum(r.weight for r in replicas)
-        planned = simulated(replicas, load, most)
+        planned = sustained_rps(partial(by_simulator, replicas, load), load, most)
+        at = load.at(0.9 * planned)
+        same = by_simulator(replicas, load, at) == routed(replicas, load, at, LeastOutstanding, 1)
+        bad |= not same.all()
+        print(
+            f"{name}: {same.sum():,} of {same.size:,} requests take as long by the simulator as by the router's code,"
+            " to the picosecond"
+        )
+        if len(fleet) > 1:
+            shared, factor = with_shares_searched(replicas, load, most)
+            print(f"{name}: up to {shared:.1f} requests/s with the smaller GPU's share times {factor:.2g}")
         for routers in options.routers:
             serve = partial(routed, replicas, load, routers=routers)
             rates = {

@@ -76,9 +76,19 @@ def on_an_odd_node(seed: int) -> Problem:
     """A random problem on one node that no power of two fills, at one to six times its traffic."""
     problem, rng = random_problem(seed), np.random.default_rng(seed)
     gpus = int(rng.choice(ODD_NODES[: 1 if len(problem.stages) > 2 else None]))
-    node = replace(problem.cluster.pools[0], nodes=1, gpus_per_node=gpus)
+    return _on_a_node_of(gpus, _faster(problem, rng))
+
+
+def _on_a_node_of(gpus: int, problem: Problem) -> Problem:
+    return replace(
+        problem, cluster=Cluster((replace(problem.cluster.pools[0], nodes=1, gpus_per_node=gpus),))
+    )
+
+
+def _faster(problem: Problem, rng: np.random.Generator) -> Problem:
+    """At one to six times its traffic."""
     arrival_s = problem.workload.arrival_s / rng.uniform(1.0, 6.0)
-    return replace(problem, cluster=Cluster((node,)), workload=replace(problem.workload, arrival_s=arrival_s))
+    return replace(problem, workload=replace(problem.workload, arrival_s=arrival_s))
 
 
 def on_two_pools(seed: int) -> Problem | None:
@@ -90,13 +100,13 @@ def on_two_pools(seed: int) -> Problem | None:
         Pool("large", "h100-sxm", 1, int(rng.integers(1, 4)), 3.0),
         Pool("small", str(rng.choice(["l40s", "a100-sxm"])), 1, int(rng.integers(2, 5)), 1.2),
     )
-    arrival_s = problem.workload.arrival_s / rng.uniform(1.0, 6.0)
-    return replace(problem, cluster=Cluster(pools), workload=replace(problem.workload, arrival_s=arrival_s))
+    return replace(_faster(problem, rng), cluster=Cluster(pools))
 
 
 def of_three_stages(seed: int) -> Problem | None:
-    problem = random_problem(seed)
-    return problem if len(problem.stages) == 3 else None
+    """On a node of 6 or 7 GPUs: more than the three stages need, less than a power of two."""
+    problem, rng = random_problem(seed), np.random.default_rng(seed)
+    return _on_a_node_of(int(rng.choice((6, 7))), _faster(problem, rng)) if len(problem.stages) == 3 else None
 
 
 def self_hosting_its_judge(seed: int) -> Problem | None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.benchmarks.bench_optimality import ALLOWED_GAP, measure, on_an_odd_node
+from tests.benchmarks.bench_optimality import ALLOWED_GAP, KINDS, measure
 from tests.benchmarks.exhaustive import random_problem
 
 
@@ -18,9 +18,16 @@ def test_a_plan_is_within_half_a_percent_of_the_best_of_all_deployments(seed: in
     assert found.gap <= ALLOWED_GAP
 
 
-@pytest.mark.parametrize("seed", [21, 23, 37, 40])
-def test_so_is_one_on_a_node_that_no_power_of_two_fills(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [("odd", 14), ("odd", 23), ("two-pools", 23), ("two-pools", 30), ("two-pools", 37), ("judged", 42)],
+)
+def test_so_is_one_where_unequal_replicas_are_best_with_their_shares_enumerated_too(
+    kind: str, seed: int
+) -> None:
+    given = KINDS[kind](seed)
+    assert given is not None
     with ThreadPoolExecutor(2) as threads:
-        found = measure("odd", on_an_odd_node(seed), threads)
+        found = measure(kind, given, threads)
     assert found.mixed
     assert found.gap <= ALLOWED_GAP

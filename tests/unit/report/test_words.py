@@ -83,11 +83,13 @@ def test_gates_that_let_all_or_nothing_through_say_so() -> None:
 def test_the_proof_speaks_of_the_goal_and_claims_the_allocation_alone() -> None:
     plan = sample_plan()
     tried = replace(plan, proof=replace(plan.proof, tried=1240))
-    assert words.proof(tried) == (
-        "Cheapest within 3 % of the fastest of 1,240 deployments tried, each simulated end to end; the allocation "
-        "alone is proven. "
-        "On small cases plans are within 0.5 % of enumeration."
+    fastest = replace(tried, objective=replace(plan.objective, within=0.0))
+    assert words.proof(fastest) == (
+        "Fastest of 1,240 deployments tried, each simulated end to end; the allocation alone is proven. "
+        "On small cases 48 of 49 plans were within 0.5 % of enumeration, and all within 1.2 %."
     )
+    thrifty = replace(tried, objective=replace(plan.objective, within=0.03))
+    assert words.proof(thrifty).startswith("Cheapest within 3 % of the fastest of 1,240 deployments tried, ")
     for make, best in ((plans.for_cost, "Cheapest"), (plans.for_quality, "Highest quality")):
         assert words.proof(make()).startswith(f"{best} of the deployments tried, ")
     for make in (sample_plan, plans.for_cost, plans.for_quality, *plans.EDGES):
