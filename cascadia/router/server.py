@@ -24,6 +24,8 @@ MOST_DESCRIPTORS = 65_536
 OWN_DESCRIPTORS = 96
 """Of logs, sockets of its own, clients that are being refused, and what libraries open."""
 DESCRIPTORS_PER_CLIENT = 3
+FEW_CLIENTS = 4096
+"""Room for fewer is told in the log."""
 GC_THRESHOLDS = (20_000, 20, 20)
 SWEEP_S = 0.25
 """How often connections are looked over for clients that are too slow: one timer for all, none a request."""
@@ -39,8 +41,8 @@ class Server:
         most = self.limits.max_connections if descriptors is None else clients_of(descriptors)
         if most < self.limits.max_connections:
             self.limits = replace(self.limits, max_connections=most)
-            told = {"event": "limited", "max_connections": most, "descriptors": descriptors}
-            router.events.line(told)
+            if most < FEW_CLIENTS:
+                router.events.line({"event": "limited", "max_connections": most, "descriptors": descriptors})
         self.loop = asyncio.get_running_loop()
         self.connections: set[Front] = set()
         self.dates = Dates()

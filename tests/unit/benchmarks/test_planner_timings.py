@@ -23,8 +23,8 @@ def test_it_tells_how_it_is_used() -> None:
     assert "--no-growth" in told.stdout
 
 
-def test_the_four_sizes_and_their_seconds_are_those_asked_for() -> None:
-    assert [t.asked_s for t in targets()] == [3.0, 5.0, 60.0, 60.0]
+def test_the_cases_and_their_seconds_are_those_asked_for() -> None:
+    assert [t.asked_s for t in targets()] == [3.0, 3.0, 3.0, 5.0, 60.0, 60.0, 30.0]
 
 
 def test_quick_growth_looks_at_the_same_things_at_fewer_sizes() -> None:

@@ -23,7 +23,10 @@ def test_a_plan_replayed_on_its_own_trace_and_table_is_what_it_predicted(folder:
     plan = json.loads((folder / "plan" / "plan.json").read_text())
     rate = plan["predicted"]["rate_rps"]
     found = simulated(folder, "--rate", str(rate), "--quality-table", str(folder / "quality.csv"))
-    assert p95(found) == pytest.approx(plan["predicted"]["e2e"]["p95_s"], rel=1e-9)
+    # The trace is short beside its latencies: the plan's figures are of rounds of it that have settled.
+    assert found["stability"]["p95_once_s"] == pytest.approx(plan["predicted"]["e2e"]["p95_s"], rel=1e-3)
+    assert found["stability"]["rounds"] == plan["stability"]["rounds"]
+    assert p95(found) <= 1.001 * plan["predicted"]["e2e"]["p95_s"]
 
 
 def test_paths_drawn_from_the_plan_are_reproducible_and_seeded(folder: Path) -> None:
