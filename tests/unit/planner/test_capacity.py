@@ -116,7 +116,7 @@ def test_below_it_queues_stand_and_above_it_they_grow(
 
 
 def test_a_pipeline_of_the_largest_model_sustains_what_long_runs_show_and_not_its_first_batch() -> None:
-    """300 requests fit into one batch: from these it seemed to be 22 or more."""
+    """300 requests fit into one batch: from these it seemed to be 27."""
     timing = replica_timing(
         architecture("meta-llama/Llama-3.1-405B-Instruct"),
         gpu("h100-sxm"),
@@ -128,7 +128,8 @@ def test_a_pipeline_of_the_largest_model_sustains_what_long_runs_show_and_not_it
     trace = traffic(6000, 1.0, seed=3)
     load = load_of(trace.input_tokens, trace.output_tokens)
     assert held_at_once(timing, load) == 256
-    assert 4.8 < sustained_rps(timing, load) < 5.8
+    # 9.3 of 6,000 that are there at one go; filled by arrivals, as it is in service, it keeps up with less.
+    assert 6.5 < sustained_rps(timing, load) < 7.4
 
 
 def test_one_at_a_time_it_is_one_over_the_service_time() -> None:

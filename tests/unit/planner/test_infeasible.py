@@ -12,9 +12,12 @@ from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation import allocate
+from cascadia.planner.deployment import deployment
 from cascadia.planner.nearest import rounded_down
 from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.search import allowed, start_search
+from cascadia.planner.simulation import Simulator
+from cascadia.planner.stability import certify
 from tests.unit.planner.problems import FIVE, MEDIUM, hosted_judge, problem, rising_table, traffic
 
 
@@ -62,13 +65,18 @@ def smaller(pool: Pool) -> Pool:
 
 
 def sustained_by_any(given: Problem) -> bool:
-    """Has any routing at the bar an allocation by tables of its own? Found without the planner's search."""
+    """Has any routing at the bar an allocation by tables of its own that holds? Found without the planner's search."""
+    simulator = Simulator.of(given)
     with ThreadPoolExecutor(2) as threads:
         search = start_search(given, routings_of(given)[0], threads)
-        return any(
-            allocate(search.demands(k), given.cluster, verdict_s=search.verdict_s, prove=False)
-            for k in np.flatnonzero(allowed(search)).tolist()
-        )
+        for k in np.flatnonzero(allowed(search)).tolist():
+            found = allocate(search.demands(k), given.cluster, verdict_s=search.verdict_s, prove=False)
+            if found is not None:
+                chosen, decided = deployment(k, dict(found.replicas)), search.decisions(k)
+                shares = search.capacities.shares(given, chosen, decided)
+                if certify(simulator, chosen, decided, shares).holds:
+                    return True
+    return False
 
 
 def small_node(gpu: str = "l40s", gpus: int = 2) -> tuple[Pool, ...]:
@@ -133,9 +141,11 @@ def test_too_few_gpus_name_a_number_that_is_enough(given: Problem) -> None:
 
 @overloaded
 def test_the_number_of_gpus_named_is_the_least(given: Problem) -> None:
-    """With one less (a node less, on several) nothing is sustained, whatever the search may have missed."""
+    """With one less (a node less, on several) there is no plan, and a tenth more traffic nothing sustains, whatever the
+    search may have missed: of what only just holds it may miss some (docs/models/planner.md)."""
     fewer = in_place(given, smaller(named_pool(given, message(given))))
-    assert not sustained_by_any(fewer)
+    more = replace(fewer.workload, arrival_s=fewer.workload.arrival_s / 1.1)
+    assert not sustained_by_any(replace(fewer, workload=more))
     with pytest.raises(Infeasible):
         plan(fewer)
 
@@ -181,8 +191,8 @@ def test_without_a_bar_any_plan_needs_more_gpus() -> None:
         objective=Objective("latency", 0.95),
     )
     text = message(given)
-    assert "any plan needs >= 4 GPUs (on one node)" in text
-    assert plan(in_place(given, named_pool(given, text))).plan.stages[0].gpus <= 4
+    assert "any plan needs >= 16 GPUs (2 nodes of 8)" in text
+    assert plan(in_place(given, named_pool(given, text))).plan.stages[0].gpus <= 16
 
 
 def test_a_load_that_nothing_sustains_is_said_to_be_one() -> None:

