@@ -135,8 +135,8 @@ def test_no_simulated_candidate_was_better(planned: tuple[Problem, PlanResult]) 
             or c.deployment.key == fastest.deployment.key
         ):
             continue
-        # Faster in the run that ranks it: it does not hold, or the trace is so short that others settle otherwise, or the
-        # search for a cheaper one, which comes last, passed it.
+        # Faster in the run that ranks it: it does not hold, or the trace is so short that others settle otherwise, or
+        # the search for a cheaper one, which comes last, passed it.
         refused = c.certificate is not None and not c.certificate.holds
         settles = fastest.certificate.stability.rounds > 1
         assert refused or (c.certificate is None and (settles or c.latency_s >= 0.99 * fastest.latency_s))
