@@ -8,8 +8,11 @@ from cascadia.domain.objective import Objective
 from cascadia_sim.engine_config import EngineConfig
 
 FORMAT_VERSION = 3
-"""2 added `skip_below`; 3 `stability`, `headroom`, `load`, `foresight`; older plans are read as
+"""2 added `skip_below`; 3 `stability`, `headroom`, `load`, `foresight`, `mixture`; older plans are read as
 saying nothing of these."""
+
+ASKS_NONE = 101.0
+"""`skip_below` of a stage that is never asked, whatever the question: above all that can be foreseen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,17 @@ class ForesightPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Mixture:
+    """A `share` (0-1) of the requests, in turn (`cascadia.dispatch.turns`), goes by these thresholds and these
+    `skip_below` instead of the plan's own. In both, a stage that only the other routing uses has the threshold 101 and
+    `skip_below` 101: it is not asked."""
+
+    share: float
+    thresholds: tuple[float, ...]
+    skip_below: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stability:
     """What became of it to play the trace `repeats` times end to end (docs/models/planner.md, "Stability").
 
@@ -256,6 +270,7 @@ class Plan:
     So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
     answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand. `foresight` says by which
     heads it was foreseen; None: by the judge itself, if at all.
+    `mixture` is another routing for a share of the requests; None: all go by the plan's own.
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     """
@@ -278,6 +293,7 @@ class Plan:
     error_range: ErrorRange | None = None
     stability: Stability | None = None
     headroom: float | None = None
+    mixture: Mixture | None = None
 
     @property
     def gpus(self) -> int:
@@ -288,7 +304,17 @@ class Plan:
         """Whether any answer waits for a verdict; where the question alone decides who answers, none does."""
         deployed = [stage.deployed for stage in self.stages]
         last = len(deployed) - 1 - deployed[::-1].index(True)
-        return any(level > 0 for level, here in zip(self.thresholds[:last], deployed, strict=False) if here)
+        return any(
+            level > 0 and here and not (skips and skips[at] >= ASKS_NONE)
+            for thresholds, skips in self.routings
+            for at, (level, here) in enumerate(zip(thresholds[:last], deployed, strict=False))
+        )
+
+    @property
+    def routings(self) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]:
+        """Thresholds and `skip_below` of the plan's own routing, and of the one that it is mixed with."""
+        own = self.thresholds, self.skip_below
+        return (own,) if self.mixture is None else (own, (self.mixture.thresholds, self.mixture.skip_below))
 
     def skips(self, stage: str) -> float | None:
         """Below which quality, by the question alone, the stage is not asked; None where it always is."""

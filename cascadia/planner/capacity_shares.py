@@ -47,8 +47,5 @@ class Capacities:
             if s != JUDGE and mix
         }
         if deployment.judge:
-            stages = np.array([bool(deployment.mix(s)) for s in range(len(problem.stages))])
-            gated = stages.copy()
-            gated[np.flatnonzero(stages)[-1]] = False
-            found[JUDGE] = self.share(deployment.judge, judge_load(problem, reached, gated))
+            found[JUDGE] = self.share(deployment.judge, judge_load(problem, reached & decided.judged))
         return found

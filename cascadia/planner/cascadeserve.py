@@ -113,7 +113,7 @@ def _parts(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[in
     """What part of the requests (of all gates' verdicts: the judge) reaches each of a routing's demands."""
     stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
     parts = {s: float(search.routings.reached[routing, s]) for s in stages}
-    judged = np.flatnonzero(search.decisions(routing).judged).tolist()
+    judged = np.flatnonzero(search.decisions(routing).judged.any(axis=1)).tolist()
     if JUDGE in whole and judged:
         parts[JUDGE] = sum(parts[s] for s in judged) / max(len(search.problem.stages) - 1, 1)
     return parts

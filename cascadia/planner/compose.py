@@ -50,14 +50,14 @@ class Composer:
             np.stack([self._row(stage, option.replicas, reached_, judged) for option in options])
             for stage, options in zip(stages, choices, strict=True)
         ]
-        fixed = np.full(reached_.shape[1], self.window.foresight_s if decided.foresees.any() else 0.0)
+        fixed = np.where(decided.foresees.any(axis=0), self.window.foresight_s, 0.0)
         delays = verdict_delays(self.window)
         if delays is not None:
-            fixed += (delays * (reached_ & judged[:, None])).sum(axis=0) / PS_PER_S
+            fixed += (delays * (reached_ & judged)).sum(axis=0) / PS_PER_S
         return rows, fixed
 
     def _row(self, stage: int, mix: Mix, reached_: Bools, judged: Bools) -> Floats:
-        mask = reached_[stage] if stage != JUDGE else reached_ & judged[:, None]
+        mask = reached_[stage] if stage != JUDGE else reached_ & judged
         key = (
             stage,
             mask.tobytes(),
@@ -75,7 +75,7 @@ class Composer:
         return latency_by_request(stage_load(self.window, stage, mask), mix, len(mask))
 
     def _judge_row(self, mix: Mix, reached_: Bools, judged: Bools) -> Floats:
-        return latency_by_request(judge_load(self.window, reached_, judged), mix, reached_.shape[1])
+        return latency_by_request(judge_load(self.window, reached_ & judged), mix, reached_.shape[1])
 
 
 def best_combinations(

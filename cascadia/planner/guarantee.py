@@ -72,10 +72,32 @@ def lower_bounds(table: QualityTable, routings: Routings, confidence: float, see
         )
     weights, order, tail = _drawn(len(table), confidence, seed)
     lattice = Lattice.of(table)
-    nodes = Draws.of(_means(table, lattice.nodes, order, weights), tail)
-    lowest = np.partition(_means(table, routings, order, weights), tail, axis=1)[:, : tail + 1]
-    bounds = rise(lattice, nodes, np.sort(lowest, axis=1).astype(np.float64), lattice.around(routings))
+    nodes = Draws.of(lattice.mixed(_means(table, lattice.nodes, order, weights)), tail)
+    lowest = _lowest(_means(table, routings, order, weights), tail)
+    bounds = rise(lattice, nodes, lowest, lattice.around(routings))
     return np.clip(bounds, 0.0, routings.mean), METHOD
+
+
+def mixture_bounds(
+    table: QualityTable, chord: Ints, share: Floats, confidence: float, seed: int
+) -> Floats:
+    """Lower bounds of mixtures (k): each of a `share` of a chord's far end and the rest of its near end.
+
+    The quality of a mixture on a prompt is the mean of both routings', weighed by the share, so it is bounded as any
+    routing's is, and its chord's nodes are among those that count for all.
+    """
+    weights, order, tail = _drawn(len(table), confidence, seed)
+    lattice = Lattice.of(table)
+    grid = _means(table, lattice.nodes, order, weights)
+    near, far = grid[lattice.chords[chord, 0]], grid[lattice.chords[chord, 1]]
+    part = share.astype(np.float32)[:, None]
+    lowest = _lowest((1 - part) * near + part * far, tail)
+    return rise(lattice, Draws.of(lattice.mixed(grid), tail), lowest, lattice.on_chord(chord, share))
+
+
+def _lowest(means: Singles, tail: int) -> Floats:
+    """Each row's lowest draws, ascending: (k, tail + 1)."""
+    return np.sort(np.partition(means, tail, axis=1)[:, : tail + 1], axis=1).astype(np.float64)
 
 
 def fixed_bounds(table: QualityTable, routings: Routings, confidence: float, seed: int) -> Floats:

@@ -4,6 +4,9 @@ A routing answers at stage j those prompts whose score reaches t_j and of whom t
 A stage that is not deployed has t_j = 101, the last deployed one t_j = 0: so every routing of every subset of stages is
 a vector of levels, one coordinate a gate (two where the table foresees), and a step up in one of them passes on a few
 prompts more. Nodes are such vectors at quantiles of what was observed.
+
+Mixtures of two routings (`mixtures.py`) lie on a line between them, here a chord with nodes at even shares. Where levels
+are few, such a chord replaces each step from node to node; where they are many, the next routing is as good.
 """
 
 from dataclasses import dataclass
@@ -14,19 +17,31 @@ from numpy.typing import NDArray
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, SKIPS_NONE, Ints, Routings
 
+Singles = NDArray[np.float32]
+
 NODES = 700
 """About so many, however many coordinates they have..."""
 NODES_WITH_SKIPS = 2_000
 """...and so many where stages may be skipped."""
+CHORDS = 400
+"""Where steps are more than this, routings a step apart are so near that their mixtures are worth nothing."""
+PARTS = 8
+"""A chord has nodes at so many even parts of the share."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lattice:
-    """`levels` of each coordinate ascend, from who answers all to who answers none; first those of the thresholds."""
+    """`levels` of each coordinate ascend, from who answers all to who answers none; first those of the thresholds.
+
+    `nodes` are those of the grid; after them come, chord by chord, those within `chords` (c, 2), from one end to the
+    other. `stepped`: whether nodes of the grid are a step apart, or joined by chords alone.
+    """
 
     levels: tuple[Floats, ...]
     gates: int
     nodes: Routings
+    chords: Ints
+    stepped: bool
 
     @staticmethod
     def of(table: QualityTable) -> "Lattice":
@@ -41,11 +56,30 @@ class Lattice:
             np.stack([axis.ravel() for axis in np.meshgrid(*levels, indexing="ij")], axis=1) if seen else None
         )
         at = np.zeros((1, 0)) if nodes is None else nodes
-        return Lattice(levels, gates, _routings(at, gates, foresees=table.foreseen is not None))
+        shape = tuple(len(level) for level in levels)
+        nodes_ = _routings(at, gates, foresees=table.foreseen is not None)
+        steps = _steps(shape)
+        few = len(steps) <= CHORDS
+        return Lattice(levels, gates, nodes_, steps if few else steps[:0], stepped=not few)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(level) for level in self.levels)
+
+    def mixed(self, means: Singles) -> Singles:
+        """`means` (nodes of the grid, draws) with those of the chords' nodes after them."""
+        share = (np.arange(1, PARTS, dtype=np.float32) / PARTS)[:, None]
+        inner = [(1 - share) * means[a] + share * means[b] for a, b in self.chords]
+        return np.concatenate([means, *inner])
+
+    def on_chord(self, chord: Ints, share: Floats) -> tuple[Ints, Ints]:
+        """The nodes next to a mixture with a `share` (0-1, exclusive) of the far end, on each of several chords."""
+        first = len(self.nodes) + chord * (PARTS - 1)
+        near, far = np.floor(share * PARTS).astype(np.int64), np.ceil(share * PARTS).astype(np.int64)
+        return (
+            np.where(near < 1, self.chords[chord, 0], first + near - 1),
+            np.where(far >= PARTS, self.chords[chord, 1], first + far - 1),
+        )
 
     def around(self, routings: Routings) -> tuple[Ints, Ints]:
         """For each routing (k) the nearest node that passes on no less, and the nearest that passes on no more."""
@@ -66,15 +100,33 @@ class Lattice:
         return np.asarray(np.ravel_multi_index(tuple(at), self.shape), dtype=np.int64)
 
     def beside(self, values: Floats) -> Floats:
-        """For each node (v), the most of `values` (v) among those a step away in one coordinate; -inf where none is."""
+        """For each node (v), the most of `values` (v) among those a step away, in one coordinate or along a chord; -inf
+        where none is."""
         found = np.full(self.shape, -np.inf)
-        grid = values.reshape(self.shape)
-        for axis in range(grid.ndim):
+        grid = values[: len(self.nodes)].reshape(self.shape)
+        for axis in range(grid.ndim if self.stepped else 0):
             lower = tuple(slice(0, -1) if a == axis else slice(None) for a in range(grid.ndim))
             upper = tuple(slice(1, None) if a == axis else slice(None) for a in range(grid.ndim))
             np.maximum(found[lower], grid[upper], out=found[lower])
             np.maximum(found[upper], grid[lower], out=found[upper])
-        return found.ravel()
+        near, far = self.chords.T
+        along = values[len(self.nodes) :].reshape(len(self.chords), PARTS - 1)
+        ends = found.ravel()
+        np.maximum.at(ends, near, along[:, 0])
+        np.maximum.at(ends, far, along[:, -1])
+        before = np.concatenate([values[near, None], along[:, :-1]], axis=1)
+        after = np.concatenate([along[:, 1:], values[far, None]], axis=1)
+        return np.concatenate([ends, np.maximum(before, after).ravel()])
+
+
+def _steps(shape: tuple[int, ...]) -> Ints:
+    """Pairs of nodes of the grid that are a step apart in one coordinate (c, 2)."""
+    at = np.arange(int(np.prod(shape))).reshape(shape)
+    pairs = [
+        np.stack([at.take(range(n - 1), axis).ravel(), at.take(range(1, n), axis).ravel()], axis=1)
+        for axis, n in enumerate(shape)
+    ]
+    return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
 
 
 def _levels(values: Floats, lowest: float, at_most: int) -> Floats:

@@ -149,13 +149,13 @@ def stage_load(problem: Problem, stage: int, reached: Bools) -> Load:
     )
 
 
-def judge_load(problem: Problem, reached: Bools, gated: Bools) -> Load:
-    """Verdicts asked for: one per request (n) and gated stage (S): `reached` is (S, n), `gated` (S).
+def judge_load(problem: Problem, waits: Bools) -> Load:
+    """Verdicts asked for: one for each request's answer at a stage that `waits` for one (S, n).
 
     A judge reads its instructions, the question and the answer (Cascadia, footnote 4 and app. H).
     """
     w, judge = problem.workload, problem.judge
-    stage, request = np.nonzero(reached & gated[:, None])
+    stage, request = np.nonzero(waits)
     arrivals = arrival_ps(problem)[request]
     order = np.argsort(arrivals, kind="stable")
     stage, request = stage[order], request[order]

@@ -92,10 +92,10 @@ def stage_tokens(search: Search, stage: int, routings: Ints) -> Floats:
 
 def judge_tokens(search: Search, routings: Ints) -> Floats:
     """Tokens that the judge reads, for several routings."""
-    judged = search.routings.judged(routings)
+    verdicts = search.routings.verdicts(routings)
     judge = search.problem.judge
     work = np.zeros(len(routings))
-    for stage in range(judged.shape[1]):
+    for stage in range(verdicts.shape[1]):
         per_stage = search.whole_work(stage) + len(search.problem.workload) * judge.prompt_tokens
-        work += np.where(judged[:, stage], search.routings.reached[routings, stage] * per_stage, 0.0)
+        work += verdicts[:, stage] * per_stage
     return work

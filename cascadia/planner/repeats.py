@@ -54,5 +54,5 @@ def at_rate(problem: Problem, factor: float) -> Problem:
 
 def decided_repeated(decided: Decisions, times: int) -> Decisions:
     return Decisions(
-        np.tile(decided.enters, times), np.tile(decided.accepts, times), decided.foresees, decided.judged
+        *(np.tile(of_all, times) for of_all in decided)
     )

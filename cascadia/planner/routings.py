@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.dispatch.turns import takes_other
+from cascadia.domain.plan import ASKS_NONE
 from cascadia.domain.quality import Floats, QualityTable
 
 Ints = NDArray[np.int64]
@@ -34,8 +36,9 @@ class Routings:
     `ACCEPTS_ALL`, so that thresholds alone tell who answers. `deployed` (k, S). `reached` (k, S), 0-1: the
     fraction of prompts that run on each stage, 0 where it is not deployed. `mean` (k), 0-100: quality over
     the table. `lower` (k): its lower confidence bound; 0, which always holds, until `guarantee.with_bounds`
-    sets it. `exact` is False where levels had to be thinned. `skip_below` (k, S-1): of a stage with a gate, 0-100; None
-    where the table foresees nothing.
+    sets it. `exact` is False where levels had to be thinned. `skip_below` (k, S-1): of a stage with a gate, 0-100, or
+    `ASKS_NONE` of one that only the other routing of a mixture asks; None where the table foresees nothing. `mixed`:
+    with what each is mixed; None where none is.
     """
 
     thresholds: Floats
@@ -45,6 +48,7 @@ class Routings:
     lower: Floats
     exact: bool = True
     skip_below: Floats | None = None
+    mixed: "Mixed | None" = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -59,6 +63,7 @@ class Routings:
             self.lower[chosen],
             self.exact,
             None if self.skip_below is None else self.skip_below[chosen],
+            None if self.mixed is None else self.mixed.take(chosen),
         )
 
     def judged(self, chosen: NDArray[np.integer]) -> Bools:
@@ -66,8 +71,20 @@ class Routings:
         deployed = self.deployed[chosen]
         judged: Bools = deployed.copy()
         judged[:, :-1] &= self.thresholds[chosen] > ACCEPTS_ALL
+        if self.skip_below is not None:
+            judged[:, :-1] &= self.skip_below[chosen] < ASKS_NONE
         judged[np.arange(len(judged)), deployed.shape[1] - 1 - deployed[:, ::-1].argmax(axis=1)] = False
+        if self.mixed is not None:
+            judged |= self.mixed.other.judged(chosen) & (self.mixed.share[chosen] > 0)[:, None]
         return judged
+
+    def verdicts(self, chosen: NDArray[np.integer]) -> Floats:
+        """(k, S): the fraction of prompts whose answer at a stage waits for a verdict, under each of `chosen`."""
+        if self.mixed is None:
+            return np.where(self.judged(chosen), self.reached[chosen], 0.0)
+        parts, share = self.mixed, self.mixed.share[chosen][:, None]
+        own = np.where(replace(self, mixed=None).judged(chosen), parts.reached[chosen], 0.0)
+        return np.asarray((1.0 - share) * own + share * parts.other.verdicts(chosen))
 
     def alike(self, k: int, other: int) -> bool:
         """Do both deploy the same, a judge or none included?"""
@@ -76,8 +93,7 @@ class Routings:
 
     def asks(self, k: int) -> bool:
         """Does any stage's answer wait for a verdict?"""
-        last = int(np.flatnonzero(self.deployed[k])[-1])
-        waits: bool = (self.deployed[k, :last] & (self.thresholds[k, :last] > ACCEPTS_ALL)).any().item()
+        waits: bool = self.judged(np.array([k])).any().item()
         return waits
 
     def apart(self, k: int, chosen: Sequence[int], by: float) -> bool:
@@ -95,10 +111,23 @@ class Routings:
         return chosen
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixed:
+    """Of k routings: that `other` routing which a `share` (k) of the requests goes by, 0 where none does, and what part
+    of the rest reaches each stage (k, S). Both are written for all stages that either deploys."""
+
+    share: Floats
+    other: Routings
+    reached: Floats
+
+    def take(self, chosen: NDArray[np.integer] | Bools) -> "Mixed":
+        return Mixed(self.share[chosen], self.other.take(chosen), self.reached[chosen])
+
+
 class Decisions(NamedTuple):
     """What a stage does with each prompt or request that comes to it, (S, n): whether it is asked for an answer, and
-    whether that one is accepted; never the second without the first. `foresees` (S): whether the question alone decides
-    who enters. `judged` (S): whether a verdict decides who is accepted; where it is not, all are."""
+    whether that one is accepted; never the second without the first. `foresees`: whether the question alone decides
+    who enters. `judged`: whether a verdict decides who is accepted; where it is not, all are."""
 
     enters: Bools
     accepts: Bools
@@ -106,7 +135,12 @@ class Decisions(NamedTuple):
     judged: Bools
 
     def take(self, rows: Ints) -> "Decisions":
-        return Decisions(self.enters[:, rows], self.accepts[:, rows], self.foresees, self.judged)
+        return Decisions(*(of_all[:, rows] for of_all in self))
+
+    def mixed(self, other: "Decisions", share: float) -> "Decisions":
+        """Of requests in order of arrival, a `share` of which goes by `other`."""
+        turns = takes_other(np.arange(self.enters.shape[1]), share)
+        return Decisions(*(np.where(turns, b, a) for a, b in zip(self, other, strict=True)))
 
     @property
     def answered_by(self) -> Ints:
@@ -133,24 +167,30 @@ def decided(
 ) -> Decisions:
     """`thresholds` and `skip_below` (S-1) of one routing; prompts of `table` (m)."""
     enters = np.repeat(deployed[:, None], len(table), axis=1)
-    foresees = np.zeros_like(deployed)
     last = np.flatnonzero(deployed)[-1]
-    if skip_below is not None and table.foreseen is not None:
-        least = np.append(skip_below, SKIPS_NONE)
+    least = np.zeros(len(deployed)) if skip_below is None else np.append(skip_below, SKIPS_NONE)
+    asked = least < ASKS_NONE
+    enters &= asked[:, None]
+    foresees = np.zeros_like(deployed)
+    if table.foreseen is not None:
         enters &= table.foreseen >= least[:, None]
-        foresees = deployed & (least > SKIPS_NONE)
+        foresees = deployed & asked & (least > SKIPS_NONE)
         foresees[last] = False
     levels = np.append(thresholds, ACCEPTS_ALL)
     accepted = table.score >= levels[:, None]
     enters[last] = accepted[last] = True
-    judged = deployed & (levels > ACCEPTS_ALL)
+    judged = deployed & asked & (levels > ACCEPTS_ALL)
     judged[last] = False
+    # Of a routing by itself it is the same for everybody.
+    foresees, judged = (np.broadcast_to(told[:, None], enters.shape) for told in (foresees, judged))
     return Decisions(enters, accepted & enters, foresees, judged)
 
 
 def joined(parts: Sequence[Routings]) -> Routings:
     """All of them, in order; exact where each is."""
     skips = [part.skip_below for part in parts if part.skip_below is not None]
+    if any(part.mixed is not None for part in parts):
+        raise ValueError("mixtures are added last")
     return Routings(
         np.concatenate([part.thresholds for part in parts]),
         np.concatenate([part.deployed for part in parts]),
@@ -163,9 +203,18 @@ def joined(parts: Sequence[Routings]) -> Routings:
 
 
 def decisions(table: QualityTable, routings: Routings, k: int) -> Decisions:
-    """Of the table's prompts under routing k."""
+    """Of the table's prompts under routing k; of a mixture, under its own thresholds."""
     skip_below = None if routings.skip_below is None else routings.skip_below[k]
     return decided(table, routings.deployed[k], routings.thresholds[k], skip_below)
+
+
+def requests_decided(table: QualityTable, rows: Ints, routings: Routings, k: int) -> Decisions:
+    """Of requests in order of arrival, whose rows of the table are `rows`, under routing k."""
+    own = decisions(table, routings, k).take(rows)
+    if routings.mixed is None or routings.mixed.share[k] <= 0:
+        return own
+    other = decisions(table, routings.mixed.other, k).take(rows)
+    return own.mixed(other, float(routings.mixed.share[k]))
 
 
 def answered_by(table: QualityTable, routings: Routings, k: int) -> Ints:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.problem import Problem
-from cascadia.planner import frontier
 from cascadia.planner.capacity_shares import Capacities
 from cascadia.planner.demand import JUDGE, Demand
 from cascadia.planner.loads import judge_load, stage_load
-from cascadia.planner.routings import Decisions, Routings
+from cascadia.planner.routings import Decisions, Routings, requests_decided
 from cascadia.planner.shapes import Shape, shapes
 from cascadia.planner.simulation import quantile_s, verdict_delays
 from cascadia.planner.tables import TableCache
@@ -66,12 +65,13 @@ class Search:
     def demands(self, routing: int) -> list[Demand]:
         """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
         reached_, gated = self.decisions(routing).reached, self.decisions(routing).judged
+        waits = gated.any(axis=1)
         demands = [
-            self.stage_demand(s, reached_[s], gated=bool(gated[s]))
+            self.stage_demand(s, reached_[s], gated=bool(waits[s]))
             for s in np.flatnonzero(self.routings.deployed[routing]).tolist()
         ]
-        if self.self_hosted_judge and gated.any():
-            load = judge_load(self.problem, reached_, gated)
+        if self.self_hosted_judge and waits.any():
+            load = judge_load(self.problem, reached_ & gated)
             if len(load):
                 table = self.tables.table(
                     "judge", self._worthwhile(JUDGE), load, self.quantile, self._spare_budget
@@ -95,7 +95,7 @@ class Search:
     def _whole_judge(self) -> tuple[Demand, float]:
         n, stages = len(self.problem.workload), len(self.problem.stages)
         last = np.arange(stages) == stages - 1
-        load = judge_load(self.problem, np.ones((stages, n), dtype=bool), ~last)
+        load = judge_load(self.problem, np.tile(~last[:, None], (1, n)))
         table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self._light_budget)
         return Demand(JUDGE, "judge", table, gated=False), float(load.input_tokens.sum())
 
@@ -138,7 +138,7 @@ class Search:
 
 
 def decisions(problem: Problem, routings: Routings, routing: int) -> Decisions:
-    return frontier.decisions(problem.quality, routings, routing).take(problem.workload.row)
+    return requests_decided(problem.quality, problem.workload.row, routings, routing)
 
 
 def allowed(search: Search) -> Bools:

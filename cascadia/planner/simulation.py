@@ -47,12 +47,12 @@ class Simulator:
                 output_tokens=w.output_tokens[s],
                 cached_tokens=self._cached(s, deployment.mix(s), reached[s]),
                 accept=decided.accepts[s],
-                enter=decided.enters[s] if decided.foresees[s] else None,
-                judged=bool(decided.judged[s]),
+                enter=decided.enters[s],
+                judged=decided.judged[s],
             )
             for s in range(len(self.problem.stages))
         ]
-        foresight_ps = round(self.problem.foresight_s * PS_PER_S)
+        foresight_ps = decided.foresees.any(axis=0) * round(self.problem.foresight_s * PS_PER_S)
         gate = self._gate(deployment.mix(JUDGE))
         return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
 

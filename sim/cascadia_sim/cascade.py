@@ -37,11 +37,11 @@ def simulate_cascade(
     judge: JudgeStage | None,
     arrival_ps: Ints,
     dispatch: Dispatch = DEFAULT,
-    foresight_ps: int = 0,
+    foresight_ps: int | Ints = 0,
 ) -> CascadeRun:
     """Serves requests [n] that arrive at `arrival_ps`. `judge` may be None where nothing is judged.
 
-    `foresight_ps` is how long the question is looked at where any stage is entered by it.
+    `foresight_ps` is how long the question is looked at where any stage is entered by it, of all or of each [n].
     """
     arrival_ps = np.asarray(arrival_ps, np.int64)
     routing = route(stages, arrival_ps.size)
@@ -76,14 +76,14 @@ def _simulate_in_turn(
         )
         visits.append(StageVisits(stage, who, arrive_ps[who], run))
         if stage in routing.gates and judge is not None:
-            verdicts.append(_judge(s, judge, visits[-1]))
-            arrive_ps[who] = verdicts[-1].finish_ps
+            verdicts.append(_judge(s, judge, visits[-1], routing))
+            arrive_ps[verdicts[-1].requests] = verdicts[-1].finish_ps
     return visits, verdicts
 
 
-def _judge(stage: CascadeStage, judge: JudgeStage, visits: StageVisits) -> Verdicts:
-    """The verdicts on all answers of one stage, by a judge that has no others to give."""
-    who, asked_ps = visits.requests, visits.run.finish_ps
+def _judge(stage: CascadeStage, judge: JudgeStage, visits: StageVisits, routing: Routing) -> Verdicts:
+    """The verdicts on all answers of one stage that are judged, by a judge that has no others to give."""
+    who, asked_ps = routing.judged[visits.stage], visits.run.finish_ps[routing.waits(visits.stage)]
     gate = np.full(who.size, visits.stage, np.int64)
     if judge.latency_ps is not None:
         return Verdicts(gate, who, asked_ps, asked_ps + judge.latency_ps[visits.stage, who], None)
@@ -107,10 +107,10 @@ def _result(
     given = _merged(verdicts)
     for v in visits:
         # Requests that a later stage answers instead are overwritten there.
+        first_byte_ps[v.requests], finish_ps[v.requests] = v.run.first_token_ps, v.run.finish_ps
         if v.stage in routing.gates and given is not None:
-            first_byte_ps[v.requests] = finish_ps[v.requests] = given.finish_ps[given.stage == v.stage]
-        else:
-            first_byte_ps[v.requests], finish_ps[v.requests] = v.run.first_token_ps, v.run.finish_ps
+            judged = routing.judged[v.stage]
+            first_byte_ps[judged] = finish_ps[judged] = given.finish_ps[given.stage == v.stage]
         answered_by[v.requests] = v.stage
     return CascadeRun(arrival_ps, first_byte_ps, finish_ps, answered_by, tuple(visits), given)
 

@@ -20,7 +20,8 @@ class CascadeStage:
 
     Without replicas a stage is not deployed and is skipped. `accept` is the gate's decision, were it asked;
     the last deployed stage always accepts. `enter`: who is let in by the question alone; None lets all in, as the last
-    deployed stage does. `judged` False: whoever enters is answered here without a verdict; `accept` is then no matter.
+    deployed stage does. `judged`: whose answer waits for a verdict, of all [n] or of each; who is not judged is answered
+    here, and `accept` is then no matter.
     """
 
     replicas: tuple[Replica, ...]
@@ -29,7 +30,7 @@ class CascadeStage:
     cached_tokens: Ints
     accept: Bools
     enter: Bools | None = None
-    judged: bool = True
+    judged: bool | Bools = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,18 +106,23 @@ class CascadeRun:
 class Routing:
     """Which requests come to each deployed stage, increasing: those that no stage before it answered, and it lets in.
 
-    `stages` are those reached, `gates` those of them that another deployed stage follows and whose answers are judged.
-    `foresees`: whether anybody is told apart by the question alone.
+    `stages` are those reached, `gates` those of them that another deployed stage follows and any of whose answers are
+    judged; `judged`: of whom, increasing. `foresees`: whether anybody is let in, or not, before there is an answer.
     """
 
     stages: tuple[int, ...]
     gates: tuple[int, ...]
     requests: dict[int, Ints]
+    judged: dict[int, Ints]
     foresees: bool
 
+    def waits(self, gate: int) -> Bools:
+        """Of the requests that reach `gate`, whose answer is judged."""
+        return np.isin(self.requests[gate], self.judged[gate], assume_unique=True)
+
     def rejected(self, gate: int, stages: Sequence[CascadeStage]) -> Bools:
-        """Of the requests that reach `gate`, which ones it sends on."""
-        return ~stages[gate].accept[self.requests[gate]]
+        """Of the requests that are judged at `gate`, which ones it sends on."""
+        return ~stages[gate].accept[self.judged[gate]]
 
 
 def route(stages: Sequence[CascadeStage], n: int) -> Routing:
@@ -134,9 +140,15 @@ def route(stages: Sequence[CascadeStage], n: int) -> Routing:
             inside = waiting & enter
         if inside.any() or not (n or requests):
             requests[stage] = np.flatnonzero(inside)
-        waiting = waiting & ~(inside & stages[stage].accept if stages[stage].judged else inside)
-    gates = tuple(s for s in requests if s != deployed[-1] and stages[s].judged)
-    return Routing(tuple(requests), gates, requests, foresees)
+        waiting = waiting & ~(inside & (stages[stage].accept | ~_told(stages[stage].judged, n)))
+    judged = {s: who[_told(stages[s].judged, n)[who]] for s, who in requests.items() if s != deployed[-1]}
+    judged = {s: who for s, who in judged.items() if who.size or not n}
+    return Routing(tuple(requests), tuple(judged), requests, judged, foresees)
+
+
+def _told(of_all: bool | Bools, n: int) -> Bools:
+    """Of each [n]."""
+    return np.broadcast_to(np.asarray(of_all, np.bool_), n)
 
 
 def judged_tokens(stage: CascadeStage, judge: JudgeStage, who: Ints) -> Ints:

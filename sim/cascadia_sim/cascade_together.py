@@ -48,8 +48,8 @@ def simulate_together(
     first, successor = _successors(stages, routing, arrival_ps.size)
     arrivals, runs = _run(groups, first[np.argsort(arrival_ps, kind="stable")], successor)
     visits = [StageVisits(s, routing.requests[s], arrivals[i], runs[i]) for i, s in enumerate(routing.stages)]
-    gate = np.concatenate([np.full(routing.requests[g].size, g, np.int64) for g in routing.gates])
-    who = np.concatenate([routing.requests[g] for g in routing.gates])
+    gate = np.concatenate([np.full(routing.judged[g].size, g, np.int64) for g in routing.gates])
+    who = np.concatenate([routing.judged[g] for g in routing.gates])
     return visits, [Verdicts(gate, who, arrivals[-1], runs[-1].finish_ps, runs[-1])]
 
 
@@ -59,7 +59,7 @@ def _stage_group(stage: CascadeStage, dispatch: Dispatch, who: Ints, arrival_ps:
 
 
 def _judge_group(stages: Sequence[CascadeStage], judge: JudgeStage, routing: Routing) -> _Group:
-    tokens = np.concatenate([judged_tokens(stages[g], judge, routing.requests[g]) for g in routing.gates])
+    tokens = np.concatenate([judged_tokens(stages[g], judge, routing.judged[g]) for g in routing.gates])
     n = tokens.size
     written, cached = np.full(n, judge.output_tokens, np.int64), np.full(n, judge.cached_tokens, np.int64)
     visits = request_arrays(np.zeros(n, np.int64), tokens, written, cached)
@@ -71,16 +71,18 @@ def _successors(stages: Sequence[CascadeStage], routing: Routing, n: int) -> tup
     rejection the answer of the next stage that the request enters."""
     sizes = [routing.requests[s].size for s in routing.stages]
     first_answer = np.cumsum([0, *sizes])
-    verdict = first_answer[-1] + sum(routing.requests[g].size for g in routing.gates)
+    verdict = first_answer[-1] + sum(routing.judged[g].size for g in routing.gates)
     successor = np.full(verdict, -1, np.int64)
     following = np.full(n, -1, np.int64)
     for i in range(len(sizes) - 1, -1, -1):
         stage, who = routing.stages[i], routing.requests[routing.stages[i]]
         if stage in routing.gates:
-            verdict -= sizes[i]
-            successor[first_answer[i] : first_answer[i + 1]] = verdict + np.arange(sizes[i])
+            judged = routing.judged[stage]
+            verdict -= judged.size
+            answers = successor[first_answer[i] : first_answer[i + 1]]
+            answers[routing.waits(stage)] = verdict + np.arange(judged.size)
             rejected = routing.rejected(stage, stages)
-            successor[verdict : verdict + sizes[i]][rejected] = following[who[rejected]]
+            successor[verdict : verdict + judged.size][rejected] = following[judged[rejected]]
         following[who] = first_answer[i] + np.arange(sizes[i])
     return following, successor
 
