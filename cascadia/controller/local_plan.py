@@ -182,7 +182,8 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}
     names = [stage.name for stage in plan.stages]
-    router: dict[str, Any] = {"stages": stages, "names": names, "watch_s": 0, "samples": log, **local.router}
+    router: dict[str, Any] = {"stages": stages, "names": names, "watch_s": 0, "samples": log}
+    router |= {**plan.mixture_document(), **local.router}
     if plan.foresight is not None and "foresight" not in router:
         raise BadInput(
             "plan: foresight",

@@ -21,6 +21,7 @@ def router_document(
         ],
         "port": port,
     }
+    document |= plan.mixture_document()
     if judge is not None:
         document["judge"] = {"kind": "embedding", "replicas": [{"url": judge}], "timeout_s": JUDGE_TIMEOUT_S}
     return document

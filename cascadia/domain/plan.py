@@ -316,7 +316,27 @@ class Plan:
         own = self.thresholds, self.skip_below
         return (own,) if self.mixture is None else (own, (self.mixture.thresholds, self.mixture.skip_below))
 
+    def mixture_document(self) -> dict[str, object]:
+        """The section `mixture` of a router's file; empty where none is mixed."""
+        if (told := self.mixture_by_stage) is None:
+            return {}
+        return {"mixture": dict(zip(("share", "thresholds", "skip_below"), told, strict=True))}
+
+    @property
+    def mixture_by_stage(self) -> tuple[float, dict[str, float], dict[str, float]] | None:
+        """Share, thresholds and `skip_below` of the mixture, of deployed stages that have a gate."""
+        if self.mixture is None:
+            return None
+        gates = [(i, stage.name) for i, stage in enumerate(self.stages[:-1]) if stage.deployed]
+        thresholds = {name: self.mixture.thresholds[i] for i, name in gates}
+        return self.mixture.share, thresholds, {name: self.mixture.skip_below[i] for i, name in gates}
+
     def skips(self, stage: str) -> float | None:
         """Below which quality, by the question alone, the stage is not asked; None where it always is."""
         at = next(i for i, each in enumerate(self.stages) if each.name == stage)
         return (self.skip_below[at] or None) if at < len(self.skip_below) else None
+
+    def foreseen_from(self, stage: str) -> float | None:
+        """As `skips`, of stages that the question decides about; None where the stage is asked always or never."""
+        least = self.skips(stage)
+        return None if least is None or least >= ASKS_NONE else least

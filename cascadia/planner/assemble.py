@@ -10,6 +10,7 @@ from cascadia.domain.plan import (
     ForesightPlan,
     Gear,
     JudgePlan,
+    Mixture,
     Plan,
     Predicted,
     Proof,
@@ -42,6 +43,7 @@ def assemble(
     proof: Proof,
     wall_s: float,
     skip_below: Sequence[float] = (),
+    mixture: Mixture | None = None,
 ) -> Plan:
     judge = problem.judge
     lengths = problem.quality.output_tokens.mean(axis=1)
@@ -96,6 +98,7 @@ def assemble(
         wall_s=wall_s,
         skip_below=tuple(skip_below),
         foresight=_foresight(problem, skip_below),
+        mixture=mixture,
     )
 
 

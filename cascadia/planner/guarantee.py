@@ -78,9 +78,7 @@ def lower_bounds(table: QualityTable, routings: Routings, confidence: float, see
     return np.clip(bounds, 0.0, routings.mean), METHOD
 
 
-def mixture_bounds(
-    table: QualityTable, chord: Ints, share: Floats, confidence: float, seed: int
-) -> Floats:
+def mixture_bounds(table: QualityTable, chord: Ints, share: Floats, confidence: float, seed: int) -> Floats:
     """Lower bounds of mixtures (k): each of a `share` of a chord's far end and the rest of its near end.
 
     The quality of a mixture on a prompt is the mean of both routings', weighed by the share, so it is bounded as any

@@ -5,8 +5,8 @@ A stage that is not deployed has t_j = 101, the last deployed one t_j = 0: so ev
 a vector of levels, one coordinate a gate (two where the table foresees), and a step up in one of them passes on a few
 prompts more. Nodes are such vectors at quantiles of what was observed.
 
-Mixtures of two routings (`mixtures.py`) lie on a line between them, here a chord with nodes at even shares. Where levels
-are few, such a chord replaces each step from node to node; where they are many, the next routing is as good.
+Mixtures of two routings (`mixtures.py`) lie on a line between them, here a chord with nodes at even shares. Where
+levels are few, such a chord replaces each step from node to node; where they are many, the next routing is as good.
 """
 
 from dataclasses import dataclass

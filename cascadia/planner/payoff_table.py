@@ -53,11 +53,23 @@ class Gate:
 
 def gates(search: Search) -> tuple[Gate, ...]:
     """Of stages that follow each other, small to large."""
-    usd = {d.stage: _usd_per_hour(d.table.saturated, d.shapes) for d, _ in search.whole_demands()}
+    usd = stage_usd(search)
     stages = range(len(search.problem.stages))
-    verdict = usd.get(JUDGE, 0.0) / max(len(stages) - 1, 1) or _external_usd_per_hour(search.problem)
+    verdict = verdict_usd(search, usd)
     return tuple(
         _gate(search.problem, a, b, usd[a] / usd[b], verdict / usd[b]) for a, b in _known(stages, usd)
+    )
+
+
+def stage_usd(search: Search) -> dict[int, float]:
+    """Dollars an hour of all requests at each stage, and under `JUDGE` of the verdicts of all gates."""
+    return {d.stage: _usd_per_hour(d.table.saturated, d.shapes) for d, _ in search.whole_demands()}
+
+
+def verdict_usd(search: Search, usd: dict[int, float]) -> float:
+    """Of a verdict on all requests at one gate, where stages and judge cost `usd`."""
+    return usd.get(JUDGE, 0.0) / max(len(search.problem.stages) - 1, 1) or _external_usd_per_hour(
+        search.problem
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from cascadia.domain.plan import Plan, Proof, QualityPrediction
+from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner import explain
 from cascadia.planner.allocation import allocate
@@ -26,9 +26,10 @@ from cascadia.planner.evidence import stage_latencies_s
 from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
 from cascadia.planner.headroom import headroom
+from cascadia.planner.mixtures import least_quality, with_mixtures
 from cascadia.planner.nearest import Planning
 from cascadia.planner.preroutings import by_question_alone
-from cascadia.planner.refine import Candidate, Effort, effort_for, refine
+from cascadia.planner.refine import Candidate, Effort, effort_for, rank, refine
 from cascadia.planner.routings import Routings, joined, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
@@ -87,6 +88,8 @@ def plan(
     found = best_of_parts(search, lambda part: solver(part, formulation, time_limit_s), effort, progress)
     if found.best is None:
         raise explain.why_none(search, found.loop, found.candidates, planning)
+    search, found = _mixed(search, found, formulation, time_limit_s, effort, progress)
+    assert found.best is not None
     chosen = found.best
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
@@ -164,6 +167,35 @@ def asking(
     return Planning(sustains, keeps, progress)
 
 
+def _mixed(
+    search: Search,
+    found: Found,
+    formulation: Formulation,
+    time_limit_s: float,
+    effort: Effort | None,
+    progress: Callable[[str], None],
+) -> tuple[Search, Found]:
+    """The search of mixtures and what it found, where that is better; else what was found without."""
+    assert found.best is not None
+    only = with_mixtures(search, least_quality(search, found.best.quality_lower))
+    if only is None:
+        return search, found
+    progress("mixtures of two routings")
+    loop = bilevel(only, solver(only, formulation, time_limit_s), progress)
+    best, tried = refine(only, loop, effort=effort or effort_for(search.problem.cluster), progress=progress)
+    if best is None or rank(search.problem, best) >= rank(search.problem, found.best):
+        return search, found
+    return only, Found(best, tuple(tried), loop)
+
+
+def _mixture(routings: Routings, k: int) -> Mixture | None:
+    mixed = routings.mixed
+    if mixed is None or mixed.share[k] <= 0 or mixed.other.skip_below is None:
+        return None
+    thresholds, skips = mixed.other.thresholds[k].tolist(), mixed.other.skip_below[k].tolist()
+    return Mixture(float(mixed.share[k]), tuple(thresholds), tuple(skips))
+
+
 def _finish(
     search: Search,
     found: Found,
@@ -205,6 +237,7 @@ def _finish(
     )
     thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
     skip_below = () if skips is None else skips[routing].tolist()
+    mixture = _mixture(search.routings, routing)
     calibrations = calibrations_of(simulator.problem, best.deployment, run)
     within = error_range(
         problem,
@@ -214,7 +247,7 @@ def _finish(
         predicted.objective_s,
         carries=carries,
     )
-    plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below)
+    plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below, mixture)
     plan_ = replace(
         plan_,
         calibrations=calibrations,

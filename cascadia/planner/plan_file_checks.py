@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import Gear, JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.plan import ASKS_NONE, Gear, JudgePlan, Plan, ReplicaGroup
 
 _ANEW = "plan anew, or undo the edit"
 _SHARE_TOLERANCE = 1e-6
@@ -42,6 +42,7 @@ def _faults(plan: Plan) -> Iterator[Fault]:
     yield from _capacity_faults(plan)
     yield from _threshold_faults("thresholds", plan.thresholds, len(names))
     yield from _skip_faults(plan)
+    yield from _mixture_faults(plan)
     yield from _gear_faults(plan.gears, names)
     for index, prediction in enumerate(plan.predicted.stages):
         if prediction.name not in names:
@@ -129,14 +130,30 @@ def _skip_faults(plan: Plan) -> Iterator[Fault]:
             f"there are {len(plan.skip_below)} for {len(plan.stages)} stages; every stage but the last has one",
         )
     for index, least in enumerate(plan.skip_below):
-        if not 0 <= least <= 100:
+        if not 0 <= least <= 100 and not (plan.mixture and least == ASKS_NONE):
             yield Fault(f"skip_below[{index}]", f"is {least:g}", "write 0 to skip none, at most 100")
-        if least > 0 and plan.judge.kind != "embedding" and plan.foresight is None:
+        if 0 < least < ASKS_NONE and plan.judge.kind != "embedding" and plan.foresight is None:
             yield Fault(
                 f"skip_below[{index}]",
                 f"needs foresight, or a judge of kind embedding; the plan's is of kind {plan.judge.kind}",
                 "write 0",
             )
+
+
+def _mixture_faults(plan: Plan) -> Iterator[Fault]:
+    mixture = plan.mixture
+    if mixture is None:
+        return
+    if not 0 < mixture.share < 1:
+        yield Fault("mixture.share", f"is {mixture.share:g}", "write a share between 0 and 1")
+    yield from _threshold_faults("mixture.thresholds", mixture.thresholds, len(plan.stages))
+    if len(mixture.skip_below) != len(plan.stages) - 1:
+        yield Fault(
+            "mixture.skip_below", f"there are {len(mixture.skip_below)} for {len(plan.stages)} stages"
+        )
+    for index, least in enumerate(mixture.skip_below):
+        if least not in (0, ASKS_NONE):
+            yield Fault(f"mixture.skip_below[{index}]", f"is {least:g}", "write 0, or 101 to ask it never")
 
 
 def _gear_faults(gears: tuple[Gear, ...], names: list[str]) -> Iterator[Fault]:

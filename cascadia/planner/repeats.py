@@ -53,6 +53,4 @@ def at_rate(problem: Problem, factor: float) -> Problem:
 
 
 def decided_repeated(decided: Decisions, times: int) -> Decisions:
-    return Decisions(
-        *(np.tile(of_all, times) for of_all in decided)
-    )
+    return Decisions(*(np.tile(of_all, times) for of_all in decided))

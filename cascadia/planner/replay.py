@@ -11,7 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, Plan, Predicted, QualityPrediction, ReplicaGroup, StagePlan
+from cascadia.domain.plan import (
+    ASKS_NONE,
+    JudgePlan,
+    Plan,
+    Predicted,
+    QualityPrediction,
+    ReplicaGroup,
+    StagePlan,
+)
 from cascadia.domain.problem import Engine, Foresight, Judge, Problem, Stage
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.assemble import predict
@@ -73,7 +81,7 @@ def replay(
         plan.digest,
         foresight=Foresight(plan.foresight.digest, plan.foresight.latency_s) if plan.foresight else None,
     )
-    decisions = gate_decisions(plan, known, drawn=table is None).take(workload.row)
+    decisions = gate_decisions(plan, known, workload.row, drawn=table is None)
     found = redeployed(plan, problem)
     simulator = Simulator.of(problem)
     run = simulator.run(found, decisions)
@@ -113,14 +121,23 @@ def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -
     return own | went_on
 
 
-def gate_decisions(plan: Plan, table: QualityTable, *, drawn: bool = False) -> Decisions:
-    """What each stage does with each row of the table; `drawn` ones say it themselves."""
+def gate_decisions(plan: Plan, table: QualityTable, rows: Ints, *, drawn: bool = False) -> Decisions:
+    """What each stage does with requests of the table's `rows`, in order of arrival; `drawn` rows say it themselves."""
     deployed = np.array([s.deployed for s in plan.stages])
-    if not drawn:
-        return decided(table, deployed, plan.thresholds, plan.skip_below or None)
-    some = [ACCEPTED if least > 0 else SKIPS_NONE for least in plan.skip_below]
-    levels = [ACCEPTED if least > ACCEPTS_ALL else ACCEPTS_ALL for least in plan.thresholds]
-    return decided(table, deployed, levels, some or None)
+    if drawn:
+        none = (SKIPS_NONE,) * (len(deployed) - 1)
+        skips = np.max([least or none for _, least in plan.routings], axis=0)
+        some = np.where(skips > SKIPS_NONE, ACCEPTED, SKIPS_NONE)
+        highest = np.max([thresholds for thresholds, _ in plan.routings], axis=0)
+        levels = np.where(highest > ACCEPTS_ALL, ACCEPTED, ACCEPTS_ALL)
+        drawn_ = decided(table, deployed, levels, some).take(rows)
+        # A mixture skips without a look at the question.
+        looked = drawn_.foresees & np.append(skips < ASKS_NONE, False)[:, None]
+        return drawn_._replace(foresees=looked)
+    own, *others = (
+        decided(table, deployed, levels, least or None).take(rows) for levels, least in plan.routings
+    )
+    return own if plan.mixture is None else own.mixed(others[0], plan.mixture.share)
 
 
 def redeployed(plan: Plan, problem: Problem) -> Deployment:

@@ -65,7 +65,7 @@ class Search:
     def demands(self, routing: int) -> list[Demand]:
         """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
         reached_, gated = self.decisions(routing).reached, self.decisions(routing).judged
-        waits = gated.any(axis=1)
+        waits: Bools = np.any(gated, axis=1)
         demands = [
             self.stage_demand(s, reached_[s], gated=bool(waits[s]))
             for s in np.flatnonzero(self.routings.deployed[routing]).tolist()

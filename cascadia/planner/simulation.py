@@ -52,7 +52,8 @@ class Simulator:
             )
             for s in range(len(self.problem.stages))
         ]
-        foresight_ps = decided.foresees.any(axis=0) * round(self.problem.foresight_s * PS_PER_S)
+        looked_ps = round(self.problem.foresight_s * PS_PER_S)
+        foresight_ps = np.where(decided.foresees.any(axis=0), np.int64(looked_ps), np.int64(0))
         gate = self._gate(deployment.mix(JUDGE))
         return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
 

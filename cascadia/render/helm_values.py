@@ -28,6 +28,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
         "plan": {"digest": plan.digest, "version": plan.version, "seed": plan.seed},
         "cascade": {
             "stages": [stage.name for stage in plan.stages],
+            **plan.mixture_document(),
             "gears": [
                 {
                     "maxRateRps": gear.max_rate_rps,

@@ -29,7 +29,7 @@ def flow(plan: Plan) -> str:
     stages = []
     answered = 0.0
     for stage, predicted in words.deployed(plan):
-        limit, least = words.threshold(plan, stage.name), plan.skips(stage.name)
+        limit, least = words.threshold(plan, stage.name), plan.foreseen_from(stage.name)
         stages.append(
             FunnelStage(
                 printable(stage.name),

@@ -52,7 +52,7 @@ def stages(plan: Plan) -> Table:
             rows.append((name, *(Cell("–") for _ in range(9))))
             continue
         limit = words.threshold_words(words.threshold(plan, stage.name))
-        least = plan.skips(stage.name)
+        least = plan.foreseen_from(stage.name)
         limit += "" if least is None else f", if asked (promise ≥ {score(least)})"
         shares = (Cell(percent(found.reached, 1)), Cell(percent(found.accepted, 1)), Cell(limit))
         rows.append((name, *shares, *_load(found)))

@@ -69,7 +69,7 @@ def _widest(plan: Plan) -> int:
 def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> tuple[str, ...]:
     if predicted is None or not stage.deployed:
         return ("not deployed", "0", "–", "–", "–", "–", "–")
-    limit, least = words.threshold(plan, stage.name), plan.skips(stage.name)
+    limit, least = words.threshold(plan, stage.name), plan.foreseen_from(stage.name)
     return (
         replicas(stage.replicas, plan.cluster, "\n"),
         f"{stage.gpus:,}",

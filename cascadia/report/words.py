@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from cascadia.domain.plan import Plan, StageCalibration, StagePlan, StagePrediction
+from cascadia.domain.plan import ASKS_NONE, Plan, StageCalibration, StagePlan, StagePrediction
 from cascadia.report import numbers
 from cascadia.report.names import (
     all_groups,
@@ -60,15 +60,46 @@ def gates(plan: Plan) -> str:
     for stage, _ in steps[:-1]:
         limit = threshold(plan, stage.name)
         parts.append(f"{printable(stage.name)}'s answer {_gate(limit)}")
-        if (least := plan.skips(stage.name)) is not None:
+        if (least := plan.foreseen_from(stage.name)) is not None:
             skipped.append(
                 f"{printable(stage.name)} is not asked where the question alone promises less than {score(least)}"
             )
     if not parts:
         return f"Every request goes straight to {printable(steps[-1][0].name)}; there is no gate to pass."
+    if plan.mixture is not None:
+        return f"{judge(plan)} scores answers from 0 to 100. {mixture(plan)}"
     after = "Whatever is not accepted goes on to the next stage, and the last one always answers."
     before = f" Before that, {listing(skipped)}." if skipped else ""
     return f"{judge(plan)} scores answers from 0 to 100: {listing(parts)}.{before} {after}"
+
+
+def mixture(plan: Plan) -> str:
+    """Both routings of a mixture, each with its share; empty where none is mixed."""
+    if plan.mixture is None:
+        return ""
+    shares = (1.0 - plan.mixture.share, plan.mixture.share)
+    parts = [
+        f"{percent(part, 1)} of the requests {'go' if not i else 'instead'}: {_way(plan, thresholds, skips)}"
+        for i, (part, (thresholds, skips)) in enumerate(zip(shares, plan.routings, strict=True))
+    ]
+    return f"Two routings are mixed, request by request in turn. {'; '.join(parts)}."
+
+
+def _way(plan: Plan, thresholds: tuple[float, ...], skips: tuple[float, ...]) -> str:
+    """`small (score ≥ 50), then large`: the stages that one routing asks, in order."""
+    names = {stage.name: i for i, stage in enumerate(plan.stages)}
+    way = []
+    for stage, _ in deployed(plan):
+        at = names[stage.name]
+        gate = thresholds[at] if at < len(thresholds) else 0.0
+        if at < len(skips) and skips[at] >= ASKS_NONE:
+            continue
+        way.append(
+            f"{printable(stage.name)} ({threshold_words(gate)})" if gate > 0 else printable(stage.name)
+        )
+        if gate <= 0:
+            break
+    return ", then ".join(way)
 
 
 def load(predicted: StagePrediction) -> str:

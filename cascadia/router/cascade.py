@@ -51,6 +51,7 @@ class Cascade:
         return decision
 
     async def _decided(self, ask: Ask) -> Decision:
+        ask = replace(ask, other=self.scoring.takes_other())
         decision = Decision(steps=ask.steps)
         best: Held | None = None
         failure: StageFailed | None = None
@@ -68,6 +69,7 @@ class Cascade:
                 continue
             stage.metrics.requests.inc()
             step = begun(stage.name)
+            step.other = ask.other
             ask.steps.append(step)
             try:
                 if last and ask.fields.stream:

@@ -105,6 +105,8 @@ def _step(step: Step) -> bytes:
     """As an item of a structured field (RFC 8941): `small;outcome=score;score=41.20;threshold=60.00`."""
     # A plan's names are anyone's: what may not stand in such a field is written as %XX.
     parts = [quote(step.stage, safe="/:.!$&'*+"), f"outcome={step.outcome}"]
+    if step.other:
+        parts.append("routing=other")
     for name, value in (("score", step.score), ("threshold", step.threshold)):
         if value is not None:
             parts.append(f"{name}={value:.2f}")

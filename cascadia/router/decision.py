@@ -32,6 +32,8 @@ class Ask:
     holding: Holding
     """Of the bytes of answers that wait for a decision."""
     quality_min: float = 0.0
+    other: bool = False
+    """Whether it goes by the mixture's thresholds."""
     priority: int = 0
     session: Session | None = None
     steps: list[Step] = field(default_factory=list)

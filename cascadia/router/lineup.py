@@ -76,7 +76,13 @@ class Lineup:
             self.conversations = before.conversations
         told = self._foresight.foresight or self._judge.foresight
         scoring = Scoring(
-            gate, judge or _SCORED, metrics.judge_seconds, examiner, told, foresight or judge or _SCORED
+            gate,
+            judge or _SCORED,
+            metrics.judge_seconds,
+            examiner,
+            told,
+            foresight or judge or _SCORED,
+            settings.mixture,
         )
         self.cascade: Cascade = Cascade(self.stages, scoring, self.conversations)
         earlier = () if before is None else before.names

@@ -9,6 +9,7 @@ from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.planner.problem_file_models import find_architecture
 from cascadia.router.settings import (
     JudgeSettings,
+    MixtureSettings,
     ReplicaSettings,
     RouterSettings,
     StageSettings,
@@ -46,9 +47,15 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
         judge=_judge(plan.judge, addresses) if plan.judges else None,
         foresight=_foresight(addresses) if plan.foresight else None,
         names=tuple(stage.name for stage in plan.stages),
+        mixture=_mixture(plan),
     )
     check_settings(settings, where)
     return settings
+
+
+def _mixture(plan: Plan) -> MixtureSettings | None:
+    told = plan.mixture_by_stage
+    return None if told is None else MixtureSettings(*told)
 
 
 def _foresight(addresses: Addresses) -> JudgeSettings:
@@ -87,7 +94,9 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     stages = tuple(_planned(known[stage.name], stage, groups[stage.name]) for stage in told.stages)
     if plan.skip_below:
         stages = tuple(replace(stage, skip_below=plan.skips(stage.name)) for stage in stages)
-    return replace(files, stages=stages, judge=files.judge or told.judge, names=told.names)
+    return replace(
+        files, stages=stages, judge=files.judge or told.judge, names=told.names, mixture=told.mixture
+    )
 
 
 def _refuse_another(planned: JudgePlan, told: JudgeSettings, file: JudgeSettings) -> None:

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
 from time import monotonic
 from typing import Any
 
 from msgspec import structs
 
+from cascadia.dispatch.turns import takes_other
+from cascadia.domain.plan import ASKS_NONE
 from cascadia.router.answers import Choice, Written, read_document, read_events
 from cascadia.router.decision import Ask, Held
 from cascadia.router.examiner import Examiner
@@ -20,7 +23,7 @@ from cascadia.router.replica import Call
 from cascadia.router.requests import rewritten
 from cascadia.router.responses import read_response, read_response_events
 from cascadia.router.rules import refusal
-from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
+from cascadia.router.settings import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings, MixtureSettings
 from cascadia.router.spent import spend
 from cascadia.router.stage import Stage
 from cascadia.router.steps import Step
@@ -47,6 +50,7 @@ class Scoring:
         examiner: Examiner,
         foresight: EmbeddingGate | None = None,
         foresight_told: JudgeSettings | None = None,
+        mixture: MixtureSettings | None = None,
     ) -> None:
         self.examiner = examiner
         self.gate = gate
@@ -54,9 +58,23 @@ class Scoring:
         self.seconds = seconds
         self.foresight = foresight
         self.foresight_told = foresight_told or judge
+        self._mixture = mixture
+        self._turns = count()
+
+    def takes_other(self) -> bool:
+        """Whether the next request goes by the mixture's thresholds: requests are counted as they come."""
+        return self._mixture is not None and takes_other(next(self._turns), self._mixture.share)
 
     def threshold(self, ask: Ask, stage: Stage) -> float:
-        return max(stage.settings.threshold, ask.quality_min)
+        own = stage.settings.threshold
+        if ask.other and self._mixture is not None:
+            own = self._mixture.thresholds.get(stage.name, own)
+        return max(own, ask.quality_min)
+
+    def _skip_below(self, ask: Ask, stage: Stage) -> float | None:
+        if ask.other and self._mixture is not None:
+            return self._mixture.skip_below.get(stage.name) or None
+        return stage.settings.skip_below
 
     def accepts(self, ask: Ask, held: Held, last: bool) -> tuple[bool, str]:
         threshold = self.threshold(ask, held.stage)
@@ -69,16 +87,19 @@ class Scoring:
         return self.judge is not None and self.judge.on_failure == "accept", "judge"
 
     async def skipped(self, ask: Ask, stages: Sequence[Stage]) -> frozenset[str]:
-        """Those of `stages` whose answer, by the question alone, is likely to be of no use. All are asked at once."""
-        asked = [stage for stage in stages if stage.settings.skip_below is not None]
+        """Those of `stages` whose answer, by the question alone, is likely to be of no use (all are asked at once), and
+        those that this request's routing does without."""
+        least = {stage.name: self._skip_below(ask, stage) for stage in stages}
+        never = frozenset(name for name, told in least.items() if told is not None and told >= ASKS_NONE)
+        asked = [stage for stage in stages if least[stage.name] is not None and stage.name not in never]
         if not asked or self.foresight is None:
-            return frozenset()
+            return never
         told = await asyncio.gather(*(self._skips(ask, stage, self.foresight) for stage in asked))
-        return frozenset(stage.name for stage, skips in zip(asked, told, strict=True) if skips)
+        return never | frozenset(stage.name for stage, skips in zip(asked, told, strict=True) if skips)
 
     async def _skips(self, ask: Ask, stage: Stage, foresight: EmbeddingGate) -> bool:
         """Not known is no."""
-        told, least = self.foresight_told, stage.settings.skip_below
+        told, least = self.foresight_told, self._skip_below(ask, stage)
         if told is None or least is None:
             return False
         token = ASKED.set(Asked(stage.name, last_said(ask.fields)))

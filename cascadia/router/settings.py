@@ -1,6 +1,6 @@
 """What a router is told: stages, their replicas, the judge, and limits. Defaults are documented here only."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -64,6 +64,16 @@ class StageSettings:
     """What a request does where all replicas are busy and a larger stage has room: wait here, or go there."""
     slow_s: float | None = None
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureSettings:
+    """A `share` (0-1) of the cascade's requests, in turn, goes by these instead of the stages' own `threshold` and
+    `skip_below`; by stage. A stage with `skip_below` 101 is never asked."""
+
+    share: float
+    thresholds: Mapping[str, float]
+    skip_below: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +255,7 @@ class RouterSettings:
     foresight: JudgeSettings | None = None
     """Heads that tell of the question alone, as an embedding judge; where there are none, the judge is asked."""
     names: tuple[str, ...] = ()
+    mixture: MixtureSettings | None = None
     cascade: str = "cascadia"
     conversations: ConversationSettings = field(default_factory=ConversationSettings)
     limits: Limits = field(default_factory=Limits)

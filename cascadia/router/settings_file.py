@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import ASKS_NONE
 from cascadia.planner.spec_errors import bad_input
 from cascadia.planner.spec_yaml import parse_yaml
 from cascadia.planner.text_file import read_text
@@ -23,6 +24,7 @@ from cascadia.router.settings import (
     JudgeSettings,
     KeySettings,
     Limits,
+    MixtureSettings,
     ReplicaSettings,
     RouterSettings,
     ShadowSettings,
@@ -78,12 +80,22 @@ class _Stage(_Section):
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
     passes_priority: bool = Field(False, description="Its engines schedule by priority.")
     skip_below: float | None = Field(
-        None, ge=0, le=100, description="Pass it over where the question alone promises less."
+        None, ge=0, le=101, description="Pass it over where the question alone promises less; 101: always."
     )
     verifiers: list[VerifierFields] = Field(default_factory=list, max_length=32)
     verified: Literal["judge", "accept"] = "judge"
     on_overload: Literal["wait", "escalate"] = Field(
         "wait", description="Where all replicas are busy and a larger stage has room: wait, or go there."
+    )
+
+
+class _Mixture(_Section):
+    share: float = Field(gt=0, lt=1, description="Of the requests, in turn.")
+    thresholds: dict[Name, Annotated[float, Field(ge=0, le=1000)]] = Field(
+        description="By stage, in place of its own."
+    )
+    skip_below: dict[Name, Annotated[float, Field(ge=0, le=101)]] = Field(
+        default_factory=dict, description="By stage, in place of its own; 101: it is never asked."
     )
 
 
@@ -131,6 +143,7 @@ class _File(_Section):
         default_factory=list,
         description="What clients call the stages, from small to large; one without engines is the next larger's.",
     )
+    mixture: _Mixture | None = Field(None, description="Other thresholds for a share of the requests.")
     cascade: Name = CASCADE
     conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
@@ -164,6 +177,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         judge=None if judge is None else _judge(f"{where}: judge", judge, secrets),
         foresight=None if found.foresight is None else _foresight(where, found.foresight, secrets),
         names=_names(where, found.names, stages),
+        mixture=None if found.mixture is None else MixtureSettings(**found.mixture.model_dump()),
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
         limits=Limits(**found.limits.model_dump()),
@@ -208,7 +222,12 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             raise BadInput(
                 f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
             )
-    needs = any(0 < s.threshold <= 100 and s.verified == "judge" for s in settings.stages[:-1])
+    _check_mixture(settings, where)
+    other = settings.mixture.thresholds if settings.mixture is not None else {}
+    needs = any(
+        (0 < s.threshold <= 100 or 0 < other.get(s.name, 0.0) <= 100) and s.verified == "judge"
+        for s in settings.stages[:-1]
+    )
     if needs and settings.judge is None:
         raise BadInput(
             f"{where}: judge",
@@ -235,12 +254,28 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
         if stage.verified == "accept" and not stage.verifiers:
             raise BadInput(f"{at}.verified", "has no verifiers", "list some")
-        if stage.skip_below is not None and settings.foresight is None and not _foresees(judge):
+        looks = stage.skip_below is not None and stage.skip_below < ASKS_NONE
+        if looks and settings.foresight is None and not _foresees(judge):
             raise BadInput(
                 f"{at}.skip_below",
                 "needs foresight, or a judge of kind embedding",
                 "add foresight: {replicas: [...]}, or leave it out",
             )
+
+
+def _check_mixture(settings: RouterSettings, where: str) -> None:
+    """Raises `BadInput` where it names a stage that is not there, or would look at the question."""
+    mixture = settings.mixture
+    if mixture is None:
+        return
+    names = [stage.name for stage in settings.stages]
+    for key, told in (("thresholds", mixture.thresholds), ("skip_below", mixture.skip_below)):
+        for name, value in told.items():
+            at = f"{where}: mixture.{key}.{name}"
+            if name not in names:
+                raise BadInput(at, "no such stage", f"there are {', '.join(names)}")
+            if key == "skip_below" and value not in (0.0, ASKS_NONE):
+                raise BadInput(at, f"is {value:g}", "write 0, or 101 to ask it never")
 
 
 def _foresees(judge: JudgeSettings | None) -> bool:

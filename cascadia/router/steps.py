@@ -15,6 +15,8 @@ class Step(Struct):
 
     stage: str
     started_at_s: float
+    other: bool = False
+    """Whether the request goes by the mixture's thresholds."""
     outcome: str = ""
     score: float | None = None
     threshold: float | None = None

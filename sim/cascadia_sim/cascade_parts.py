@@ -20,8 +20,8 @@ class CascadeStage:
 
     Without replicas a stage is not deployed and is skipped. `accept` is the gate's decision, were it asked;
     the last deployed stage always accepts. `enter`: who is let in by the question alone; None lets all in, as the last
-    deployed stage does. `judged`: whose answer waits for a verdict, of all [n] or of each; who is not judged is answered
-    here, and `accept` is then no matter.
+    deployed stage does. `judged`: whose answer waits for a verdict, told of all or of each; who is not judged is
+    answered here, and `accept` is then no matter.
     """
 
     replicas: tuple[Replica, ...]

@@ -26,6 +26,7 @@ def router_config(release: Release) -> dict[str, Any]:
         "cascade": release.values["cascade"]["name"],
         "stages": [_stage(release, stage) for stage in release.values["stages"]],
         **({"names": known} if known else {}),
+        **({"mixture": mixture} if (mixture := release.values["cascade"].get("mixture")) else {}),
         **({"judge": judge} if judge else {}),
         "host": "0.0.0.0",
         "port": HTTP_PORT,

@@ -1,5 +1,6 @@
 """The walk from routings beyond doubt: what it reaches, what it costs, and what happens where there is no beginning."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import lower_bounds
-from cascadia.planner.lattice import Lattice
+from cascadia.planner.lattice import PARTS, Lattice
 from cascadia.planner.routings import outcomes
 from cascadia.planner.walk import SPENT, Draws
 from tests.unit.quality.tables import random_table, table_of
@@ -32,6 +33,7 @@ def test_with_few_levels_the_lattice_has_all_routings() -> None:
 
 def test_neighbours_are_a_step_away_in_one_coordinate() -> None:
     lattice = Lattice.of(random_table(3, 50, seed=1, levels=4))
+    lattice = replace(lattice, chords=lattice.chords[:0], stepped=True)
     values = np.random.default_rng(0).random(len(lattice.nodes))
     found = lattice.beside(values).reshape(lattice.shape)
     grid = values.reshape(lattice.shape)
@@ -40,6 +42,20 @@ def test_neighbours_are_a_step_away_in_one_coordinate() -> None:
             grid[a, b] for a, b in product(*(range(n) for n in lattice.shape)) if abs(a - i) + abs(b - j) == 1
         ]
         assert found[i, j] == max(near)
+
+
+def test_where_levels_are_few_neighbours_lie_along_chords() -> None:
+    lattice = Lattice.of(random_table(2, 50, seed=1, levels=3))
+    grid, inner = len(lattice.nodes), PARTS - 1
+    assert lattice.chords.tolist() == [[k, k + 1] for k in range(grid - 1)]
+    # The nodes in the order in which one walks them.
+    walked = [0]
+    for c in range(grid - 1):
+        walked += [grid + c * inner + i for i in range(inner)] + [c + 1]
+    values = np.random.default_rng(0).random(len(walked))
+    found, along = lattice.beside(values), values[walked]
+    for at, node in enumerate(walked):
+        assert found[node] == max(along[[i for i in (at - 1, at + 1) if 0 <= i < len(walked)]])
 
 
 def test_a_rank_lets_no_more_draws_below_than_may_be_missed() -> None:

@@ -7,8 +7,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from cascadia.dispatch.turns import takes_other
 from cascadia.router.answers import Choice
 from cascadia.router.examinations import said
 from cascadia.router.examiner import Examiner
@@ -17,7 +19,7 @@ from cascadia.router.gate_certainty import CertaintyGate, certainty_of
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gate_ensemble import EnsembleGate
 from cascadia.router.gates import JudgeFailed
-from cascadia.router.settings import JudgeSettings, Limits, RouterSettings, StageSettings
+from cascadia.router.settings import JudgeSettings, Limits, MixtureSettings, RouterSettings, StageSettings
 from cascadia_judge.verifiers import Verifier
 from tests.unit.router.engines import (
     QUICK,
@@ -149,6 +151,28 @@ def test_a_stage_that_is_likely_to_fail_is_skipped_and_an_unknown_one_is_not() -
         assert 'cascadia_stage_escalated_total{reason="predicted",stage="small"} 1.0' in metrics
         assert unknown.headers["x-cascadia-stage"] == "large"
         assert unknown.headers["x-cascadia-attempts"] == "2"
+
+    run(main)
+
+
+def test_a_mixture_is_served_in_the_turns_that_are_simulated() -> None:
+    """A share of the requests goes straight to the large model, the rest asks the small one first, and says so."""
+
+    async def main() -> None:
+        small, large, judge = FakeEngine("four"), FakeEngine("4"), scoring(*[30] * 20)
+        async with started(small, large, judge):
+            each = stages(small, large, thresholds=(50,))
+            mixture = MixtureSettings(0.4, {"small": 101.0}, {"small": 101.0})
+            told = embedding(judge, certainty=False, cache_size=0)
+            settings = RouterSettings(each, told, mixture=mixture, health=QUICK)
+            async with running(settings) as up:
+                await ready(up)
+                answers = [await up.chat() for _ in range(12)]
+        steps = [answer.headers["x-cascadia-steps"] for answer in answers]
+        turns = takes_other(np.arange(12), 0.4)
+        assert [not step.startswith("small") for step in steps] == turns.tolist()
+        assert ["routing=other" in step for step in steps] == turns.tolist()
+        assert len(small.requests) == 12 - turns.sum()
 
     run(main)
 

@@ -15,6 +15,9 @@
 {{- with .Values.cascade.stages -}}
 {{- $_ := set $config "names" . -}}
 {{- end -}}
+{{- with .Values.cascade.mixture -}}
+{{- $_ := set $config "mixture" . -}}
+{{- end -}}
 {{- with include "cascadia.routerJudge" . | fromYaml -}}
 {{- $_ := set $config "judge" . -}}
 {{- end -}}

@@ -1,0 +1,109 @@
+"""Mixtures of routings: what they are, what bounds them, and that nobody is worse off for there being mixtures."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.dispatch.turns import takes_other
+from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Problem
+from cascadia.planner import plan as planning
+from cascadia.planner.mixtures import mixtures
+from cascadia.planner.plan import plan, routings_of
+from cascadia.planner.plan_file import parse_plan, plan_json
+from cascadia.planner.replay import gate_decisions, replay
+from cascadia.planner.search import start_search
+from cascadia.report import words
+from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
+
+
+def coarse(quality_min: float = 62.0, *, stages: int = 2, levels: int = 3) -> Problem:
+    """A judge of few levels, and cost to be least."""
+    models = (SMALL, LARGE) if stages == 2 else (SMALL, MEDIUM, LARGE)
+    return problem(
+        models,
+        judge=hosted_judge(),
+        objective=Objective("cost", 0.95, quality_min, 60.0),
+        table=rising_table(stages, prompts=400, levels=levels),
+        trace=traffic(400, 40.0),
+    )
+
+
+@pytest.mark.parametrize(("stages", "levels", "bar"), [(2, 3, 62.0), (3, 1, 56.0)])
+def test_a_mixture_lies_on_the_line_between_its_routings(stages: int, levels: int, bar: float) -> None:
+    given = coarse(bar, stages=stages, levels=levels)
+    with ThreadPoolExecutor(2) as threads:
+        search = start_search(given, routings_of(given)[0], threads)
+        found = mixtures(search, bar)
+        assert found is not None
+        assert found.mixed is not None
+        only = replace(search, routings=found, _decisions={}, memory={})
+        for k in range(len(found)):
+            decided = only.decisions(k)
+            share = float(found.mixed.share[k])
+            turns = takes_other(np.arange(len(given.workload)), share)
+            assert turns.mean() == pytest.approx(share, abs=0.01)
+            # As many verdicts as priced, and as many requests at each stage: to what the draw of rows allows.
+            assert decided.reached.mean(axis=1) == pytest.approx(found.reached[k], abs=0.08)
+            waits = (decided.reached & decided.judged).mean(axis=1)
+            assert waits == pytest.approx(found.verdicts(np.array([k]))[0], abs=0.08)
+            assert bar <= found.lower[k] <= found.mean[k]
+
+
+def test_nobody_is_worse_off_for_there_being_mixtures(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains = []
+    for bar in (60.0, 62.0, 64.0):
+        given = coarse(bar)
+        mixed = plan(given).plan
+        with monkeypatch.context() as without:
+            without.setattr(planning, "with_mixtures", lambda *_: None)
+            plain = plan(given).plan
+        assert plain.mixture is None
+        assert mixed.predicted.usd_per_hour <= plain.predicted.usd_per_hour
+        assert mixed.predicted.quality.lower >= bar
+        gains.append(mixed.mixture is not None)
+        if mixed.mixture is not None:
+            assert (mixed.predicted.usd_per_hour, mixed.predicted.objective_s) < (
+                plain.predicted.usd_per_hour,
+                plain.predicted.objective_s,
+            )
+    assert any(gains)
+
+
+def test_a_written_mixture_is_played_again_as_it_was_planned(tmp_path: Path) -> None:
+    result = plan(coarse())
+    written = result.plan
+    if written.mixture is None:
+        pytest.fail("no mixture was planned")
+    again = parse_plan(plan_json(written), "plan.json")
+    assert again == written
+    given, routing = coarse(), result.chosen.deployment.routing
+    decided = gate_decisions(again, given.quality, given.workload.row)
+    for was, now in zip(result.search.decisions(routing), decided, strict=True):
+        assert np.array_equal(was, now)
+    drawn = replay(again, traffic(4_000, 40.0), folder=tmp_path)
+    for was, now in zip(written.predicted.stages, drawn.predicted.stages, strict=True):
+        assert now.reached == pytest.approx(was.reached, abs=0.05)
+    assert "mixed" in words.gates(again)
+    assert f"{written.mixture.share:.1%}".rstrip("%")[:2] in words.gates(again)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("share", 1.5, "mixture.share: is 1.5"),
+        ("thresholds", [], "mixture.thresholds: there are 0 for 2 stages"),
+        ("skip_below", [], "mixture.skip_below: there are 0 for 2 stages"),
+        ("skip_below", [20.0], r"mixture.skip_below\[0\]: is 20; write 0, or 101"),
+    ],
+)
+def test_a_mixture_that_cannot_be_is_refused(key: str, value: object, said: str) -> None:
+    written = json.loads(plan_json(plan(coarse()).plan))
+    written["mixture"][key] = value
+    with pytest.raises(BadInput, match=said):
+        parse_plan(json.dumps(written), "plan.json")
