@@ -5,8 +5,8 @@
 Of each way the highest miss rate, and the price: the cost of a prompt over that of the plan by the mean, geometric over
 tables and bars, where a table without a plan is charged the largest model alone. Beside them two limits that know the
 population: `limit` is the cheapest routing that truly exceeds the bar by 1.645 standard errors of a table of that
-size, which is what a routing needs to pass a valid test of its own half of the time; `tuned` is the mean less the fewest standard
-errors, in tenths and for each bar apart, with which no more than 5 % of these very tables miss.
+size, which is what a routing needs to pass a valid test of its own half of the time; `tuned` is the mean less the
+fewest standard errors, in tenths and for each bar apart, with which no more than 5 % of these very tables miss.
 """
 
 import argparse
@@ -102,8 +102,8 @@ def betting(sample: Sample) -> Passes:
 
 
 def split(sample: Sample) -> Passes:
-    """Half of the table orders the routings by mean, the other tests them in that order until one fails (Learn-then-Test,
-    Angelopoulos et al. 2021, section 5, on a learnt path: Laufer-Goldshtein et al. 2023)."""
+    """Half of the table orders the routings by mean, the other tests them in that order until one fails
+    (Learn-then-Test, Angelopoulos et al. 2021, section 5, on a learnt path: Laufer-Goldshtein et al. 2023)."""
     order = np.random.default_rng(0).permutation(len(sample.table))
     half = len(order) // 2
     path = np.argsort(-sample.value[:, order[:half]].mean(axis=1), kind="stable")
@@ -114,7 +114,11 @@ def split(sample: Sample) -> Passes:
     other = QualityTable(ids, table.stages, table.score[:, rest], table.quality[:, rest], one, one)
     mean = sample.value[:, rest].mean(axis=1)
     again = Routings(
-        sample.routings.thresholds, sample.routings.deployed, sample.routings.reached, mean, np.zeros(len(mean))
+        sample.routings.thresholds,
+        sample.routings.deployed,
+        sample.routings.reached,
+        mean,
+        np.zeros(len(mean)),
     )
     lower = fixed_bounds(other, again, CONFIDENCE, seed=0)
 
