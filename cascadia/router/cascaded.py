@@ -57,10 +57,10 @@ async def cascaded(
     asked_logprobs = fields.given("logprobs") not in (b"", b"false")
     if fields.stream:
         if response:
-            content = released_response(held.body, note)
+            content = await released_response(held.body, note)
         else:
             asked_usage = b"include_usage" in fields.given("stream_options")
-            content = released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
+            content = await released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
         exchange.begin_stream(headers)
         exchange.last_part(content)
         return
