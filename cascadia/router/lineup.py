@@ -77,7 +77,9 @@ class Lineup:
         scoring = Scoring(
             gate, judge or _SCORED, metrics.judge_seconds, examiner, told, foresight or judge or _SCORED
         )
-        self.cascade: Cascade = Cascade(self.stages, scoring, self.conversations)
+        self.cascade: Cascade = Cascade(
+            self.stages, scoring, self.conversations, in_usd=settings.cost_unit is not None
+        )
         earlier = () if before is None else before.names
         self.service = Service(
             settings, self.stages, self.cascade, metrics, journal, held, access, watchers, earlier

@@ -235,6 +235,12 @@ class Service:
             self.stages[step.stage].metrics.cascade_tokens.inc(step.tokens)
         if record.answered is not None:
             self.metrics.answer_tokens.inc(record.answered.tokens)
+        prices = self.cascade.usd_per_token
+        if prices is not None:
+            for step in record.steps:
+                self.stages[step.stage].metrics.cascade_usd.inc(prices[step.stage] * step.tokens)
+            if record.answered is not None:
+                self.metrics.alone_usd.inc(prices[self.order[-1]] * record.answered.tokens)
         if record.entry.get("stopped") is not None:
             self.metrics.stopped.labels(record.entry["stopped"]).inc()
 

@@ -9,6 +9,7 @@ from cascadia_judge.verifiers import Verifier
 
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
+CostUnit = Literal["usd-per-million-tokens"]
 Combine = Literal["mean", "minimum"]
 ACCEPTS_ALL = 0.0
 ACCEPTS_NONE_ABOVE = 100.0
@@ -262,6 +263,8 @@ class RouterSettings:
     foresight: JudgeSettings | None = None
     """Heads that tell of the question alone, as an embedding judge; where there are none, the judge is asked."""
     names: tuple[str, ...] = ()
+    cost_unit: CostUnit | None = None
+    """What the stages' `cost` is in; None: any scale that they share."""
     cascade: str = "cascadia"
     conversations: ConversationSettings = field(default_factory=ConversationSettings)
     limits: Limits = field(default_factory=Limits)

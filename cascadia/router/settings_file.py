@@ -19,6 +19,7 @@ from cascadia.router.settings import (
     Balancing,
     ConversationSettings,
     CorsSettings,
+    CostUnit,
     Health,
     HedgeSettings,
     JudgeSettings,
@@ -150,6 +151,7 @@ class _File(_Section):
         default_factory=list,
         description="What clients call the stages, from small to large; one without engines is the next larger's.",
     )
+    cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
     cascade: Name = CASCADE
     conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
@@ -184,6 +186,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         judge=None if judge is None else _judge(f"{where}: judge", judge, secrets),
         foresight=None if found.foresight is None else _foresight(where, found.foresight, secrets),
         names=_names(where, found.names, stages),
+        cost_unit=found.cost_unit,
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
         limits=Limits(**found.limits.model_dump()),
