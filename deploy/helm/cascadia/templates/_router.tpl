@@ -8,6 +8,9 @@
 {{- if .skipBelow -}}
 {{- $_ := set $stage "skip_below" .skipBelow -}}
 {{- end -}}
+{{- with .cost -}}
+{{- $_ := set $stage "cost" . -}}
+{{- end -}}
 {{- $_ := set $stage "replicas" (include "cascadia.routerReplicas" (list $ .) | fromYamlArray) -}}
 {{- $stages = append $stages (mergeOverwrite $stage (deepCopy .routing)) -}}
 {{- end -}}
@@ -17,6 +20,9 @@
 {{- end -}}
 {{- with .Values.cascade.mixture -}}
 {{- $_ := set $config "mixture" . -}}
+{{- end -}}
+{{- with .Values.cascade.costUnit -}}
+{{- $_ := set $config "cost_unit" . -}}
 {{- end -}}
 {{- with include "cascadia.routerJudge" . | fromYaml -}}
 {{- $_ := set $config "judge" . -}}
