@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from cascadia.router.answers import Choice, Written, read_document, read_events
+from cascadia.router.bounded import turn_after
 from cascadia.router.decision import Ask, Held
 from cascadia.router.examiner import Examiner
 from cascadia.router.failures import StageFailed
@@ -95,12 +96,14 @@ class Scoring:
     async def score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:
         """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
         proven = await self.proven(ask, stage, written)
+        await turn_after(ask.body)
         if proven is not None:
             stage.metrics.score.observe(proven)
             return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
         step.judged_at_s = monotonic()
         asked = asked_of(ask.fields)
+        await turn_after(ask.body)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
         context = Asked(stage.name, asked.said, partial(self._again, ask, stage))
