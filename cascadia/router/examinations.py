@@ -1,4 +1,4 @@
-"""What may take long for a text that somebody else wrote: applying a schema or pattern, finding what speaks to a judge.
+"""What may take long for a text that somebody else wrote: applying a schema or pattern.
 
 Pure functions of a task, run by `examiner_program.py` in a process that may be killed. Schemas that were applied once
 are kept compiled.
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cascadia_judge.attempts import readings
 from cascadia_judge.checks import bare
 from cascadia_judge.plain import plain
 from cascadia_judge.verifiers import Verifier, VerifierKind
@@ -43,12 +42,6 @@ class VerifierTask(Struct, tag="verifier"):
     texts: list[str]
 
 
-class ReadingsTask(Struct, tag="readings"):
-    """The texts that a judge grades, of which the lowest grade counts."""
-
-    answer: str
-
-
 class SaidTask(Struct, tag="said"):
     """What is compared of each of `texts`."""
 
@@ -56,7 +49,7 @@ class SaidTask(Struct, tag="said"):
     extract: str | None
 
 
-Task = SchemaTask | VerifierTask | ReadingsTask | SaidTask
+Task = SchemaTask | VerifierTask | SaidTask
 
 
 class Unfit(Exception):
@@ -71,8 +64,6 @@ def examined(task: Task) -> Any:
         case VerifierTask():
             verifier = _verifier(task.kind, task.reference, task.absent)
             return all(verifier.passes(text) for text in task.texts)
-        case ReadingsTask():
-            return list(readings(task.answer))
     return [said(text, task.extract) for text in task.texts]
 
 
