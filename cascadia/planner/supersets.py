@@ -39,8 +39,12 @@ def best_of_parts(
     solver_of: Callable[[Search], Solver],
     effort: Effort | None,
     progress: Callable[[str], None],
+    starts: Sequence[Deployment] = (),
 ) -> Found:
-    """The best candidate of the cluster and of its parts. `effort`: by the number of pools where None."""
+    """The best candidate of the cluster and of its parts. `effort`: by the number of pools where None.
+
+    `starts`: deployments from elsewhere that the search of the whole cluster looks at too.
+    """
     problem = search.problem
     best: dict[Names, Candidate] = {}
     every: dict[object, Candidate] = {}
@@ -50,12 +54,16 @@ def best_of_parts(
         if part is None:
             continue
         names = frozenset(pool.name for pool in pools)
-        if len(pools) < len(problem.cluster.pools):
+        whole = len(pools) == len(problem.cluster.pools)
+        if not whole:
             progress(f"on {' and '.join(sorted(names))} alone")
         loop = bilevel(part, solver_of(part), progress)
-        starts = _starts(best, names)
         found, tried = refine(
-            part, loop, effort=effort or effort_for(part.problem.cluster), progress=progress, starts=starts
+            part,
+            loop,
+            effort=effort or effort_for(part.problem.cluster),
+            progress=progress,
+            starts=[*_starts(best, names), *(starts if whole else ())],
         )
         if found is not None:
             best[names] = found

@@ -11,11 +11,12 @@ from cascadia.domain.cluster import Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.baselines import searched, uniform_allocation, uniform_parallelism
 from cascadia.planner.cascadeserve import cascadeserve
-from cascadia.planner.compare import outcome, slo_base_s
+from cascadia.planner.compare import BEYOND, compare, outcome, slo_base_s
 from cascadia.planner.packing import fits
 from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.prerouter import SKILL, prerouter
-from cascadia.planner.refine import EFFORT
+from cascadia.planner.refine import EFFORT, Effort
+from cascadia.planner.rivals import alone, served, their_deployments
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.throughput import PRECISION, largest_factor, max_rate_rps
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
@@ -43,6 +44,35 @@ def test_neither_uniform_parallelism_nor_uniform_allocation_is_faster(
     assert ours is not None
     for other in (uniform_parallelism(search, EFFORT), uniform_allocation(search, EFFORT)):
         assert other.best is None or ours.latency_s <= other.best.latency_s
+
+
+@pytest.mark.parametrize(
+    ("models", "rate_rps"),
+    [((SMALL, MEDIUM), 200.0), ((MEDIUM, LARGE), 40.0), ((SMALL, MEDIUM, LARGE), 60.0)],
+)
+def test_none_of_what_others_deploy_within_our_reach_is_better_than_ours(
+    models: tuple[str, ...], rate_rps: float, threads: ThreadPoolExecutor
+) -> None:
+    """Ours starts from each, so that hardly any effort of its own is needed for that."""
+    given = problem(models, pools=(NODES,), judge=hosted_judge(), trace=traffic(150, rate_rps))
+    little = Effort(routings=1, combinations=30, simulated_requests=0, fewest_simulations=1)
+    first, *rest = compare(search_of(given, threads), little).outcomes
+    theirs = [o for o in rest if o.name not in BEYOND and np.isfinite(o.latency_s)]
+    assert len(theirs) > 2
+    assert all(first.latency_s <= o.latency_s for o in theirs)
+
+
+def test_a_plan_is_level_with_what_its_report_shows_of_others(threads: ThreadPoolExecutor) -> None:
+    given = problem((MEDIUM, LARGE), pools=(NODES,), judge=hosted_judge(), trace=traffic(150, 40.0))
+    little = Effort(routings=1, combinations=30, simulated_requests=0, fewest_simulations=1)
+    result = plan(given, effort=little)
+    known = {d.key for d in their_deployments(result.search)}
+    assert known
+    assert known <= {c.deployment.key for c in result.candidates}
+    others = [served(result.search), *(alone(result.search, s) for s in range(2))]
+    for other in others:
+        if other.best is not None and other.quality_lower >= 52.0:
+            assert result.fastest.latency_s <= other.best.latency_s
 
 
 def test_cascadeserve_sustains_no_more_than_any_deployment_of_its_routing_does(
