@@ -44,9 +44,10 @@ from tests.e2e.k8s_operations import (
 )
 from tests.e2e.k8s_release import SPACE, h100_nodes, helm, install
 from tests.e2e.k8s_watch import Seen, watching
+from tests.unit.controller.specs import write_spec_of
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.matrix import values_of
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+from tests.unit.spec.specs import write_inputs
 
 NODES = 3
 A = shaped(NODES, small=(1, 4), large=(4, 1))
@@ -218,7 +219,7 @@ async def operated(
         return
     install(on, A, merged(SETTINGS, {"controller": {"enabled": True, "replicas": 1}}))
     write_inputs(folder)
-    write_spec(folder, valid_spec())
+    write_spec_of(A, folder)
     controllers = Controllers(on, folder)
     controllers.give(A)
     try:

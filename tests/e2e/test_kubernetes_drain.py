@@ -27,9 +27,10 @@ from tests.e2e.k8s_operations import (
 )
 from tests.e2e.k8s_release import SPACE, h100_nodes, helm, install
 from tests.e2e.k8s_watch import watching
+from tests.unit.controller.specs import write_spec_of
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.matrix import values_of
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+from tests.unit.spec.specs import write_inputs
 
 STARTUP_S = 4.0
 WITHIN_S = 150.0
@@ -95,7 +96,7 @@ def test_a_controller_starts_the_only_replica_elsewhere_before_a_drain_takes_it(
         await until(lambda: not list(engine_pods(made)), "nothing is left", WITHIN_S)
         install(made, PLAN, merged(SETTINGS, {"controller": {"enabled": True}}))
         write_inputs(tmp_path)
-        write_spec(tmp_path, valid_spec())
+        write_spec_of(PLAN, tmp_path)
         controllers = Controllers(made, tmp_path)
         controllers.give(PLAN)
         try:
