@@ -83,7 +83,9 @@ async def _give_group(api: KubernetesApi, release: Release, unit: Unit, slot: st
         for found in await api.all("ReplicaSet", {REPLICA: replica}):
             await let_go(api, "ReplicaSet", found["metadata"]["name"])
     if await api.get("Deployment", name) is None:
-        await api.apply(workload(release, unit, {**group, "replicas": 0}, slot))
+        empty = workload(release, unit, group, slot)
+        empty["spec"]["replicas"] = 0
+        await api.apply(empty)
     await _mark(api, release, "Deployment", name)
     for count, pod in enumerate(ours, start=len(theirs) + 1):
         await api.merge("Deployment", name, {"spec": {"replicas": count}})
