@@ -35,6 +35,7 @@ from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia.planner.supersets import Found, best_of_parts
 from cascadia.planner.thrift import cheapest_within
 from cascadia_sim.cascade import CascadeRun
+from cascadia_sim.engine_config import EngineConfig
 
 Formulation = Literal["columns", "paper"]
 
@@ -87,7 +88,7 @@ def plan(
     found = best_of_parts(search, lambda part: solver(part, formulation, time_limit_s), effort, progress)
     if found.best is None:
         raise explain.why_none(search, found.loop, found.candidates, planning)
-    chosen = found.best
+    search, chosen = found.search, found.best
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
         chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
@@ -265,4 +266,23 @@ def _notes(problem: Problem, plan_: Plan) -> list[str]:
             f"the trace spans {span_s:.3g} s, too little beside its latencies for queues to settle: the figures are of"
             f" {rounds} rounds of it, one after the other; use a longer trace for firm ones"
         )
-    return [*notes, *calibration_notes(plan_)]
+    return [*notes, *_budgets(problem, plan_), *calibration_notes(plan_)]
+
+
+def _budgets(problem: Problem, plan_: Plan) -> list[str]:
+    """Which engines take another number of tokens an iteration than they would by themselves."""
+    usual = EngineConfig().max_num_batched_tokens
+    chosen = [
+        f"{by.name} {by.config.max_num_batched_tokens:,}"
+        for stage, by in zip(problem.stages, plan_.stages, strict=True)
+        if stage.searches_batch_tokens and by.deployed and by.config.max_num_batched_tokens != usual
+    ]
+    if problem.judge.searches_batch_tokens and plan_.judge.replicas:
+        tokens = plan_.judge.config.max_num_batched_tokens
+        chosen += [f"judge {tokens:,}"] if tokens != usual else []
+    if not chosen:
+        return []
+    return [
+        f"tokens an iteration (max_num_batched_tokens) were chosen for these prompts, in place of {usual:,}:"
+        f" {', '.join(chosen)}; a number in the spec is kept"
+    ]
