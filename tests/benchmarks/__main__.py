@@ -53,6 +53,13 @@ BENCHMARKS = (
         ("--minutes", "1", "controller"),
         needs_data=False,
     ),
+    Benchmark(
+        "operations",
+        "upgrades, drains, lost nodes and rolled routers under load, on an API server",
+        1800,
+        ("--minutes", "2"),
+        needs_data=False,
+    ),
     Benchmark("keys", "what a key and its limits cost a request", 120, needs_data=False),
     Benchmark(
         "stalls",
