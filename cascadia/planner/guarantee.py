@@ -33,7 +33,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.lattice import Lattice
 from cascadia.planner.routings import Ints, Routings, outcomes
-from cascadia.planner.walk import Draws, rise
+from cascadia.planner.walk import SPENT_ON_MIXTURES, Draws, rise
 
 Singles = NDArray[np.float32]
 
@@ -72,25 +72,30 @@ def lower_bounds(table: QualityTable, routings: Routings, confidence: float, see
         )
     weights, order, tail = _drawn(len(table), confidence, seed)
     lattice = Lattice.of(table)
-    nodes = Draws.of(lattice.mixed(_means(table, lattice.nodes, order, weights)), tail)
+    nodes = Draws.of(_means(table, lattice.nodes, order, weights), tail)
     lowest = _lowest(_means(table, routings, order, weights), tail)
     bounds = rise(lattice, nodes, lowest, lattice.around(routings))
     return np.clip(bounds, 0.0, routings.mean), METHOD
 
 
 def mixture_bounds(table: QualityTable, chord: Ints, share: Floats, confidence: float, seed: int) -> Floats:
-    """Lower bounds of mixtures (k): each of a `share` of a chord's far end and the rest of its near end.
+    """Lower bounds of mixtures (k): each of a `share` of the far end and the rest of the near end of a `chord` of
+    `Lattice.chorded`.
 
     The quality of a mixture on a prompt is the mean of both routings', weighed by the share, so it is bounded as any
-    routing's is, and its chord's nodes are among those that count for all.
+    routing's is, by walks along chords. These spend the part of what may be missed that `lower_bounds` leaves
+    (Bonferroni, weighted: Holm 1979), so that there being mixtures costs no routing anything.
     """
     weights, order, tail = _drawn(len(table), confidence, seed)
-    lattice = Lattice.of(table)
+    lattice = Lattice.of(table).chorded()
+    if lattice is None:
+        raise ValueError("the table's lattice has no chords")
     grid = _means(table, lattice.nodes, order, weights)
     near, far = grid[lattice.chords[chord, 0]], grid[lattice.chords[chord, 1]]
     part = share.astype(np.float32)[:, None]
     lowest = _lowest((1 - part) * near + part * far, tail)
-    return rise(lattice, Draws.of(lattice.mixed(grid), tail), lowest, lattice.on_chord(chord, share))
+    nodes = Draws.of(lattice.mixed(grid), tail, SPENT_ON_MIXTURES)
+    return rise(lattice, nodes, lowest, lattice.on_chord(chord, share))
 
 
 def _lowest(means: Singles, tail: int) -> Floats:

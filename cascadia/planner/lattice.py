@@ -5,11 +5,11 @@ A stage that is not deployed has t_j = 101, the last deployed one t_j = 0: so ev
 a vector of levels, one coordinate a gate (two where the table foresees), and a step up in one of them passes on a few
 prompts more. Nodes are such vectors at quantiles of what was observed.
 
-Mixtures of two routings (`mixtures.py`) lie on a line between them, here a chord with nodes at even shares. Where
-levels are few, such a chord replaces each step from node to node; where they are many, the next routing is as good.
+Mixtures of two routings (`mixtures.py`) lie on a line between them. For their bounds, a chord with nodes at even shares
+replaces each step from node to node where levels are few; where they are many, the next routing is as good.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,14 @@ PARTS = 8
 class Lattice:
     """`levels` of each coordinate ascend, from who answers all to who answers none; first those of the thresholds.
 
-    `nodes` are those of the grid; after them come, chord by chord, those within `chords` (c, 2), from one end to the
-    other. `stepped`: whether nodes of the grid are a step apart, or joined by chords alone.
+    `nodes` are those of the grid. Where there are `chords` (c, 2), those within them come after, chord by chord, from
+    one end to the other, and nodes of the grid are joined by chords alone.
     """
 
     levels: tuple[Floats, ...]
     gates: int
     nodes: Routings
-    chords: Ints
-    stepped: bool
+    chords: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     @staticmethod
     def of(table: QualityTable) -> "Lattice":
@@ -56,11 +55,12 @@ class Lattice:
             np.stack([axis.ravel() for axis in np.meshgrid(*levels, indexing="ij")], axis=1) if seen else None
         )
         at = np.zeros((1, 0)) if nodes is None else nodes
-        shape = tuple(len(level) for level in levels)
-        nodes_ = _routings(at, gates, foresees=table.foreseen is not None)
-        steps = _steps(shape)
-        few = len(steps) <= CHORDS
-        return Lattice(levels, gates, nodes_, steps if few else steps[:0], stepped=not few)
+        return Lattice(levels, gates, _routings(at, gates, foresees=table.foreseen is not None))
+
+    def chorded(self) -> "Lattice | None":
+        """With chords in place of steps; None where routings a step apart are too near for that."""
+        steps = _steps(self.shape)
+        return replace(self, chords=steps) if 0 < len(steps) <= CHORDS else None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,16 +102,21 @@ class Lattice:
     def beside(self, values: Floats) -> Floats:
         """For each node (v), the most of `values` (v) among those a step away, in one coordinate or along a chord; -inf
         where none is."""
+        if len(self.chords):
+            return self._along(values)
         found = np.full(self.shape, -np.inf)
-        grid = values[: len(self.nodes)].reshape(self.shape)
-        for axis in range(grid.ndim if self.stepped else 0):
+        grid = values.reshape(self.shape)
+        for axis in range(grid.ndim):
             lower = tuple(slice(0, -1) if a == axis else slice(None) for a in range(grid.ndim))
             upper = tuple(slice(1, None) if a == axis else slice(None) for a in range(grid.ndim))
             np.maximum(found[lower], grid[upper], out=found[lower])
             np.maximum(found[upper], grid[lower], out=found[upper])
+        return found.ravel()
+
+    def _along(self, values: Floats) -> Floats:
         near, far = self.chords.T
         along = values[len(self.nodes) :].reshape(len(self.chords), PARTS - 1)
-        ends = found.ravel()
+        ends = np.full(len(self.nodes), -np.inf)
         np.maximum.at(ends, near, along[:, 0])
         np.maximum.at(ends, far, along[:, -1])
         before = np.concatenate([values[near, None], along[:, :-1]], axis=1)

@@ -5,9 +5,6 @@ matters where a judge has few levels, and routings are far apart: a bar between 
 next one. As in tests of hypotheses, where a bar is hit exactly only by chance (randomised tests; on ROC curves, Provost
 and Fawcett 2001). What is mixed are routings a step apart on one gate (`lattice.py`): these span the whole hull where
 scores order answers well, that is where the judge's ROC curves are concave. Bounds: `guarantee.mixture_bounds`.
-
-Plans without mixtures are searched for first. A mixture replaces the best of them only where it is better by the
-objective, so that nobody is worse off for there being mixtures.
 """
 
 from dataclasses import replace
@@ -15,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from cascadia.domain.plan import ASKS_NONE
-from cascadia.domain.quality import Floats
+from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.guarantee import mixture_bounds
 from cascadia.planner.lattice import Lattice
 from cascadia.planner.payoff_table import stage_usd, verdict_usd
@@ -30,14 +27,14 @@ from cascadia.planner.routings import (
     decided,
     outcomes,
 )
-from cascadia.planner.search import Search, restricted
+from cascadia.planner.search import Search
 
 STEPS = 40
 """Shares are tried in steps of 2.5 %."""
 MOST_TRIED = 1_500
 MOST = 4
 """Mixtures that are searched, the cheapest of as many chords."""
-WORTHWHILE = 0.005
+WORTHWHILE = 0.02
 """A mixture must save at least this part of what the cheapest routing costs."""
 Z = 1.6449
 
@@ -47,18 +44,11 @@ def mixtures(search: Search, least: float) -> Routings | None:
 
     Costs are of all requests, each stage on its cheapest replicas.
     """
-    table = search.problem.quality
-    if table.foreseen is not None or len(table.stages) < 2:
+    problem = search.problem
+    found = bounded(problem.quality, least, problem.confidence, problem.seed)
+    if found is None:
         return None
-    lattice = Lattice.of(table)
-    if not len(lattice.chords):
-        return None
-    ends = _ends(search, lattice)
-    chord, share = _tried(search, lattice, ends, least)
-    if not len(chord):
-        return None
-    lower = mixture_bounds(table, chord, share, search.problem.confidence, search.problem.seed)
-    mixed = _mixed(ends, lattice.chords[chord, 0], lattice.chords[chord, 1], share, lower)
+    mixed, chord = found
     cost = _cost(search, mixed)
     good = search.routings.lower >= least
     known = _cost(search, search.routings)[good].min(initial=np.inf)
@@ -69,23 +59,21 @@ def mixtures(search: Search, least: float) -> Routings | None:
     return mixed.take(chosen) if len(chosen) else None
 
 
-def with_mixtures(search: Search, least: float) -> Search | None:
-    """The search of mixtures alone; None where none is worth it."""
-    found = mixtures(search, least)
-    return None if found is None else restricted(search, found)
+def bounded(table: QualityTable, least: float, confidence: float, seed: int) -> tuple[Routings, Ints] | None:
+    """Mixtures with bounds around `least`, and the chord of each; None where routings are too near each other."""
+    lattice = Lattice.of(table).chorded() if table.foreseen is None else None
+    if lattice is None:
+        return None
+    ends = _ends(table, lattice)
+    chord, share = _tried(table, lattice, ends, least)
+    if not len(chord):
+        return None
+    lower = mixture_bounds(table, chord, share, confidence, seed)
+    return _mixed(ends, lattice.chords[chord, 0], lattice.chords[chord, 1], share, lower), chord
 
 
-def least_quality(search: Search, found: float | None) -> float:
-    """What a mixture must reach: the bar, or where quality itself is to be large, more than the best `found`."""
-    objective = search.problem.objective
-    if objective.goal == "quality" and found is not None:
-        return max(objective.quality_min or 0.0, found + 1e-6)
-    return objective.quality_min or 0.0
-
-
-def _ends(search: Search, lattice: Lattice) -> Routings:
+def _ends(table: QualityTable, lattice: Lattice) -> Routings:
     """The lattice's nodes as routings with loads and means."""
-    table = search.problem.quality
     thresholds = lattice.nodes.thresholds
     deployed = _deployed(thresholds)
     reached = np.stack(
@@ -108,12 +96,12 @@ def _deployed(thresholds: Floats) -> Bools:
     return np.asarray(accepts & before)
 
 
-def _tried(search: Search, lattice: Lattice, ends: Routings, least: float) -> tuple[Ints, Floats]:
+def _tried(table: QualityTable, lattice: Lattice, ends: Routings, least: float) -> tuple[Ints, Floats]:
     """Chords and shares of their far ends with means from `least` up, the nearest to what a bound leaves of it."""
     share = np.arange(1, STEPS) / STEPS
     near, far = lattice.chords.T
     mean = ends.mean[near, None] * (1 - share) + ends.mean[far, None] * share
-    error = search.problem.quality.quality.std() / np.sqrt(len(search.problem.quality))
+    error = table.quality.std() / np.sqrt(len(table))
     beyond = np.abs(mean - (least + Z * error))
     beyond[mean < least] = np.inf
     order = np.argsort(beyond, axis=None, kind="stable")[:MOST_TRIED]

@@ -86,6 +86,11 @@ class Routings:
         own = np.where(replace(self, mixed=None).judged(chosen), parts.reached[chosen], 0.0)
         return np.asarray((1.0 - share) * own + share * parts.other.verdicts(chosen))
 
+    @property
+    def plain(self) -> "Routings":
+        """Those that are not mixed; they come before mixtures."""
+        return self if self.mixed is None else replace(self.take(self.mixed.share <= 0), mixed=None)
+
     def alike(self, k: int, other: int) -> bool:
         """Do both deploy the same, a judge or none included?"""
         same: bool = (self.deployed[k] == self.deployed[other]).all().item()
@@ -190,7 +195,7 @@ def joined(parts: Sequence[Routings]) -> Routings:
     """All of them, in order; exact where each is."""
     skips = [part.skip_below for part in parts if part.skip_below is not None]
     if any(part.mixed is not None for part in parts):
-        raise ValueError("mixtures are added last")
+        raise ValueError("mixtures are added by `with_mixtures`")
     return Routings(
         np.concatenate([part.thresholds for part in parts]),
         np.concatenate([part.deployed for part in parts]),
@@ -200,6 +205,18 @@ def joined(parts: Sequence[Routings]) -> Routings:
         all(part.exact for part in parts),
         np.concatenate(skips) if len(skips) == len(parts) else None,
     )
+
+
+def with_mixtures(plain: Routings, mixtures: Routings) -> Routings:
+    """`plain` routings, each of which no request leaves, and after them `mixtures`."""
+    assert mixtures.mixed is not None
+    own = (
+        plain if plain.skip_below is not None else replace(plain, skip_below=np.zeros_like(plain.thresholds))
+    )
+    share = np.concatenate([np.zeros(len(plain)), mixtures.mixed.share])
+    reached = np.concatenate([plain.reached, mixtures.mixed.reached])
+    other = joined([own, mixtures.mixed.other])
+    return replace(joined([own, replace(mixtures, mixed=None)]), mixed=Mixed(share, other, reached))
 
 
 def decisions(table: QualityTable, routings: Routings, k: int) -> Decisions:

@@ -31,6 +31,9 @@ SPENT = 0.8
 """Where there is a choice, so much of what may be missed is spent on it. The rest is for what the resampling does not
 see: that it is right to first order only, and that a node is wrongly beyond doubt."""
 
+SPENT_ON_MIXTURES = 0.2
+"""Where there are mixtures too (`guarantee.mixture_bounds`)."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
@@ -44,9 +47,11 @@ class Draws:
     lowest: Floats
     which: Ints
     draws: int
+    share: float
+    """So much of what may be missed is spent on what counts together."""
 
     @staticmethod
-    def of(means: Singles, tail: int) -> "Draws":
+    def of(means: Singles, tail: int, share: float = SPENT) -> "Draws":
         """`means` (nodes, draws)."""
         lowest = np.argpartition(means, tail, axis=1)[:, : tail + 1]
         values = np.take_along_axis(means, lowest, axis=1)
@@ -59,13 +64,14 @@ class Draws:
             np.take_along_axis(values, by_value, axis=1).astype(np.float64),
             np.take_along_axis(lowest, by_value, axis=1)[:, :tail],
             means.shape[1],
+            share,
         )
 
     @property
     def spent(self) -> int:
         """So many draws may lie below their bounds."""
         tail = self.which.shape[1]
-        return tail if len(self.mean) == 1 else int(SPENT * tail)
+        return tail if len(self.mean) == 1 else int(self.share * tail)
 
     def rank(self, counted: Bools) -> int:
         """The highest rank such that no more than `spent` draws rank lower in any of those `counted`."""

@@ -183,7 +183,7 @@ MATRIX: dict[str, Case] = {
                     "alerts": {
                         "enabled": "always",
                         "labels": {"release": "prom"},
-                        "runbookUrl": "https://wiki.example/cascadia/",
+                        "runbookUrl": "https://git.example/cascadia/",
                     },
                 }
             }

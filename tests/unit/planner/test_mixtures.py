@@ -61,7 +61,7 @@ def test_nobody_is_worse_off_for_there_being_mixtures(monkeypatch: pytest.Monkey
         given = coarse(bar)
         mixed = plan(given).plan
         with monkeypatch.context() as without:
-            without.setattr(planning, "with_mixtures", lambda *_: None)
+            without.setattr(planning, "with_mixed", lambda found, *_: found)
             plain = plan(given).plan
         assert plain.mixture is None
         assert mixed.predicted.usd_per_hour <= plain.predicted.usd_per_hour

@@ -1,6 +1,5 @@
 """The walk from routings beyond doubt: what it reaches, what it costs, and what happens where there is no beginning."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -33,7 +32,6 @@ def test_with_few_levels_the_lattice_has_all_routings() -> None:
 
 def test_neighbours_are_a_step_away_in_one_coordinate() -> None:
     lattice = Lattice.of(random_table(3, 50, seed=1, levels=4))
-    lattice = replace(lattice, chords=lattice.chords[:0], stepped=True)
     values = np.random.default_rng(0).random(len(lattice.nodes))
     found = lattice.beside(values).reshape(lattice.shape)
     grid = values.reshape(lattice.shape)
@@ -45,7 +43,8 @@ def test_neighbours_are_a_step_away_in_one_coordinate() -> None:
 
 
 def test_where_levels_are_few_neighbours_lie_along_chords() -> None:
-    lattice = Lattice.of(random_table(2, 50, seed=1, levels=3))
+    lattice = Lattice.of(random_table(2, 50, seed=1, levels=3)).chorded()
+    assert lattice is not None
     grid, inner = len(lattice.nodes), PARTS - 1
     assert lattice.chords.tolist() == [[k, k + 1] for k in range(grid - 1)]
     # The nodes in the order in which one walks them.
