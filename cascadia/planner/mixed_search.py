@@ -14,7 +14,7 @@ from cascadia.planner.batch_tokens import rebudgeted
 from cascadia.planner.bilevel import Solver
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
-from cascadia.planner.mixtures import mixtures
+from cascadia.planner.mixtures import least_quality, mixtures
 from cascadia.planner.references import References
 from cascadia.planner.refine import Candidate, Effort, rank, within_limits
 from cascadia.planner.routings import Routings, with_mixtures
@@ -34,10 +34,7 @@ def with_mixed(
     """`found`, or where a mixture is better, that, among what was found: routings keep their numbers."""
     search, best = found.search, found.best
     assert best is not None
-    objective = search.problem.objective
-    least = objective.quality_min or 0.0
-    if objective.goal == "quality":
-        least = max(least, best.quality_lower + 1e-6)
+    least = least_quality(search.problem.objective, best.quality_lower)
     chosen = found
     for pools in parts(search.problem.cluster):
         part = on_pools(search, pools)

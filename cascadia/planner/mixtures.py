@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cascadia.domain.objective import Objective
 from cascadia.domain.plan import ASKS_NONE
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.guarantee import mixture_bounds
@@ -57,6 +58,12 @@ def mixtures(search: Search, least: float) -> Routings | None:
     first = np.unique(chord[order], return_index=True)[1]
     chosen = order[np.sort(first)][:MOST]
     return mixed.take(chosen) if len(chosen) else None
+
+
+def least_quality(objective: Objective, found: float) -> float:
+    """What a mixture must reach: the bar, or where quality itself is to be large, more than was `found` without."""
+    least = objective.quality_min or 0.0
+    return max(least, found + 1e-6) if objective.goal == "quality" else least
 
 
 def bounded(table: QualityTable, least: float, confidence: float, seed: int) -> tuple[Routings, Ints] | None:
