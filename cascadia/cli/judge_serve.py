@@ -71,7 +71,7 @@ def serve(
     if api_key == "":
         raise BadInput("--api-key-env", f"the variable {api_key_env} is not set", "set it to the key")
     judge = EmbeddingJudge.read(
-        judge_file, Remembering(Encoder.read(encoder_folder_of(encoder_folder, output)))
+        judge_file, Remembering(Encoder.read(encoder_folder_of(encoder_folder, output), threads))
     )
     try:
         listening = listen(host, port, backlog=BACKLOG)

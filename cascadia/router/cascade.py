@@ -29,12 +29,25 @@ class Cascade:
     """`stages` from small to large."""
 
     def __init__(
-        self, stages: Sequence[Stage], scoring: Scoring, conversations: Conversations | None = None
+        self,
+        stages: Sequence[Stage],
+        scoring: Scoring,
+        conversations: Conversations | None = None,
+        *,
+        in_usd: bool = False,
     ) -> None:
+        """`in_usd`: the stages' costs are dollars for a million tokens."""
         self.stages = stages
+        known = in_usd and all(stage.settings.cost is not None for stage in stages)
+        self.usd_per_token = {s.name: (s.settings.cost or 0.0) / 1e6 for s in stages} if known else None
         self.scoring = scoring
         self.conversations = conversations
         self.max_judged_choices = stages[0].limits.max_judged_choices
+
+    def usd(self, steps: Sequence[Step]) -> float | None:
+        """What the engines' tokens of a request cost; None where no price is known. The judge's are not counted."""
+        prices = self.usd_per_token
+        return None if prices is None else sum(prices[step.stage] * step.tokens for step in steps)
 
     async def decide(self, ask: Ask) -> Decision:
         """Raises `ApiError` where no stage has an answer."""

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import msgspec
 
-from cascadia.router.examinations import ReadingsTask, SaidTask, SchemaTask, Task, VerifierTask
+from cascadia.router.examinations import CertaintyTask, ReadingsTask, SaidTask, SchemaTask, Task, VerifierTask
 from cascadia.router.settings import Limits, RouterSettings
 from cascadia_judge.verifiers import Verifier
 
@@ -105,6 +105,11 @@ class Examiner:
         """What is compared of each text. Raises `Unexamined`."""
         task = SaidTask(texts, extract)
         found: list[str] = await self._examined(task, "extract", msgspec.msgpack.encode(task))
+        return found
+
+    async def certainty(self, parts: list[bytes]) -> list[Any]:
+        """The fields of the `Certainty` in those log-probabilities. Raises `Unexamined`."""
+        found: list[Any] = await self._examined(CertaintyTask(parts), "certainty", b"".join(parts))
         return found
 
     async def _examined(self, task: Task, what: str, alike: bytes) -> Any:

@@ -10,7 +10,8 @@ import orjson
 from msgspec import Struct
 
 from cascadia.clients.upstream_errors import UpstreamError
-from cascadia.router.answers import Choice, usage_of_reply
+from cascadia.router.answers import Choice, read_usage
+from cascadia.router.bounded import Counted, decoded
 from cascadia.router.examiner import Examiner, Unexamined
 from cascadia.router.failures import StageFailed
 from cascadia.router.questions import answer
@@ -22,6 +23,9 @@ from cascadia.router.tracing_ids import FORWARDED
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
 from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, PROMPT_TOKENS
+
+VERDICT_CHARACTERS = 4096
+"""More is not read of what a judge wrote; it was asked for a digit."""
 
 
 class JudgeFailed(Exception):
@@ -40,10 +44,10 @@ class Gate(Protocol):
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float: ...
 
 
-class _Logprob(Struct):
+class _Logprob(Counted):
     token: str
     logprob: float
-    top_logprobs: list["_Logprob"] = []
+    top_logprobs: list["_Logprob"] | None = None
 
 
 class _Logprobs(Struct):
@@ -54,7 +58,7 @@ class _Message(Struct):
     content: str | None = None
 
 
-class _Choice(Struct):
+class _Choice(Counted):
     message: _Message
     logprobs: _Logprobs | None = None
 
@@ -114,7 +118,7 @@ class LlmGate:
             path, most = b"/v1/chat/completions", manner.max_tokens
             call = Call(path, content, FORWARDED.get(), tokens, None, deadline_s, most_output=most)
             try:
-                reply = await self.stage.buffered(call, usage_of_reply)
+                reply = await self.stage.buffered(call, read_usage)
             except StageFailed as error:
                 raise JudgeFailed(error.kind) from None
             if reply.found is not None:
@@ -141,17 +145,17 @@ def _encodable(body: dict[str, Any]) -> dict[str, Any]:
 
 def _read(body: bytes) -> tuple[str, list[Token]]:
     try:
-        choice = _verdict.decode(body).choices[0]
-    except (msgspec.MsgspecError, IndexError):
+        choice = decoded(_verdict, body).choices[0]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
         raise JudgeFailed("unreadable") from None
     content = (choice.logprobs.content if choice.logprobs else None) or []
-    return choice.message.content or "", [_token(entry) for entry in content]
+    return (choice.message.content or "")[:VERDICT_CHARACTERS], [_token(entry) for entry in content]
 
 
 def _token(entry: _Logprob) -> Token:
     """Tokens that are written alike are one; the token that was written is there even where it is not at the top."""
     probability: dict[str, float] = {}
-    for seen in entry.top_logprobs:
+    for seen in entry.top_logprobs or ():
         probability[seen.token] = probability.get(seen.token, 0.0) + math.exp(min(0.0, seen.logprob))
     probability.setdefault(entry.token, math.exp(min(0.0, entry.logprob)))
     return Token(entry.token, probability)

@@ -15,7 +15,7 @@ from cascadia.router.failures import StageFailed
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gate_embedding import EmbeddingGate
 from cascadia.router.gates import Gate, JudgeFailed, judged, within
-from cascadia.router.questions import last_said, question
+from cascadia.router.questions import asked_of
 from cascadia.router.replica import Call
 from cascadia.router.requests import rewritten
 from cascadia.router.responses import read_response, read_response_events
@@ -81,9 +81,10 @@ class Scoring:
         told, least = self.foresight_told, stage.settings.skip_below
         if told is None or least is None:
             return False
-        token = ASKED.set(Asked(stage.name, last_said(ask.fields)))
+        asked = asked_of(ask.fields)
+        token = ASKED.set(Asked(stage.name, asked.said))
         try:
-            expected = partial(foresight.expected, question(ask.fields))
+            expected = partial(foresight.expected, asked.question)
             return await within(expected, told.timeout_s, ask.deadline_s) < least
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)
@@ -99,14 +100,14 @@ class Scoring:
             return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
         step.judged_at_s = monotonic()
-        asked = question(ask.fields)
+        asked = asked_of(ask.fields)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
-        context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage))
+        context = Asked(stage.name, asked.said, partial(self._again, ask, stage))
         token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
-            verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
+            verdicts = [judged(self.gate, asked.question, c, timeout_s, deadline_s) for c in written.choices]
             scores = [await verdicts[0]] if len(verdicts) == 1 else await asyncio.gather(*verdicts)
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)

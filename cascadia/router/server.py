@@ -14,6 +14,7 @@ import uvloop
 from cascadia.clients.local_ports import BACKLOG
 from cascadia.router.app import Router
 from cascadia.router.asgi import Application
+from cascadia.router.cors import lines_for
 from cascadia.router.faults import of_loop
 from cascadia.router.protocol import Front
 from cascadia.router.pulse import end_where_stalled
@@ -67,6 +68,10 @@ class Server:
     @property
     def face(self) -> Application:
         return self.router.face
+
+    def says_to_page(self, origin: bytes) -> bytes:
+        cors = self.router.settings.cors
+        return b"" if cors is None else lines_for(cors, origin)
 
     def stop(self) -> None:
         if self.router.draining:

@@ -1,4 +1,4 @@
-"""Texts as vectors of length 1: a sentence encoder of the MiniLM kind, read from its files and run in numpy.
+"""Texts as vectors of length 1: a sentence encoder of the MiniLM kind, read from its files and run by ONNX Runtime.
 
 A folder as Hugging Face lays it out: `config.json`, `tokenizer.json`, `model.safetensors`. The vector is
 the mean over the tokens of the last layer, made 1 long (Reimers and Gurevych 2019, section 3). Of a text
@@ -10,15 +10,18 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.encoder_layers import Bert, Floats, Layer, Linear, Norm
+from cascadia_judge.encoder_graph import IDS, SUMS, THERE, bert_graph
 from cascadia_judge.errors import BadVerdict
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+    from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
 FILES = ("config.json", "tokenizer.json", "model.safetensors")
@@ -43,14 +46,19 @@ class Encoder:
     """Thread-safe: nothing is changed by encoding."""
 
     tokenizer: "Tokenizer"
-    bert: Bert
+    session: "InferenceSession"
+    size: int
+    """Numbers in a vector."""
+    places: int
+    """Tokens that one pass can take of a text, the two around it among them."""
     first: int
     last: int
     """The ids that stand in front of a text and behind it."""
 
     @classmethod
-    def read(cls, folder: Path) -> "Encoder":
-        """Raises `BadVerdict` where the folder holds no encoder that can be run here."""
+    def read(cls, folder: Path, threads: int = 1) -> "Encoder":
+        """Computes with `threads` threads. Raises `BadVerdict` where the folder holds no encoder that can be run
+        here."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
         from tokenizers import Tokenizer
@@ -71,12 +79,10 @@ class Encoder:
         first, last = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
         if first is None or last is None:
             raise BadVerdict(str(folder / "tokenizer.json"), "has no [CLS] and [SEP]", "name a BERT encoder")
-        return cls(tokenizer, _bert(config, weights, str(folder)), first, last)
-
-    @property
-    def size(self) -> int:
-        """Numbers in a vector."""
-        return int(self.bert.words.shape[1])
+        graph = bert_graph(config, weights, str(folder))
+        places, size = weights["embeddings.position_embeddings.weight"].shape
+        del weights
+        return cls(tokenizer, _session(graph, threads), size, places, first, last)
 
     def encode(self, texts: Sequence[str], tokens_max: int = TOKENS_MAX) -> NDArray[np.float32]:
         """(texts, size), each of length 1."""
@@ -85,7 +91,7 @@ class Encoder:
     def encoded(self, texts: Sequence[str], tokens_max: int = TOKENS_MAX) -> Encoded:
         """At most `tokens_max` tokens of each text are read: of a longer one, as many from its end as its
         beginning."""
-        room = min(tokens_max, len(self.bert.places) - 2)
+        room = min(tokens_max, self.places - 2)
         cut = [_ends(text, CHARACTERS_PER_TOKEN_MAX * room) for text in texts]
         found = self.tokenizer.encode_batch(cut, add_special_tokens=False) if cut else []
         windows = [(at, window) for at, text in enumerate(found) for window in _windows(list(text.ids), room)]
@@ -99,7 +105,7 @@ class Encoder:
         length = np.linalg.norm(sums, axis=1, keepdims=True)
         return Encoded(np.divide(sums, length, out=sums, where=length > 0), tokens)
 
-    def _sums(self, windows: Sequence[Sequence[int]]) -> Floats:
+    def _sums(self, windows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         """Over the tokens of each window, the two around it among them."""
         longest = max(map(len, windows)) + 2
         ids = np.zeros((len(windows), longest), dtype=np.int64)
@@ -107,8 +113,8 @@ class Encoder:
         for row, window in enumerate(windows):
             ids[row, : len(window) + 2] = [self.first, *window, self.last]
             there[row, : len(window) + 2] = True
-        vectors = self.bert(ids, there)
-        return np.asarray((vectors * there[:, :, None]).sum(axis=1), dtype=np.float32)
+        (sums,) = self.session.run([SUMS], {IDS: ids, THERE: there})
+        return np.asarray(sums, dtype=np.float32)
 
 
 def _windows(ids: list[int], room: int) -> list[list[int]]:
@@ -136,45 +142,20 @@ def _ends(text: str, characters: int) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _bert(config: dict[str, Any], weights: dict[str, NDArray[Any]], where: str) -> Bert:
-    """`weights` by their names in Hugging Face's BertModel."""
+def _session(graph: "ModelProto", threads: int) -> "InferenceSession":
+    """Threads that wait do not spin, and no memory is kept for the longest text that ever came.
 
-    def tensor(name: str) -> Floats:
-        if name not in weights:
-            raise BadVerdict(where, f"has no tensor {name}", "name an encoder of the BERT kind")
-        return np.ascontiguousarray(weights[name], dtype=np.float32)
+    By way of a file, which is gone again when this returns: its weights are mapped, not copied, and that takes a third
+    of the memory.
+    """
+    import onnx
+    import onnxruntime
 
-    def linear(*names: str) -> Linear:
-        matrices = [tensor(f"{name}.weight").T for name in names]
-        return Linear(
-            np.ascontiguousarray(np.hstack(matrices)), np.hstack([tensor(f"{n}.bias") for n in names])
-        )
-
-    def norm(name: str) -> Norm:
-        return Norm(tensor(f"{name}.weight"), tensor(f"{name}.bias"), float(config["layer_norm_eps"]))
-
-    def layer(at: str) -> Layer:
-        attention = f"{at}.attention"
-        return Layer(
-            qkv=linear(*(f"{attention}.self.{part}" for part in ("query", "key", "value"))),
-            attended=linear(f"{attention}.output.dense"),
-            attended_norm=norm(f"{attention}.output.LayerNorm"),
-            wide=linear(f"{at}.intermediate.dense"),
-            narrow=linear(f"{at}.output.dense"),
-            narrow_norm=norm(f"{at}.output.LayerNorm"),
-            heads=int(config["num_attention_heads"]),
-        )
-
-    if config.get("model_type") != "bert" or config.get("hidden_act") != "gelu":
-        raise BadVerdict(
-            where, f"is a {config.get('model_type')} with {config.get('hidden_act')}", "name a BERT encoder"
-        )
-    places = (
-        tensor("embeddings.position_embeddings.weight") + tensor("embeddings.token_type_embeddings.weight")[0]
-    )
-    return Bert(
-        words=tensor("embeddings.word_embeddings.weight"),
-        places=places,
-        norm=norm("embeddings.LayerNorm"),
-        layers=tuple(layer(f"encoder.layer.{i}") for i in range(int(config["num_hidden_layers"]))),
-    )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.enable_cpu_mem_arena = False
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    with TemporaryDirectory(prefix="cascadia-encoder-") as folder:
+        path = Path(folder) / "encoder.onnx"
+        onnx.save(graph, path, save_as_external_data=True, location="weights")
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

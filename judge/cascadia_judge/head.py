@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia_judge.basis import Basis
-from cascadia_judge.boosting import Trees
 from cascadia_judge.calibration import Calibration
 from cascadia_judge.features import Floats, Group, Seen
-from cascadia_judge.logistic import Line
+from cascadia_judge.learned import Line, Trees
 
 SPREAD_MAX = 50.0
 """The standard deviation of a quality that is 0 or 100 with equal chance: nothing is known then."""

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia_judge.basis import Basis
-from cascadia_judge.boosting import Trees
 from cascadia_judge.calibration import Calibration
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.features import GROUPS
 from cascadia_judge.head import Head
-from cascadia_judge.logistic import Line
+from cascadia_judge.learned import Line, Trees
 
 KIND = "cascadia-embedding-judge"
 VERSION = 1

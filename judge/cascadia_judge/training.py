@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from cascadia_judge.agreement import agreement
 from cascadia_judge.basis import Basis, fit_basis
-from cascadia_judge.boosting import Growth, Trees, boost
 from cascadia_judge.calibration import Calibration, calibration_error, reliability, smoothed
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.features import Floats, Group, Seen, joined
 from cascadia_judge.head import Head, raw_score
-from cascadia_judge.logistic import Line, fit_line
+from cascadia_judge.learned import Line, Trees
+from cascadia_judge.learners import Growth, boost, fit_line
 
 ROWS_MIN = 50
 RIGHT = 50.0
@@ -72,7 +72,7 @@ def fit(seen: Seen, quality: Floats, groups: Sequence[Group], course: Course) ->
         weight = np.ones(len(seen))
     basis = fit_basis(seen, groups)
     x, y = basis.columns(seen), quality / 100.0
-    return Fitted(basis, fit_line(x, y, weight, RIDGE), boost(x, y, weight, course.growth, rng))
+    return Fitted(basis, fit_line(x, y, weight, RIDGE), boost(x, y, weight, course.growth, course.seed))
 
 
 def cross(

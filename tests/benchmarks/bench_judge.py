@@ -17,10 +17,10 @@ import numpy as np
 
 from cascadia.clients.model_catalogue import models_folder
 from cascadia_judge.agreement import agreement
-from cascadia_judge.boosting import Growth, boost
 from cascadia_judge.calibration import calibration_error, reliability, smoothed
 from cascadia_judge.encoder import Encoder
 from cascadia_judge.features import Floats, Group
+from cascadia_judge.learners import Growth, boost
 from cascadia_judge.rows import read_rows
 from cascadia_judge.training import RIGHT, Course, cross, folds_of
 from tests.benchmarks.judge_sets import Graded, graded, gsm8k, wildbench
@@ -87,9 +87,7 @@ def _columns(rows: Graded, x: Floats) -> tuple[Floats, Floats | None]:
     raw, calibrated = np.zeros(len(x)), np.zeros(len(x))
     for k in range(COURSE.folds):
         inside = fold != k
-        trees = boost(
-            x[inside], rows.quality[inside] / 100, np.ones(inside.sum()), Growth(), np.random.default_rng(0)
-        )
+        trees = boost(x[inside], rows.quality[inside] / 100, np.ones(inside.sum()), Growth(), 0)
         raw[~inside] = 100 / (1 + np.exp(-trees(x[~inside])))
     for k in range(COURSE.folds):
         calibrated[fold == k] = smoothed(raw[fold != k], rows.quality[fold != k])(raw[fold == k])

@@ -8,16 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
+from cascadia.clients.local_ports import free_port
 from cascadia.controller.kubernetes_pods import ready
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_controllers import API, Controllers
 from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, helm, install, values_with_controller
 from tests.e2e.k8s_watch import watching
+from tests.unit.controller.specs import write_spec_of
 from tests.unit.deploy.chart import CHART
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+from tests.unit.router.test_metrics import Figures
+from tests.unit.spec.specs import write_inputs
 
 BEFORE, AFTER = h100_plan(1, small=4, large=2), h100_plan(1, small=2, large=3)
 
@@ -32,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def controllers(made: Cluster, tmp_path: Path) -> Iterator[Controllers]:
     install(made, BEFORE)
     write_inputs(tmp_path)
-    write_spec(tmp_path, valid_spec())
+    write_spec_of(BEFORE, tmp_path)
     found = Controllers(made, tmp_path)
     yield found
     found.end()
@@ -128,7 +132,7 @@ def test_engines_of_helm_become_the_controllers_and_helms_again_and_none_is_stop
         on = values_with_controller(BEFORE)
         helm(made, "upgrade", "cascadia", str(CHART), values=on)
         write_inputs(tmp_path)
-        write_spec(tmp_path, valid_spec())
+        write_spec_of(BEFORE, tmp_path)
         controllers = Controllers(made, tmp_path)
         controllers.give(BEFORE)
         try:
@@ -157,7 +161,7 @@ def give_back(on: Cluster, folder: Path) -> None:
     uids = engine_uids(on)
     folder.mkdir()
     write_inputs(folder)
-    write_spec(folder, valid_spec())
+    write_spec_of(BEFORE, folder)
     controllers = Controllers(on, folder)
     controllers.give(AFTER)
     try:
@@ -195,3 +199,37 @@ def ready_engines(on: Cluster) -> Counter[str]:
 def _ready_routers(on: Cluster) -> int:
     found = on.get(f"/apis/apps/v1/namespaces/{SPACE}/deployments/cascadia-router")
     return int(found["status"].get("readyReplicas", 0))
+
+
+def test_a_controller_tells_its_figures_and_events_with_the_rights_that_the_chart_gives(
+    controllers: Controllers,
+) -> None:
+    on, port = controllers.on, free_port()
+    controllers.give(BEFORE)
+    controllers.start("--port", str(port))
+    controllers.until_said("held")
+    known = len(controllers.history())
+    controllers.give(AFTER)
+    controllers.until_said("moved", since=known)
+
+    def figures() -> Figures:
+        return Figures(httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text)
+
+    until(lambda: figures()("controller_state", doing="watching") == 1.0, "the move is over")
+    until(lambda: figures()("controller_plan_gpus", pool="h100") == 8.0, "a pass has gone well")
+    found = figures()
+    assert found("controller_leads") == found("controller_moves_total", result="moved") == 1.0
+    assert found("controller_cluster_gpus", pool="h100") == 8.0
+    assert found("controller_events_lost_total", reason="api") == 0.0
+    told = httpx.get(f"http://127.0.0.1:{port}/ready", trust_env=False)
+    assert (told.status_code, told.json()["leads"]) == (200, True)
+
+    def events() -> list[dict[str, Any]]:
+        found = on.get(f"{API}/events")["items"]
+        return [event for event in found if event["involvedObject"]["name"] == "cascadia-controller"]
+
+    until(lambda: "Moved" in {event["reason"] for event in events()}, "the end of the move is told")
+    uid = on.get(f"/apis/apps/v1/namespaces/{SPACE}/deployments/cascadia-controller")["metadata"]["uid"]
+    ours = [event for event in events() if event["source"]["component"] == "cascadia-controller"]
+    assert {event["involvedObject"]["uid"] for event in ours} == {uid}
+    assert {"Holding", "Held", "PlanGiven", "MoveBegun", "Moved"} <= {event["reason"] for event in ours}

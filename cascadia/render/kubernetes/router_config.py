@@ -22,10 +22,12 @@ def router_config(release: Release) -> dict[str, Any]:
     router = release.values["router"]
     judge = _judge(release)
     known = release.values["cascade"]["stages"]
+    unit = release.values["cascade"].get("costUnit")
     config = {
         "cascade": release.values["cascade"]["name"],
         "stages": [_stage(release, stage) for stage in release.values["stages"]],
         **({"names": known} if known else {}),
+        **({"cost_unit": unit} if unit else {}),
         **({"judge": judge} if judge else {}),
         "host": "0.0.0.0",
         "port": HTTP_PORT,
@@ -57,6 +59,7 @@ def _stage(release: Release, stage: Unit) -> dict[str, Any]:
         "max_model_len": stage["maxModelLen"],
         "replicas": _replicas(release, stage),
         **({"skip_below": stage["skipBelow"]} if stage.get("skipBelow") else {}),
+        **({"cost": stage["cost"]} if stage.get("cost") else {}),
     }
     return merged(found, stage["routing"])
 

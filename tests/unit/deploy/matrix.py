@@ -303,7 +303,11 @@ MATRIX: dict[str, Case] = {
             {
                 "monitoring": {
                     "serviceMonitor": {"enabled": "always", "labels": {"release": "prom"}},
-                    "alerts": {"enabled": "always", "labels": {"release": "prom"}},
+                    "alerts": {
+                        "enabled": "always",
+                        "labels": {"release": "prom"},
+                        "runbookUrl": "https://wiki.example/cascadia/",
+                    },
                 }
             }
         )

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_judge.boosting import Growth, boost
 from cascadia_judge.calibration import smoothed
-from cascadia_judge.logistic import fit_line
+from cascadia_judge.learners import Growth, boost, fit_line
 
 
 def some(rows: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -49,7 +48,7 @@ def test_an_unknown_value_counts_as_the_mean_and_a_constant_column_for_nothing()
 def test_trees_learn_an_exclusive_or_that_no_line_can() -> None:
     x, weight = some(2000)
     y = ((x[:, 0] > 0) ^ (x[:, 1] > 5)).astype(float)
-    trees = boost(x, y, weight, Growth(columns=1.0), np.random.default_rng(0))
+    trees = boost(x, y, weight, Growth(columns=1.0), 0)
     fresh = np.random.default_rng(2).normal(size=(500, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 0.0]
     truth = (fresh[:, 0] > 0) ^ (fresh[:, 1] > 5)
     assert ((trees(fresh) > 0) == truth).mean() > 0.95
@@ -60,21 +59,61 @@ def test_trees_tell_the_unknown_from_every_known_value() -> None:
     x, weight = some(1000)
     x[::2, 1] = np.nan
     y = np.isnan(x[:, 1]).astype(float)
-    trees = boost(x, y, weight, Growth(trees=50, columns=1.0), np.random.default_rng(0))
+    trees = boost(x, y, weight, Growth(trees=50, columns=1.0), 0)
     assert ((trees(x) > 0) == (y > 0)).all()
 
 
 def test_the_same_seed_grows_the_same_trees() -> None:
     x, weight = some()
     y = (x[:, 0] > 0).astype(float)
-    one, two = (boost(x, y, weight, Growth(trees=20), np.random.default_rng(3)) for _ in range(2))
+    one, two = (boost(x, y, weight, Growth(trees=20), 3) for _ in range(2))
     assert (one(x) == two(x)).all()
+
+
+def test_trees_as_numbers_say_what_the_library_says() -> None:
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    x, weight = some()
+    y = (x[:, 0] + x[:, 1] / 10 > 0.5).astype(float)
+    growth = Growth(trees=40)
+    trees = boost(x, y, weight, growth, seed=5)
+    library = GradientBoostingClassifier(
+        n_estimators=40,
+        max_depth=3,
+        learning_rate=0.05,
+        min_samples_leaf=10,
+        max_features=0.3,
+        subsample=0.7,
+        random_state=5,
+    )
+    # Rows that are right stand before those that are wrong.
+    order = np.argsort(y < 0.5, kind="stable")
+    said = library.fit(x[order], y[order]).decision_function(x)
+    assert trees(x) == pytest.approx(said, abs=1e-9)
+
+
+def test_a_target_between_right_and_wrong_is_as_many_of_both() -> None:
+    x, weight = some()
+    share = np.where(x[:, 0] > 0, 0.75, 0.25)
+    hard = np.concatenate([np.ones(400), x[:, 0] > 0, x[:, 0] > 0, np.zeros(400)])
+    soft = fit_line(x, share, weight, ridge=0.1)
+    whole = fit_line(np.tile(x, (4, 1)), hard, np.ones(1600), ridge=0.1)
+    assert soft(x) == pytest.approx(whole(x), abs=1e-4)
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0])
+def test_where_all_are_right_or_all_wrong_both_learners_say_so(target: float) -> None:
+    x, weight = some(100)
+    y = np.full(100, target)
+    sign = 1 if target else -1
+    assert (sign * fit_line(x, y, weight, 0.1)(x) > 3).all()
+    assert (sign * boost(x, y, weight, Growth(trees=20), 0)(x) > 3).all()
 
 
 def test_trees_without_anything_to_tell_apart_say_the_mean() -> None:
     x = np.ones((60, 2))
     y = np.repeat([0.0, 1.0, 1.0], 20)
-    trees = boost(x, y, np.ones(60), Growth(rows=1.0), np.random.default_rng(0))
+    trees = boost(x, y, np.ones(60), Growth(rows=1.0), 0)
     assert 1 / (1 + np.exp(-trees(x))) == pytest.approx(np.full(60, 2 / 3), abs=1e-6)
 
 

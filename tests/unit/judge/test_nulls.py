@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cascadia_judge.boosting import Growth
 from cascadia_judge.features import SHAPE_NAMES, Seen
+from cascadia_judge.learners import Growth
 from cascadia_judge.nulls import NULLS
 from cascadia_judge.training import Course, fit, raw_score
 from tests.injection import texts

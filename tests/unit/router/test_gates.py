@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from cascadia.router.answers import Choice
+from cascadia.router.examiner import Examiner
 from cascadia.router.gate_certainty import CertaintyGate
 from cascadia.router.gates import JudgeFailed
-from cascadia.router.settings import JudgeSettings
+from cascadia.router.settings import JudgeSettings, Limits
 from cascadia.router.verdict_cache import CachedGate
 from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
 
@@ -133,7 +134,7 @@ def entry(*logprobs: float) -> dict[str, Any]:
 
 def certainty(*parts: object) -> float:
     choice = Choice("x", logprobs=[json.dumps(part).encode() for part in parts])
-    return asyncio.run(CertaintyGate().score("", choice, 0.0))
+    return asyncio.run(CertaintyGate(Examiner(Limits())).score("", choice, 0.0))
 
 
 def test_certainty_is_the_mean_margin_between_the_first_two_tokens() -> None:

@@ -8,12 +8,18 @@
 {{- if .skipBelow -}}
 {{- $_ := set $stage "skip_below" .skipBelow -}}
 {{- end -}}
+{{- with .cost -}}
+{{- $_ := set $stage "cost" . -}}
+{{- end -}}
 {{- $_ := set $stage "replicas" (include "cascadia.routerReplicas" (list $ .) | fromYamlArray) -}}
 {{- $stages = append $stages (include "cascadia.merged" (list $stage .routing) | fromYaml) -}}
 {{- end -}}
 {{- $config := dict "cascade" .Values.cascade.name "stages" $stages "host" "0.0.0.0" "port" 8000 -}}
 {{- with .Values.cascade.stages -}}
 {{- $_ := set $config "names" . -}}
+{{- end -}}
+{{- with .Values.cascade.costUnit -}}
+{{- $_ := set $config "cost_unit" . -}}
 {{- end -}}
 {{- with include "cascadia.routerJudge" . | fromYaml -}}
 {{- $_ := set $config "judge" . -}}
