@@ -22,7 +22,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-def tested(on: Cluster, major: int) -> subprocess.CompletedProcess[str]:
+def asked(on: Cluster, major: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(binary(major)), "test", "cascadia", "-n", SPACE, "--timeout", "90s"],
         env={**os.environ, "KUBECONFIG": str(on.kubeconfig)},
@@ -53,14 +53,14 @@ def test_a_release_that_serves_passes_and_one_that_does_not_fails(made: Cluster,
     helm(made, "install", "cascadia", str(CHART), "--create-namespace", values=values, major=major)
     ready = f"/apis/apps/v1/namespaces/{SPACE}/deployments/cascadia-router"
     until(lambda: made.get(ready)["status"].get("readyReplicas") == 1, "the router is ready")
-    done = tested(made, major)
+    done = asked(made, major)
     assert done.returncode == 0, done.stderr
     assert "GET /health: 200" in said(made)
     assert "POST /v1/chat/completions: 200, stage " in said(made)
 
     values["cascade"]["name"], values["test"]["timeoutSeconds"] = "other", 1
     helm(made, "upgrade", "cascadia", str(CHART), values=values, major=major)
-    done = tested(made, major)
+    done = asked(made, major)
     helm(made, "uninstall", "cascadia", "--wait", major=major)
     until(lambda: not made.get(f"/api/v1/namespaces/{SPACE}/pods")["items"], "no pod is left")
     assert done.returncode != 0
