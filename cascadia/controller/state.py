@@ -118,13 +118,14 @@ def last_of(folder: Path) -> Last | None:
     if not path.exists():
         return None
     told = json.loads(path.read_text())
-    move = FileState(folder).under_way()
+    move = folder / UNDER_WAY
+    to = json.loads(move.read_text()).get("to") if move.exists() else None
     asked = told.get("asked")
     return Last(
         Path(told["plan"]),
         None if asked is None else Path(asked),
         told.get("asked_digest"),
-        None if move is None else move.to,
+        None if to is None else Path(to),
     )
 
 

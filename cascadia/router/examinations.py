@@ -1,4 +1,4 @@
-"""What may take long for a text that somebody else wrote: applying a schema or pattern, finding what speaks to a judge.
+"""What may take long for a text that somebody else wrote: applying a schema or pattern.
 
 Pure functions of a task, run by `examiner_program.py` in a process that may be killed. Schemas that were applied once
 are kept compiled.
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from cascadia.router.logprobs import Unreadable, certainty_in
-from cascadia_judge.attempts import readings
 from cascadia_judge.checks import bare
 from cascadia_judge.plain import plain
 from cascadia_judge.verifiers import Verifier, VerifierKind
@@ -45,12 +44,6 @@ class VerifierTask(Struct, tag="verifier"):
     texts: list[str]
 
 
-class ReadingsTask(Struct, tag="readings"):
-    """The texts that a judge grades, of which the lowest grade counts."""
-
-    answer: str
-
-
 class SaidTask(Struct, tag="said"):
     """What is compared of each of `texts`."""
 
@@ -64,7 +57,7 @@ class CertaintyTask(Struct, tag="certainty"):
     parts: list[bytes]
 
 
-Task = SchemaTask | VerifierTask | ReadingsTask | SaidTask | CertaintyTask
+Task = SchemaTask | VerifierTask | SaidTask | CertaintyTask
 
 
 class Unfit(Exception):
@@ -79,8 +72,6 @@ def examined(task: Task) -> Any:
         case VerifierTask():
             verifier = _verifier(task.kind, task.reference, task.absent)
             return all(verifier.passes(text) for text in task.texts)
-        case ReadingsTask():
-            return list(readings(task.answer))
         case CertaintyTask():
             return _certainty(task.parts)
     return [said(text, task.extract) for text in task.texts]

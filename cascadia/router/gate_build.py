@@ -76,7 +76,7 @@ def _gate(
         asked = EmbeddingGate(stage, examiner, settings.certainty)
         embeddings.append(asked)
     else:
-        asked = LlmGate(stage, examiner, settings.reads_tokens)
+        asked = LlmGate(stage, settings.reads_tokens)
     if not settings.cache_size:
         return asked
     return CachedGate(asked, settings.cache_size, sees_more=settings.kind == "embedding")

@@ -12,7 +12,6 @@ from msgspec import Struct
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import Choice, read_usage
 from cascadia.router.bounded import Counted, decoded
-from cascadia.router.examiner import Examiner, Unexamined
 from cascadia.router.failures import StageFailed
 from cascadia.router.questions import answer
 from cascadia.router.replica import Call
@@ -22,6 +21,7 @@ from cascadia.router.stage import Stage
 from cascadia.router.tracing_ids import FORWARDED
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
+from cascadia_judge.plain import is_blank
 from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, PROMPT_TOKENS
 
 VERDICT_CHARACTERS = 4096
@@ -73,9 +73,8 @@ _verdict = msgspec.json.Decoder(_Verdict)
 class LlmGate:
     """An LLM judge behind an OpenAI-compatible API; `stage` has its replicas. Learns what its engine can do."""
 
-    def __init__(self, stage: Stage, examiner: Examiner, reads_tokens: int = READS_TOKENS) -> None:
+    def __init__(self, stage: Stage, reads_tokens: int = READS_TOKENS) -> None:
         self.stage = stage
-        self.examiner = examiner
         self.reads_tokens = reads_tokens
         self.logprobs = True
         self.schemas = True
@@ -84,15 +83,8 @@ class LlmGate:
         return {}
 
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float:
-        """The lowest of the answer's readings: what speaks to the judge cannot raise a score."""
-        try:
-            readings = await self.examiner.readings(answer(choice))
-        except Unexamined as error:
-            raise JudgeFailed(f"guard-{error.kind}") from None
-        return min([await self._graded(question, text, deadline_s) for text in readings])
-
-    async def _graded(self, question: str, text: str, deadline_s: float) -> float:
-        if not text:
+        text = answer(choice)
+        if is_blank(text):
             return 0.0
         for manner in MANNERS:
             if manner.forced and not self.schemas:

@@ -61,6 +61,9 @@ BENCHMARKS = (
         "soak", "two million requests through the router", 1800, ("--requests", "100000"), needs_data=False
     ),
     Benchmark("judge", "how much of a cascade's possible gain each judge recovers", 5400),
+    Benchmark(
+        "formats", "what judges' reading does to honest answers, and what it costs", 1200, ("--scored", "10")
+    ),
     Benchmark("injection", "how often an attempt raises a score", 1800, ("--first", "1"), needs_data=False),
     Benchmark(
         "controller_alarms",

@@ -5,6 +5,7 @@ The API server, its scheduler and controller manager are real; nodes and kubelet
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,28 @@ def test_a_controller_tells_its_figures_and_events_with_the_rights_that_the_char
 
     until(lambda: "Moved" in {event["reason"] for event in events()}, "the end of the move is told")
     uid = on.get(f"/apis/apps/v1/namespaces/{SPACE}/deployments/cascadia-controller")["metadata"]["uid"]
-    ours = [event for event in events() if event["source"]["component"] == "cascadia-controller"]
-    assert {event["involvedObject"]["uid"] for event in ours} == {uid}
+    # Those of releases before this one are there still.
+    ours = [event for event in events() if event["involvedObject"]["uid"] == uid]
+    assert {event["source"]["component"] for event in ours} >= {"cascadia-controller"}
     assert {"Holding", "Held", "PlanGiven", "MoveBegun", "Moved"} <= {event["reason"] for event in ours}
+
+
+def test_a_replica_that_is_slower_than_its_siblings_is_told_from_the_engines_own_figures(
+    controllers: Controllers,
+) -> None:
+    """Of two replicas of two GPUs each the second takes twice as long for a token; the model is one that is known."""
+    port = free_port()
+    known = tuple(replace(one, model="meta-llama/Llama-3.1-8B-Instruct") for one in BEFORE.stages)
+    of_a_known_model = replace(BEFORE, stages=known)
+    write_spec_of(of_a_known_model, controllers.folder)
+    controllers.give(of_a_known_model)
+    controllers.start("--port", str(port))
+    controllers.until_said("speed")
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+    assert 'cascadia_controller_drift{about="large-1"} 1.0' in text
+    assert 'cascadia_controller_drift{about="large-0"}' not in text
+    found = Figures(text)
+    slow = found("controller_replica_slowness", stage="large", replica="large-1")
+    assert slow / found("controller_replica_slowness", stage="large", replica="large-0") == pytest.approx(
+        2.0, rel=0.2
+    )
