@@ -62,5 +62,7 @@ def test_a_release_that_serves_passes_and_one_that_does_not_fails(made: Cluster,
     helm(made, "upgrade", "cascadia", str(CHART), values=values, major=major)
     done = asked(made, major)
     helm(made, "uninstall", "cascadia", "--wait", major=major)
+    # Helm leaves what its hooks made, so that it can be looked at.
+    made.ask("DELETE", POD)
     until(lambda: not made.get(f"/api/v1/namespaces/{SPACE}/pods")["items"], "no pod is left")
     assert done.returncode != 0

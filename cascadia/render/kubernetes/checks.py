@@ -14,7 +14,7 @@ from typing import Any
 from cascadia.domain.errors import BadInput
 from cascadia.render.kubernetes.chart_values import Values
 from cascadia.render.kubernetes.release import Release
-from cascadia.render.kubernetes.units import Unit, engines_of, units
+from cascadia.render.kubernetes.units import Unit, engines_of, slots, units
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _RESERVED = ("router", "controller", "controller-state", "cache", "default", "dashboards", "engines", "test")
@@ -79,8 +79,8 @@ def _names(values: Values) -> Iterator[BadInput]:
                 what = f"two are called {json.dumps(unit['servedModelName'], ensure_ascii=False)}"
                 yield _refusal("stages", what, "give each a servedModelName of its own")
             served.add(unit["servedModelName"])
-        names = [name for group in unit["groups"] for name in (group["name"], f"{group['name']}-http")]
-        for name in (unit["name"], *names):
+        names = [name for slot, group in slots(unit) for name in (group["name"], slot, f"{slot}-http")]
+        for name in (unit["name"], f"{unit['name']}-ranks", *names):
             if name in taken:
                 what = f'the name "{name}" of {unit["name"]} is taken by {taken[name]}'
                 yield _refusal("stages", what, "give it another name")

@@ -1,5 +1,6 @@
 """What runs on engines: the stages, and the judge where it is one."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from cascadia.render.kubernetes.chart_values import Values, merged
@@ -25,3 +26,9 @@ def engines_of(values: Values, unit: Unit) -> Engines:
     own = engines["perStage"].get("judge" if unit["role"] == "judge" else unit["servedModelName"], {})
     lists = {key: [*engines[key], *value] for key, value in own.items() if isinstance(value, list)}
     return merged(engines, {**own, **lists})
+
+
+def slots(unit: Unit) -> Iterator[tuple[str, Group]]:
+    """Each group with the name of its place in the unit, which a group of another plan has too, whatever its shape."""
+    for i, group in enumerate(unit["groups"]):
+        yield f"{unit['name']}-{i}", group

@@ -306,7 +306,7 @@ MATRIX: dict[str, Case] = {
                     "alerts": {
                         "enabled": "always",
                         "labels": {"release": "prom"},
-                        "runbookUrl": "https://wiki.example/cascadia/",
+                        "runbookUrl": "https://git.example/cascadia/",
                     },
                 }
             }

@@ -85,5 +85,5 @@ def test_alerts_link_to_the_runbook_where_it_is_served() -> None:
     rules = by_us("a monitor in any case")["monitoring.coreos.com/v1", "PrometheusRule", "cascadia"]["spec"]
     for rule in [rule for group in rules["groups"] for rule in group["rules"]]:
         base, _, path = rule["annotations"]["runbook_url"].partition("/docs/")
-        assert base == "https://wiki.example/cascadia"
+        assert base == "https://git.example/cascadia"
         assert rule["annotations"]["runbook"] == f"docs/{path}"

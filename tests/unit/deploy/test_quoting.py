@@ -4,9 +4,15 @@ import re
 
 from tests.unit.deploy.chart import CHART
 
-NUMBERS = r"(int|add|div|mul|max|min|printf \"%\.6g\"|ne) "
+NUMBERS = r"(int|add|div|mul|max|min|ternary \$pods|\$unavailable|printf \"%\.6g\"|ne) "
 BARE = re.compile(r"[\w./-]+: +(\{\{[^{}]*\}\})|^ *- (\{\{(?!-)[^{}]*\}\})", re.MULTILINE)
-OURS = ("cascadia.policyVersion", "$judge.timeoutSeconds", "Capabilities.APIVersions", "$content")
+OURS = (
+    "cascadia.policyVersion",
+    "cascadia.rolling",
+    "$judge.timeoutSeconds",
+    "Capabilities.APIVersions",
+    "$content",
+)
 """Written by the chart alone, or a number by its schema."""
 
 

@@ -49,9 +49,12 @@
 {{- end -}}
 {{- $_ := set $served . true -}}
 {{- end -}}
-{{- $names := list .name -}}
-{{- range .groups }}{{ $names = concat $names (list .name (printf "%s-http" .name)) }}{{ end -}}
 {{- $name := .name -}}
+{{- $names := list $name (printf "%s-ranks" $name) -}}
+{{- range $i, $group := .groups -}}
+{{- $slot := printf "%s-%d" $name $i -}}
+{{- $names = concat $names (list $group.name $slot (printf "%s-http" $slot)) -}}
+{{- end -}}
 {{- range $names -}}
 {{- if hasKey $taken . -}}
 {{- fail (printf "values: stages: the name %q of %s is taken by %s; give it another name" . $name (get $taken .)) -}}

@@ -1,4 +1,4 @@
-{{/* The pod of one rank of a replica: (list root unit role group serves). */}}
+{{/* The pod of one rank of a replica: (list root unit role group serves slot). */}}
 
 {{- define "cascadia.engineLabels" -}}
 {{- $unit := index . 1 -}}
@@ -23,6 +23,7 @@ cascadia/plan: {{ (index . 0).Values.plan.digest | quote }}
 metadata:
   labels:
     {{- include "cascadia.engineLabels" . | nindent 4 }}
+    cascadia/slot: {{ index . 5 | quote }}
     {{- if $serves }}
     cascadia/serves: "true"
     {{- end }}
@@ -105,7 +106,7 @@ spec:
 {{- $unit := index . 1 -}}
 {{- $group := index . 3 -}}
 {{- $serves := index . 4 -}}
-{{- $engines := index . 5 -}}
+{{- $engines := index . 6 -}}
 {{- $gpus := int $group.gpusPerPod -}}
 name: engine
 image: {{ $group.image | quote }}
@@ -199,7 +200,7 @@ volumeMounts:
 {{- $root := index . 0 -}}
 {{- $unit := index . 1 -}}
 {{- $group := index . 3 -}}
-{{- $engines := index . 5 -}}
+{{- $engines := index . 6 -}}
 {{- $cache := $engines.cache -}}
 - name: cache
   {{- if eq $cache.kind "claim" }}
