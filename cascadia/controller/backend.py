@@ -45,10 +45,13 @@ async def move(
     taken = 0
     while taken < MOST_STEPS:
         observed = _with_need(await backend.observe(), need_rps)
-        if reached(observed, desired):
+        leaving = any(map(observed.leaves_machine, observed.replicas))
+        if reached(observed, desired) and not leaving:
             return taken
         # Beside the event loop: a search may take long, and whoever leads has a lease to renew.
         steps = (await asyncio.to_thread(rollout, observed, desired, at_once=at_once)).steps
+        if not steps:
+            return taken  # who has to leave a machine finds no other
         for step in steps[: _batch(steps)]:
             note(step)
             await backend.take(step)

@@ -171,7 +171,9 @@ class KubernetesBackend:
     async def _start(self, start: Start) -> None:
         owner = await self._owner()
         made = self._made[start.kind]
-        replica = made.replica(start.name, start.kind, start.machine, only=bool(start.empties))
+        replica = made.replica(
+            start.name, start.kind, start.machine, only=bool(start.empties and start.machine)
+        )
         for document in [*made.shared(), replica]:
             await self.api.apply(owned(document, owner))
 

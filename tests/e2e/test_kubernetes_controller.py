@@ -179,8 +179,8 @@ def give_back(on: Cluster, folder: Path) -> None:
     replicas = {one["metadata"]["name"]: one["status"].get("readyReplicas") for one in made}
     assert replicas == {
         "cascadia-router": 2,
-        "cascadia-small-h100-tp1pp1": 2,
-        "cascadia-large-h100-tp2pp1": 3,
+        "cascadia-small-0": 2,
+        "cascadia-large-0": 3,
     }
 
 

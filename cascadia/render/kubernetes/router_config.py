@@ -6,7 +6,7 @@ from cascadia.render.kubernetes.chart_values import Values, merged
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.units import Unit
-from cascadia.render.kubernetes.workloads import service_name
+from cascadia.render.kubernetes.workloads import reached
 
 JUDGE_KEY = "CASCADIA_JUDGE_KEY"
 """Variable of the router's container with the key of a judge elsewhere."""
@@ -67,12 +67,12 @@ def _stage(release: Release, stage: Unit) -> dict[str, Any]:
 def _replicas(release: Release, unit: Unit) -> list[dict[str, Any]]:
     return [
         {
-            "url": f"http://{service_name(release, group)}:{HTTP_PORT}",
+            "url": f"http://{release.named(name)}:{HTTP_PORT}",
             "resolve": "dns",
             "share": float(f"{group['share'] / max(1, group['replicas']):.6g}"),
             "max_concurrency": min(unit["maxConcurrency"], LARGEST_CONCURRENCY),
         }
-        for group in unit["groups"]
+        for name, _, group in reached(release, unit)
     ]
 
 

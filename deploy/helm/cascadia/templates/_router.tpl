@@ -33,10 +33,10 @@
 {{- define "cascadia.routerReplicas" -}}
 {{- $root := index . 0 -}}
 {{- $unit := index . 1 -}}
-{{- range $unit.groups }}
-- url: http://{{ include "cascadia.named" (list $root (printf "%s-http" .name)) }}:8000
+{{- range $i, $group := $unit.groups }}
+- url: http://{{ include "cascadia.named" (list $root (printf "%s-%d-http" $unit.name $i)) }}:8000
   resolve: dns
-  share: {{ printf "%.6g" (divf (float64 .share) (max 1 (int .replicas))) }}
+  share: {{ printf "%.6g" (divf (float64 $group.share) (max 1 (int $group.replicas))) }}
   max_concurrency: {{ min (int $unit.maxConcurrency) 100000 }}
 {{- end }}
 {{- end }}
