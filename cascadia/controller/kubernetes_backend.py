@@ -38,6 +38,7 @@ from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Sto
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.release import SERVES, Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
+from cascadia.render.kubernetes.workloads import least_available
 
 LOOK_S = 0.5
 RETRY_S = 60.0
@@ -272,6 +273,23 @@ class KubernetesBackend:
             for document in await self.api.all(kind, self._release.selector() | {"cascadia/service": None}):
                 if document["metadata"]["name"] not in names:
                     await self.api.delete(kind, document["metadata"]["name"])
+                elif kind == "PodDisruptionBudget":
+                    await self._budget(document)
+
+    async def _budget(self, document: Document) -> None:
+        """Of a stage that has fewer replicas now: it would let nobody drain a node any more."""
+        stage = document["metadata"]["labels"]["cascadia/service"]
+        staying = [
+            kind_of(found.workload).pods
+            for found in (await self._found()).values()
+            if found.workload["metadata"]["labels"]["cascadia/service"] == stage
+            and not found.said(DRAINING)
+            and not leaves(found.workload)
+        ]
+        most = least_available(staying)
+        if staying and document["spec"].get("minAvailable", 0) > most:
+            name = document["metadata"]["name"]
+            await self.api.merge("PodDisruptionBudget", name, {"spec": {"minAvailable": most}})
 
     async def _found(self) -> dict[str, _Found]:
         """By the replica's name; those that are being deleted as well, while they hold their GPUs."""
