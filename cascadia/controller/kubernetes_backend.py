@@ -150,6 +150,7 @@ class KubernetesBackend:
                 await self._start(step)
             case AwaitReady(name):
                 await self._await_ready(name)
+                await self._budgets()
             case Undrain(name):
                 found = await self._of(name)
                 await self._label(found, "true")
@@ -273,23 +274,22 @@ class KubernetesBackend:
             for document in await self.api.all(kind, self._release.selector() | {"cascadia/service": None}):
                 if document["metadata"]["name"] not in names:
                     await self.api.delete(kind, document["metadata"]["name"])
-                elif kind == "PodDisruptionBudget":
-                    await self._budget(document)
+        await self._budgets()
 
-    async def _budget(self, document: Document) -> None:
-        """Of a stage that has fewer replicas now: it would let nobody drain a node any more."""
-        stage = document["metadata"]["labels"]["cascadia/service"]
-        staying = [
-            kind_of(found.workload).pods
-            for found in (await self._found()).values()
-            if found.workload["metadata"]["labels"]["cascadia/service"] == stage
-            and not found.said(DRAINING)
-            and not leaves(found.workload)
-        ]
-        most = least_available(staying)
-        if staying and document["spec"].get("minAvailable", 0) > most:
-            name = document["metadata"]["name"]
-            await self.api.merge("PodDisruptionBudget", name, {"spec": {"minAvailable": most}})
+    async def _budgets(self) -> None:
+        """Of as many replicas as a stage has now: of fewer a drain could take more, of more it could take none."""
+        staying: dict[str, list[int]] = {}
+        for found in (await self._found()).values():
+            if not found.said(DRAINING) and not leaves(found.workload):
+                stage = found.workload["metadata"]["labels"]["cascadia/service"]
+                staying.setdefault(stage, []).append(kind_of(found.workload).pods)
+        for document in await self.api.all(
+            "PodDisruptionBudget", self._release.selector() | {"cascadia/service": None}
+        ):
+            least = least_available(staying.get(document["metadata"]["labels"]["cascadia/service"], []))
+            if least and document["spec"].get("minAvailable") != least:
+                name = document["metadata"]["name"]
+                await self.api.merge("PodDisruptionBudget", name, {"spec": {"minAvailable": least}})
 
     async def _found(self) -> dict[str, _Found]:
         """By the replica's name; those that are being deleted as well, while they hold their GPUs."""
