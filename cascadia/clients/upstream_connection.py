@@ -409,7 +409,8 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         if self._complete:
-            self.fail(UpstreamError("protocol", "two answers to one request"))
+            # Nobody asked for a second answer.
+            self.keep_alive = False
             return
         assert self._parser is not None
         self.status = self._parser.get_status_code()
@@ -421,6 +422,8 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def on_body(self, body: bytes) -> None:
+        if self._complete:
+            return
         if not self._size:
             self.body_at_s = self.loop.time()
         self._size += len(body)

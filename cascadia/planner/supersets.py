@@ -43,8 +43,12 @@ def best_of_parts(
     solver_of: Callable[[Search], Solver],
     effort: Effort | None,
     progress: Callable[[str], None],
+    starts: Sequence[Deployment] = (),
 ) -> Found:
-    """The best candidate of the cluster and of its parts. `effort`: by the number of pools where None."""
+    """The best candidate of the cluster and of its parts. `effort`: by the number of pools where None.
+
+    `starts`: deployments from elsewhere that the search of the whole cluster looks at too.
+    """
     problem = search.problem
     best: dict[Names, Candidate] = {}
     every: dict[object, Candidate] = {}
@@ -54,9 +58,11 @@ def best_of_parts(
         if part is None:
             continue
         names = frozenset(pool.name for pool in pools)
-        if len(pools) < len(problem.cluster.pools):
+        whole = len(pools) == len(problem.cluster.pools)
+        if not whole:
             progress(f"on {' and '.join(sorted(names))} alone")
-        one = _searched(part, solver_of, effort, progress, _starts(best, names))
+        mine = [*_starts(best, names), *(starts if whole else ())]
+        one = _searched(part, solver_of, effort, progress, mine)
         every |= {c.deployment.key: c for c in one.candidates}
         loop = one.loop
         if one.best is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
+from cascadia.router.bounded import turn_after
 from cascadia.router.conversations import Conversations
 from cascadia.router.decision import Ask, Decision, Held
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
@@ -68,6 +69,7 @@ class Cascade:
         best: Held | None = None
         failure: StageFailed | None = None
         way = route(ask, self.stages, self.max_judged_choices)
+        await turn_after(ask.body)
         skipped = await self.scoring.skipped(ask, way[:-1])
         for stage in way:
             last = stage is way[-1]
@@ -166,6 +168,7 @@ class Cascade:
             if len(written.choices) == 1 and step.tpot_s is not None:
                 stage.metrics.tpot.observe(step.tpot_s)
         if gated:
+            await turn_after(reply.body)
             with counted() as spent:
                 step.score = await self.scoring.score(ask, stage, written, step)
             for usage in spent:

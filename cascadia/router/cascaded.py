@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cascadia.router.answers import Usage
+from cascadia.router.bounded import turn_after
 from cascadia.router.cascade import Cascade
 from cascadia.router.decision import Ask, Decision
 from cascadia.router.exchange import Exchange
@@ -21,6 +22,7 @@ async def cascaded(
     fields = ask.fields
     if fields.stream:
         exchange.beat_every(heartbeat_s)
+    await turn_after(ask.body)
     decision = await cascade.decide(ask)
     stage = decision.stage
     if exchange.hold is not None:

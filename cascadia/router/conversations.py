@@ -71,7 +71,7 @@ def session_of(fields: Fields, header: bytes | None) -> Session | None:
     if not leading:
         return None
     # Two conversations may begin alike: one that has no answer in it yet is new, whatever is remembered.
-    return Session(_hash(b"began", fields.given("user"), leading), known=_has_answer(fields))
+    return Session(_hash(b"began", fields.beginning("user"), leading), known=_has_answer(fields))
 
 
 def _has_answer(fields: Fields) -> bool:

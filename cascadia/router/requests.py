@@ -6,6 +6,7 @@ and unknown fields reach the engine unchanged.
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -32,6 +33,7 @@ BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
 """Assumed where the request sets no limit."""
 PREFIX_BYTES = 4096
+PREFIX_ITEMS = 64
 
 
 class Fields(Struct):
@@ -157,7 +159,7 @@ def leading_of(fields: Fields) -> bytes:
     if content.lstrip()[:1] == b'"':
         return content[:PREFIX_BYTES]
     leading = b""
-    for raw in _first_items(content):
+    for raw in islice(_first_items(content), PREFIX_ITEMS):
         leading += raw
         if b'"user"' in raw or len(leading) > PREFIX_BYTES:
             break

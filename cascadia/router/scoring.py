@@ -6,9 +6,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from msgspec import structs
-
 from cascadia.router.answers import Choice, Written, read_document, read_events
+from cascadia.router.bounded import turn_after
 from cascadia.router.decision import Ask, Held
 from cascadia.router.examiner import Examiner
 from cascadia.router.failures import StageFailed
@@ -95,12 +94,14 @@ class Scoring:
     async def score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:
         """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
         proven = await self.proven(ask, stage, written)
+        await turn_after(ask.body)
         if proven is not None:
             stage.metrics.score.observe(proven)
             return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
         step.judged_at_s = monotonic()
         asked = asked_of(ask.fields)
+        await turn_after(ask.body)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
         context = Asked(stage.name, asked.said, partial(self._again, ask, stage))
@@ -133,8 +134,16 @@ class Scoring:
         accepts = bool(stage.settings.verifiers) and stage.settings.verified == "accept"
         return ACCEPTS_NONE_ABOVE if accepts else None
 
-    def call(self, ask: Ask, stage: Stage, step: Step | None, *, gated: bool) -> Call:
-        """`step` None: on behalf of the judge."""
+    def call(
+        self,
+        ask: Ask,
+        stage: Stage,
+        step: Step | None,
+        *,
+        gated: bool,
+        more: Mapping[str, Any] | None = None,
+    ) -> Call:
+        """`step` None: on behalf of the judge, with `more` changes."""
         changes = stage.told(ask.priority)
         # A response's log-probabilities are asked for in words of its own, which few engines know.
         if gated and self.gate is not None and ask.api != "responses":
@@ -145,6 +154,7 @@ class Scoring:
                 changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
         if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
+        changes |= more or {}
         body = rewritten(ask.body, stage.settings.model, changes)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
         return Call(
@@ -163,8 +173,7 @@ class Scoring:
 
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
-        call = self.call(ask, stage, None, gated=bool(ask.fields.stream))
-        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        call = self.call(ask, stage, None, gated=bool(ask.fields.stream), more=changes)
         try:
             reply = await stage.buffered(call, READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:

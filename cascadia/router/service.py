@@ -8,6 +8,7 @@ from typing import Any
 from cascadia.clients.held_bytes import HeldBytes
 from cascadia.router.access import Access, Hold
 from cascadia.router.asks import ask_of
+from cascadia.router.bounded import LONG_BYTES
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
 from cascadia.router.exchange import CLIENT_LEFT, Exchange
@@ -31,10 +32,6 @@ from cascadia.router.straight import call_of, straight
 from cascadia.router.watchers import Watchers
 
 Work = Coroutine[Any, Any, None]
-
-
-LONG_BYTES = 128 * 1024
-"""Reading through a body takes up to 4 ms a megabyte, and is done a few times."""
 
 
 class Service:

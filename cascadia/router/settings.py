@@ -145,6 +145,8 @@ class Limits:
     """CPU time for one schema, verifier or look for what speaks to a judge; beyond it there is no result."""
     stall_s: float = 5.0
     """CPU time without a turn of the event loop after which a process ends, its stack in the log; 0: never."""
+    blocked_s: float = 10.0
+    """Time that the event loop's thread sleeps without a turn after which a process ends likewise; 0: never."""
     breaker_failures: int = 5
     breaker_first_s: float = 1.0
     breaker_longest_s: float = 30.0

@@ -62,6 +62,13 @@ BENCHMARKS = (
     ),
     Benchmark("keys", "what a key and its limits cost a request", 120, needs_data=False),
     Benchmark(
+        "stalls",
+        "a search for the requests that keep the router's event loop longest",
+        3600,
+        ("--seconds", "1"),
+        needs_data=False,
+    ),
+    Benchmark(
         "streams", "delay and memory of streams through the router", 300, ("--quick",), needs_data=False
     ),
     Benchmark("overload", "the router under ten times its load", 300, ("--quick",), needs_data=False),

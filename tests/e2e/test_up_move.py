@@ -55,7 +55,7 @@ def asked_all_the_while(place: Place) -> Iterator[list[int]]:
         yield statuses
     finally:
         stop.set()
-        client.join()
+        client.join(timeout=60)
 
 
 def test_what_both_plans_have_stays_and_no_request_fails(running: Place) -> None:
