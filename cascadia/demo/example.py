@@ -82,9 +82,9 @@ cluster:
   pools: [{{gpu: cpu, nodes: 1, gpus_per_node: {CORES}}}]
 
 # A MiniLM sentence encoder with a small head, on the router's machine.
-judge: {{kind: embedding, model: {json.dumps(str(HEAD))}, latency_p50_s: 0.03, latency_p95_s: 0.08}}
+judge: {{kind: embedding, model: {json.dumps(str(HEAD))}, latency_p50_s: 0.01, latency_p95_s: 0.03}}
 
-# {TRACE_REQUESTS} arrivals of questions of the table; each begins with the same four examples.
+# {TRACE_REQUESTS} arrivals of questions of the table; each stage begins all of its own with the same examples.
 workload: {{trace: {TRACE_NAME}, rate_rps: {rate_rps:g}}}
 
 # Both models' answers to questions of the demo's kinds, none of them among those asked.
