@@ -17,7 +17,7 @@ SLOTS = 2
 """Sequences at once. On one core more of them answer no more questions a second."""
 BATCH_TOKENS = 2048
 CONTEXT = 1024
-PREFIX_TOKENS = 205
+PREFIX_TOKENS = 200
 """Of the examples that every request of a stage begins with, at least; engines find them in their prefix cache."""
 
 
