@@ -40,7 +40,7 @@ test-k8s: $(STAMP)
 	@test -x $(CASCADIA_K8S_BIN)/kube-scheduler || tests/e2e/build_control_plane.sh $(CASCADIA_K8S_BIN)
 	$(BIN)/python -m pytest tests/e2e/test_helm_install.py tests/e2e/test_kubernetes_moves.py \
 	  tests/e2e/test_kubernetes_controller.py tests/e2e/test_kubernetes_traffic.py tests/e2e/test_kubernetes_adapt.py \
-	  tests/e2e/test_kubernetes_nodes.py
+	  tests/e2e/test_kubernetes_nodes.py tests/e2e/test_kubernetes_upgrade.py tests/e2e/test_kubernetes_drain.py
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks

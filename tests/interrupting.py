@@ -60,7 +60,7 @@ def interrupted(
         _, told = process.communicate(timeout=30)
     finally:
         process.kill()
-        process.wait()
+        process.wait(timeout=60)
     left = [p.name for p in folder.rglob(".*") if p.name.startswith(".cascadia-") or p.suffix == ".part"]
     return Ended(process.returncode, told, time.monotonic() - sent_s, left)
 

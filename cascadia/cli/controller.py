@@ -15,11 +15,14 @@ from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
+    from cascadia.controller.figures import Figures
+    from cascadia.controller.history import Entry
     from cascadia.controller.loop import Controller, Settings
     from cascadia.controller.samples_file import SampleFiles
     from cascadia.controller.second_looks import LookFiles
 
 STANDBY_S = 1.0
+PORT = 8300
 
 
 @click.command()
@@ -32,9 +35,9 @@ STANDBY_S = 1.0
 @click.option("--values", type=click.Path(path_type=Path),
               help="File with the values of the Helm release (--backend kubernetes).")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True,
-              help="Address of /health and /history (--backend kubernetes).")  # fmt: skip
-@click.option("--port", type=click.IntRange(0, 65535), default=8300, show_default=True,
-              help="0 takes a free one.")  # fmt: skip
+              help="Address of /metrics, /health, /ready and /history.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535),
+              help=f"Port of these; 0: a free one. Default: {PORT}, or 0 where that is taken here.")  # fmt: skip
 @click.option("--room", "room_s", type=positive, default=600.0, show_default=True, metavar="S",
               help="How long a pod may find no node with room.")  # fmt: skip
 @click.option("--hand-back", "gives_back", is_flag=True,
@@ -88,7 +91,7 @@ def controller(
     release: str,
     values: Path | None,
     host: str,
-    port: int,
+    port: int | None,
     room_s: float,
     gives_back: bool,
     engines: Path | None,
@@ -119,6 +122,7 @@ def controller(
     A second controller on the same fleet stands by until the first has gone. Ends at SIGTERM, also in the middle of a
     move, which the next one ends.
     """
+    from cascadia.controller.agreement import check_agreement
     from cascadia.controller.decide import Caution
     from cascadia.controller.detect import Detection
     from cascadia.controller.loop import Settings
@@ -129,6 +133,7 @@ def controller(
         raise BadInput(str(folder), "no fleet runs here", "start one with `cascadia up`")
     if samples is not None and not samples.is_dir():
         raise BadInput(str(samples), "no such folder", "name that of the router's `samples`")
+    check_agreement(spec, plan_path(plan))
     settings = Settings(
         folder,
         spec.resolve(),
@@ -152,32 +157,49 @@ def controller(
         if values is None:
             raise BadInput("--values", "is not given", "name the file with the release's values")
         given = Release(namespace, release, values, room_s, gives_back)
-        lead(settings, plan, given, watched, looks_of(plan, watched.folder), (host, port), output)
+        lead(
+            settings,
+            plan,
+            given,
+            watched,
+            looks_of(plan, watched.folder),
+            (host, PORT if port is None else port),
+            output,
+        )
         return
-    made = _made(settings, plan, engines, watched, output)
+    made, figures = _made(settings, plan, engines, watched, output)
     with _stand_by(folder, output):
         _remember(folder, plan)
-        asyncio.run(_watch(made, window_s))
+        asyncio.run(_watch(made, figures, (host, port), output))
 
 
 def _made(
     settings: "Settings", plan: Path, engines: Path | None, samples: "SampleFiles", output: Output
-) -> "Controller":
+) -> "tuple[Controller, Figures]":
+    from cascadia.controller.figures import Figures
     from cascadia.controller.local_file import read_local
     from cascadia.controller.local_plans import LocalPlans
     from cascadia.controller.loop import Controller
     from cascadia.controller.replan import replan
     from cascadia.controller.speed_watch import LocalEngines, SpeedWatch
 
-    return Controller(
+    speeds = SpeedWatch(LocalEngines(settings.folder), settings.spec.parent, time.time)
+    figures = Figures(speeds)
+
+    def tell(entry: "Entry") -> None:
+        output.note(f"{entry.kind}: {entry.what}")
+        figures.tell(entry)
+
+    made = Controller(
         settings,
-        LocalPlans(settings.folder, read_local(engines)),
+        figures.watched(LocalPlans(settings.folder, read_local(engines))),
         samples.read,
-        replan,
+        figures.replanner(replan),
         looks=looks_of(plan, samples.folder),
-        speeds=SpeedWatch(LocalEngines(settings.folder), settings.spec.parent, time.time),
-        tell=lambda entry: output.note(f"{entry.kind}: {entry.what}"),
+        speeds=speeds,
+        tell=tell,
     )
+    return made, figures
 
 
 def looks_of(plan: Path, samples: Path) -> "LookFiles":
@@ -213,8 +235,18 @@ def _remember(folder: Path, plan: Path) -> None:
         write_in_force(folder, plan_path(plan))
 
 
-async def _watch(made: "Controller", window_s: float) -> None:
-    await made.adopt()
-    while True:
-        await made.tick()
-        await asyncio.sleep(window_s)
+async def _watch(made: "Controller", figures: "Figures", at: tuple[str, int | None], output: Output) -> None:
+    from cascadia.clients.local_ports import is_free
+    from cascadia.controller.face import face, serving
+
+    host, port = at
+    if port is None:
+        port = PORT if is_free(PORT) else 0
+    figures.begin(lambda: True)
+    async with serving(face(figures, made.state.entries), host, port) as found:
+        output.note(f"figures at http://{host}:{found}/metrics")
+        await made.adopt()
+        while True:
+            await made.tick()
+            figures.passed(made)
+            await asyncio.sleep(made.settings.detection.window_s)

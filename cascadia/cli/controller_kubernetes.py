@@ -5,27 +5,33 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cascadia.cli.output import Output
-from cascadia.domain.errors import BadInput
+from cascadia.domain.errors import BadInput, CascadiaError
 
 try:
-    from cascadia.clients.kubernetes_api import KubernetesApi
+    from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
 except ModuleNotFoundError as missing:
     raise BadInput(
         "--backend kubernetes", f"needs {missing.name}", "pip install 'cascadia[kubernetes]'"
     ) from None
-from cascadia.clients.router_samples import RouterSamples
+from cascadia.clients.router_samples import RouterSamples, SamplesMissing
 from cascadia.controller import kubernetes_run
+from cascadia.controller.backend import StepFailed
+from cascadia.controller.face import face, serving
+from cascadia.controller.figures import Figures
 from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
-from cascadia.controller.kubernetes_face import face, serving
+from cascadia.controller.kubernetes_engines import KubernetesEngines
+from cascadia.controller.kubernetes_events import Events
 from cascadia.controller.kubernetes_plans import KubernetesPlans, read_values
 from cascadia.controller.kubernetes_state import KubernetesState, read_kubernetes_history
 from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.replan import replan
 from cascadia.controller.second_looks import SecondLooks
+from cascadia.controller.speed_watch import SpeedWatch
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release as Rendered
 from cascadia.render.kubernetes.router_config import SAMPLES_TOKEN
@@ -37,6 +43,13 @@ if TYPE_CHECKING:
 LOOK_S = 10.0
 MARGIN_S = 300.0
 """For a pod's node and image, before its engine starts."""
+KINDS: dict[type[CascadiaError], str] = {
+    ApiFailed: "api",
+    StepFailed: "step",
+    BadInput: "input",
+    SamplesMissing: "samples",
+}
+"""What a look may fail of, as the metric `errors_total` calls it."""
 
 
 class Release(NamedTuple):
@@ -73,19 +86,49 @@ def lead(
         backend = KubernetesBackend(api, rendered, Patience(startup_s, room_s=given.room_s))
         plans = KubernetesPlans(backend, given.values, rendered)
         state = KubernetesState(api, rendered, settings.folder)
+        holder = f"{socket.gethostname()}-{os.urandom(4).hex()}"
+        speeds = SpeedWatch(KubernetesEngines(backend), settings.spec.parent, time.time)
+        figures = Figures(speeds)
+        events = Events(api, rendered, holder, lost=lambda why: figures.events_lost.labels(why).inc())
+
+        def tell(entry: "Entry") -> None:
+            output.note(f"{entry.kind}: {entry.what}")
+            figures.tell(entry)
+            events.tell(entry)
+
         controller = Controller(
             settings,
-            kubernetes_run.SavedPlans(plans, state),
+            figures.watched(kubernetes_run.SavedPlans(plans, state)),
             samples.read,
-            replan,
+            figures.replanner(replan),
             looks=looks,
-            tell=lambda entry: output.note(f"{entry.kind}: {entry.what}"),
+            speeds=speeds,
+            tell=tell,
             state=state,
         )
         token = os.environ.get(SAMPLES_TOKEN)
         fetched = RouterSamples(backend.routers.sources, samples.folder, token) if token else None
-        lease = kubernetes_run.lease_of(api, rendered, f"{socket.gethostname()}-{os.urandom(4).hex()}")
+        lease = kubernetes_run.lease_of(api, rendered, holder)
         output.note(f"standing by for the lease of {given.name} in {api.namespace}")
+        said = ""
+
+        def leads() -> None:
+            output.note("leading")
+            figures.begin(lambda: lease.held)
+
+        def passed() -> None:
+            nonlocal said
+            said = ""
+            figures.passed(controller)
+
+        def failed(error: CascadiaError) -> None:
+            nonlocal said
+            if str(error) != said:
+                said = str(error)
+                output.note(f"not now: {said}")
+            figures.failed(KINDS[type(error)], error)
+
+        writing = asyncio.create_task(events.keep())
         working = asyncio.create_task(
             kubernetes_run.run(
                 controller,
@@ -97,14 +140,20 @@ def lead(
                 look_s=min(LOOK_S, settings.detection.window_s),
                 fetch=None if fetched is None else fetched.fetch,
                 gives_back=given.gives_back,
-                leads=lambda: output.note("leading"),
-                tell=output.note,
+                leads=leads,
+                passed=passed,
+                failed=failed,
             )
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
-        async with serving(face(lease, state), *at):
-            with contextlib.suppress(asyncio.CancelledError):
-                await working
+        async with serving(face(figures, state.entries), *at):
+            try:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await working
+            finally:
+                writing.cancel()
+                with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+                    await writing
 
     asyncio.run(main())
 

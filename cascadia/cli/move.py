@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cascadia.controller.history import Entry
     from cascadia.controller.launch import Launch
     from cascadia.controller.local_plans import LocalPlans
+    from cascadia.controller.state import UnderWay
 
 
 @click.command()
@@ -42,7 +43,7 @@ def move(
 
     folder, path = (run_dir or RUN_DIR).resolve(), plan_path(plan).resolve()
     plans = LocalPlans(folder, read_local(engines))
-    steps = asyncio.run(_steps(plans, path, at_once))
+    steps = asyncio.run(_steps(folder, plans, path, at_once))
     if dry_run or not steps:
         for step in steps or ["nothing to do"]:
             output.show(step)
@@ -55,12 +56,20 @@ def move(
     output.document({"plan": path, "steps": [entry.what for entry in taken if entry.kind == "step"]})
 
 
-async def _steps(plans: "LocalPlans", path: Path, at_once: int) -> list[str]:
-    """All that there is to do, known before anything is done."""
-    from cascadia.controller.reconcile import rollout
+async def _steps(folder: Path, plans: "LocalPlans", path: Path, at_once: int) -> list[str]:
+    """All that there is to do, in its order, known before anything is done."""
+    from cascadia.controller.carry_out import foresee
 
-    desired = plans.desired(path, {})
-    return [str(step) for step in rollout(await plans.backend.observe(), desired, at_once=at_once).steps]
+    await plans.backend.observe()  # where no fleet runs there is no plan in force either
+    return [str(step) for step in await foresee(_asked(folder, path), plans, at_once=at_once)]
+
+
+def _asked(folder: Path, path: Path) -> "UnderWay":
+    from cascadia.controller.state import FileState, UnderWay
+    from cascadia.planner.plan_file import read_plan
+
+    back = FileState(folder).in_force()
+    return UnderWay(path, back, read_plan(path).predicted.rates_rps(), read_plan(back).predicted.rates_rps())
 
 
 async def _carry_out(
@@ -69,22 +78,19 @@ async def _carry_out(
     from time import time
 
     from cascadia.controller.carry_out import Journal, carry_out
-    from cascadia.controller.state import FileState, UnderWay
-    from cascadia.planner.plan_file import read_plan
+    from cascadia.controller.state import FileState
 
-    state = FileState(folder)
-    back = state.in_force()
-    needs = read_plan(path).predicted.rates_rps(), read_plan(back).predicted.rates_rps()
-    last_good = _as_it_runs(await plans.backend.observe(), plans.backend.launches, needs[1])
+    begun = _asked(folder, path)
+    last_good = _as_it_runs(await plans.backend.observe(), plans.backend.launches, begun.need_now_rps)
     taken: list[Entry] = []
 
     def tell(entry: "Entry") -> None:
         taken.append(entry)
         output.show(entry.what)
 
-    journal = Journal(state, tell, time)
+    journal = Journal(FileState(folder), tell, time)
     journal.note("given", f"{path.parent.name}, by hand", {"to": str(path)})
-    await carry_out(UnderWay(path, back, *needs), plans, journal, at_once=at_once, last_good=last_good)
+    await carry_out(begun, plans, journal, at_once=at_once, last_good=last_good)
     return taken
 
 

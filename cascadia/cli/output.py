@@ -25,8 +25,9 @@ class Output:
     json: bool = False
     quiet: bool = False
 
-    def show(self, renderable: object) -> None:
-        """A result for people: text, or anything that rich can print. Left out under --json and --quiet."""
+    def show(self, renderable: object, piped_columns: int = PIPED_COLUMNS) -> None:
+        """A result for people: text, or anything that rich can print. Left out under --json and --quiet. Where no
+        terminal says how wide it is, `piped_columns` are."""
         if self.json or self.quiet:
             return
         if isinstance(renderable, str):
@@ -37,7 +38,7 @@ class Output:
         if sys.stdout.isatty():
             Console(file=sys.stdout, highlight=False).print(renderable)
             return
-        console = Console(file=StringIO(), width=PIPED_COLUMNS, highlight=False)
+        console = Console(file=StringIO(), width=piped_columns, highlight=False)
         with console.capture() as captured:
             console.print(renderable)
         write("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -40,10 +40,9 @@ def scale(stage: str, replicas: int, run_dir: Path | None, dry_run: bool, output
 
 
 async def _scale(folder: Path, stage: str, replicas: int, dry_run: bool, output: Output) -> "list[Step]":
-    from cascadia.controller.backend import move
+    from cascadia.controller.backend import foreseen, move
     from cascadia.controller.fleet import Desired
     from cascadia.controller.local_backend import LocalBackend
-    from cascadia.controller.reconcile import rollout
 
     backend = LocalBackend(folder)
     observed = await backend.observe()
@@ -68,7 +67,7 @@ async def _scale(folder: Path, stage: str, replicas: int, dry_run: bool, output:
         output.show(str(step))
 
     if dry_run:
-        for step in rollout(observed, desired).steps:
+        for step in await foreseen(observed, desired):
             note(step)
     else:
         await move(backend, desired, note=note)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from cascadia.domain.plan import Plan
+    from cascadia.router.asleep import Turns
     from cascadia.router.settings import RouterSettings
 
 
@@ -116,9 +117,19 @@ def serve(
 
         def one(number: int) -> None:
             place = Place(Path(folder), number, workers)
-            _serve(settings, load, listening[number], admin_at, lambda: None, no_log=no_log, place=place)
+            _serve(
+                settings,
+                load,
+                listening[number],
+                admin_at,
+                lambda: None,
+                no_log=no_log,
+                place=place,
+                turns=parent.turns,
+            )
 
-        code = Workers(listening, one, admin_at).run(told)
+        parent = Workers(listening, one, admin_at, settings.limits.blocked_s)
+        code = parent.run(told)
     if code:
         raise SystemExit(code)
 
@@ -140,6 +151,7 @@ def _serve(
     *,
     no_log: bool,
     place: Place | None = None,
+    turns: "Turns | None" = None,
 ) -> None:
     """In this process, until SIGTERM."""
     from cascadia.router.admin_server import AdminServer
@@ -159,7 +171,7 @@ def _serve(
     router.reloader = Reloader(router, load)
     if admin_at is not None:
         router.admin = AdminServer(router, admin_at)
-    run(router, listening, told)
+    run(router, listening, told, turns, 0 if place is None else place.number)
     log.close()
 
 

@@ -9,6 +9,9 @@ from cascadia.cli.common import with_output
 from cascadia.cli.fleet_common import asked, run_dir_option
 from cascadia.cli.output import Output
 
+ANY_WIDTH = 10_000
+"""Columns: in a pipe a replica is one line, whatever it failed of, so that `grep` finds it."""
+
 
 @click.command()
 @run_dir_option
@@ -18,7 +21,7 @@ def status(run_dir: Path | None, output: Output) -> None:
     document = asked(run_dir, "observe")
     told = {key: document[key] for key in ("replicas", "router", "routing", "gpus")}
     told["replicas"].sort(key=lambda replica: replica["name"])
-    output.show(_table(told))
+    output.show(_table(told), ANY_WIDTH)
     router = told["router"]
     if router is None:
         output.show("no router yet")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.common import with_output
-from cascadia.cli.fleet_common import made_run_dir, plan_path, run_dir_option
+from cascadia.cli.fleet_common import RUN_DIR, made_run_dir, plan_path, run_dir_option
 from cascadia.cli.output import Output
+from cascadia.cli.up_plan import chosen
 from cascadia.domain.errors import BadInput, CascadiaError
 
 if TYPE_CHECKING:
@@ -31,14 +32,30 @@ COMMAND = "from cascadia.cli.main import main; main()"
 )
 @run_dir_option
 @click.option("--port", type=click.IntRange(1, 65535), help="Of the router.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with the plan in force last, where the fleet came up with PLAN and has moved since.",
+)
+@click.option(
+    "--replace", is_flag=True, help="Begin with PLAN though the fleet has moved to another since it came up."
+)
 @click.option("--detach", is_flag=True, help="Return when all is ready, and leave it running.")
 @with_output
 def up(
-    plan: Path, engines: Path | None, run_dir: Path | None, port: int | None, detach: bool, output: Output
+    plan: Path,
+    engines: Path | None,
+    run_dir: Path | None,
+    port: int | None,
+    resume: bool,
+    replace: bool,
+    detach: bool,
+    output: Output,
 ) -> None:
     """Run PLAN (a plan.json of one machine, or the folder with it) until SIGTERM or `cascadia down`.
 
-    An engine that dies is started again; when this command ends, however it ends, so do all of its processes.
+    Where the fleet has moved to another plan since it came up, one of --resume and --replace says which is meant. An
+    engine that dies is started again; when this command ends, however it ends, so do all of its processes.
     """
     from cascadia.controller.local_file import read_local
     from cascadia.controller.local_plan import local_plan
@@ -47,7 +64,9 @@ def up(
     local = read_local(engines)
     if port is not None:
         local = local.model_copy(update={"router": {**local.router, "port": port}})
-    found = local_plan(read_plan(plan), local)
+    asked = plan_path(plan)
+    source = chosen((run_dir or RUN_DIR).resolve(), asked, replace=replace, resume=resume, output=output)
+    found = local_plan(read_plan(source), local)
     folder = made_run_dir(run_dir)
     router_port = int(found.router.get("port", 8000))
     _check(found, folder, router_port)
@@ -55,7 +74,7 @@ def up(
     if detach:
         _detached(folder, url, output)
     else:
-        _attached(found, plan_path(plan), folder, url, output)
+        _attached(found, (source, asked), folder, url, output)
 
 
 def _check(found: "LocalPlan", folder: Path, port: int) -> None:
@@ -76,10 +95,12 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
         read_settings(path)
 
 
-def _attached(found: "LocalPlan", source: Path, folder: Path, url: str, output: Output) -> None:
+def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: str, output: Output) -> None:
+    from cascadia.clients.systemd import notify
     from cascadia.controller.local_supervisor import supervise
 
     def ready() -> None:
+        notify("READY=1")
         output.show(f"serving {', '.join(found.routing.stages)} at {url}/v1; state and logs are in {folder}")
         output.document({"url": url, "run_dir": folder, "stages": found.routing.stages})
         sys.stdout.flush()

@@ -29,6 +29,7 @@ Name = Literal[
     "LeaderWorkerSet",
     "PodDisruptionBudget",
     "Lease",
+    "Event",
 ]
 
 FIELD_MANAGER = "cascadia-controller"
@@ -43,6 +44,7 @@ _GROUPS: Mapping[Name, tuple[str, str, str]] = {
     "ReplicaSet": ("apps", "v1", "replicasets"),
     "LeaderWorkerSet": ("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
     "Lease": ("coordination.k8s.io", "v1", "leases"),
+    "Event": ("", "v1", "events"),
 }
 
 

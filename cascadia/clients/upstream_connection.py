@@ -16,6 +16,10 @@ from cascadia.clients.held_bytes import HeldBytes, Holding
 from cascadia.clients.upstream_errors import Kind, UpstreamError
 
 HIGH_WATER = 64 * 1024
+SLICE_BYTES = 16 * 1024
+"""Fed to the parser at once where more came."""
+CHUNKS_A_TURN = 2048
+"""Of a body, each of which takes a microsecond; what came beyond is for the event loop's next turn."""
 MAX_HEAD_BYTES = 64 * 1024
 TICK_S = 0.002
 """uvloop's clock counts milliseconds: a timer may ring while its time is not quite reached."""
@@ -27,9 +31,11 @@ class Connection(asyncio.Protocol):
     """`closed` is called once, when the connection is gone. `held` counts the bytes of bodies that are not streamed."""
 
     __slots__ = (
+        "_backlog",
         "_body_due",
         "_body_s",
         "_buffer",
+        "_buffered",
         "_closed",
         "_complete",
         "_deadline_s",
@@ -51,6 +57,7 @@ class Connection(asyncio.Protocol):
         "_timer",
         "_waiter",
         "_want",
+        "_work",
         "body_at_s",
         "busy",
         "content_type",
@@ -76,6 +83,9 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._rings_s = 0.0
         self._buffer: list[bytes] = []
+        self._buffered = 0
+        self._backlog = b""
+        self._work = 0
         self._held = bytearray()
         self.transport: asyncio.Transport | None = None
         self.reused = False
@@ -85,6 +95,8 @@ class Connection(asyncio.Protocol):
 
     def _reset(self) -> None:
         self._buffer.clear()
+        self._buffered = 0
+        self._backlog = b""
         self._held = bytearray()
         self._holding.release()
         self._want: _Want = "nothing"
@@ -181,6 +193,7 @@ class Connection(asyncio.Protocol):
         self._idle_s = idle_s
         if self._held:
             self._buffer.append(bytes(self._held))
+            self._buffered += len(self._held)
             self._held = bytearray()
         self._holding.release()
         self._seen_s = self.loop.time()
@@ -194,10 +207,9 @@ class Connection(asyncio.Protocol):
             raise self._error
         data = b"".join(self._buffer)
         self._buffer.clear()
-        if self._paused:
-            self._paused = False
-            if self.transport is not None:
-                self.transport.resume_reading()
+        self._buffered = 0
+        if self._paused and not self._backlog:
+            self._read_on()
         return data
 
     @property
@@ -214,6 +226,8 @@ class Connection(asyncio.Protocol):
         again = self._complete and self._error is None and self.keep_alive and self.transport is not None
         if not again:
             self.abort()
+        elif self._paused:
+            self._read_on()
         return again
 
     def abort(self) -> None:
@@ -293,6 +307,44 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._backlog:
+            self._backlog += data
+        elif len(data) > SLICE_BYTES and self.busy:
+            self._backlog = data
+            self._go_on()
+        else:
+            self._take(data)
+            self._taken()
+
+    def _go_on(self) -> None:
+        """Takes of what came as much as one turn of the loop is for: bytes cost little, chunks much."""
+        self._work = 0
+        data, at = self._backlog, 0
+        while at < len(data) and self._work < CHUNKS_A_TURN and self.transport and not self._complete:
+            self._take(data[at : at + SLICE_BYTES])
+            at += SLICE_BYTES
+        self._backlog = b"" if self._complete or self.transport is None else data[at:]
+        if self._complete and at < len(data):
+            # Nobody asked for what follows an answer.
+            self.keep_alive = False
+        if self._backlog:
+            self._pause()
+            self.loop.call_soon(self._go_on)
+        elif self._paused and self._buffered <= HIGH_WATER:
+            self._read_on()
+        self._taken()
+
+    def _pause(self) -> None:
+        if not self._paused and self.transport is not None:
+            self._paused = True
+            self.transport.pause_reading()
+
+    def _read_on(self) -> None:
+        self._paused = False
+        if self.transport is not None:
+            self.transport.resume_reading()
+
+    def _take(self, data: bytes) -> None:
         if not self.busy:
             # Nobody asked: whatever this is, it must not become the answer to the next request.
             self.keep_alive = False
@@ -310,6 +362,9 @@ class Connection(asyncio.Protocol):
             return
         if not self.headed and self._head_bytes > MAX_HEAD_BYTES:
             self.fail(UpstreamError("protocol", "endless headers"))
+
+    def _taken(self) -> None:
+        """Tells who is called at the end, where there is one; the body is not waited for without end."""
         if self._then is not None:
             if self._complete:
                 self._tell()
@@ -354,7 +409,8 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         if self._complete:
-            self.fail(UpstreamError("protocol", "two answers to one request"))
+            # Nobody asked for a second answer.
+            self.keep_alive = False
             return
         assert self._parser is not None
         self.status = self._parser.get_status_code()
@@ -366,16 +422,19 @@ class Connection(asyncio.Protocol):
             self._wake()
 
     def on_body(self, body: bytes) -> None:
+        if self._complete:
+            return
         if not self._size:
             self.body_at_s = self.loop.time()
         self._size += len(body)
+        self._work += 1
         if self._idle_s:
             self._buffer.append(body)
+            self._buffered += len(body)
             if self._want == "some":
                 self._wake()
-            elif not self._paused and sum(map(len, self._buffer)) > HIGH_WATER and self.transport is not None:
-                self._paused = True
-                self.transport.pause_reading()
+            elif self._buffered > HIGH_WATER:
+                self._pause()
         elif self._size > self._max_bytes:
             self.fail(UpstreamError("too-large"))
         elif not self._holding.take(len(body)):

@@ -1,4 +1,4 @@
-"""A problem, or a plan, whose engines take as long as they were seen to while they served."""
+"""A problem, or a plan, whose engines are as those that serve: as fast as they were seen to be, and started alike."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,6 +21,25 @@ def plan_as_served(plan: Plan, learned: Mapping[str, Mapping[str, float]]) -> Pl
     stages = tuple(replace(s, config=_with(s.config, learned.get(s.name))) for s in plan.stages)
     judge = replace(plan.judge, config=_with(plan.judge.config, learned.get(JUDGE)))
     return replace(plan, stages=stages, judge=judge)
+
+
+def problem_as_started(problem: Problem, running: Plan) -> Problem:
+    """With as many tokens an iteration as the engines that run were started with: another number would restart each."""
+    stages = tuple(
+        stage
+        if not by.deployed
+        else replace(stage, config=_as_started(stage.config, by.config), searches_batch_tokens=False)
+        for stage, by in zip(problem.stages, running.stages, strict=True)
+    )
+    judge = problem.judge
+    if judge.config is not None and running.judge.replicas:
+        config = _as_started(judge.config, running.judge.config)
+        judge = replace(judge, config=config, searches_batch_tokens=False)
+    return replace(problem, stages=stages, judge=judge)
+
+
+def _as_started(config: EngineConfig, running: EngineConfig) -> EngineConfig:
+    return replace(config, max_num_batched_tokens=running.max_num_batched_tokens)
 
 
 def _with(config: EngineConfig, learned: Mapping[str, float] | None) -> EngineConfig:

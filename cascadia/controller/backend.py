@@ -7,7 +7,7 @@ from typing import Protocol
 
 from cascadia.controller.fleet import Desired, Observed, reached
 from cascadia.controller.reconcile import rollout
-from cascadia.controller.steps import Start, Step
+from cascadia.controller.steps import Start, Step, apply
 from cascadia.domain.errors import CascadiaError
 
 MOST_STEPS = 10_000
@@ -45,15 +45,42 @@ async def move(
     taken = 0
     while taken < MOST_STEPS:
         observed = _with_need(await backend.observe(), need_rps)
-        if reached(observed, desired):
+        leaving = any(map(observed.leaves_machine, observed.replicas))
+        if reached(observed, desired) and not leaving:
             return taken
         # Beside the event loop: a search may take long, and whoever leads has a lease to renew.
         steps = (await asyncio.to_thread(rollout, observed, desired, at_once=at_once)).steps
+        if not steps:
+            return taken  # who has to leave a machine finds no other
         for step in steps[: _batch(steps)]:
             note(step)
             await backend.take(step)
             taken += 1
     raise StepFailed(f"not done after {MOST_STEPS} steps")
+
+
+class _WouldBe:
+    """A backend whose steps go well, at once, and are kept."""
+
+    def __init__(self, observed: Observed) -> None:
+        self.now = observed
+        self.steps: list[Step] = []
+
+    async def observe(self) -> Observed:
+        return self.now
+
+    async def take(self, step: Step) -> None:
+        self.now = apply(self.now, step)
+        self.steps.append(step)
+
+
+async def foreseen(
+    observed: Observed, desired: Desired, *, need_rps: Mapping[str, float] | None = None, at_once: int = 1
+) -> list[Step]:
+    """What `move` does where each step goes well: its own steps, on what would be observed. Raises `Blocked`."""
+    would_be = _WouldBe(observed)
+    await move(would_be, desired, need_rps=need_rps, at_once=at_once)
+    return would_be.steps
 
 
 async def move_or_return(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from cascadia.controller.backend import Backend, Moved, StepFailed, move_or_return
+from cascadia.controller.backend import Backend, Moved, StepFailed, foreseen, move_or_return
 from cascadia.controller.fleet import Desired, Observed
 from cascadia.controller.history import Entry, Kind
 from cascadia.controller.reconcile import Blocked
@@ -34,6 +34,14 @@ class Journal:
         self.state.add(entry)
         self._tell(entry)
         return entry
+
+
+async def foresee(begun: UnderWay, fleet: Fleet, *, at_once: int = 1) -> list[Step]:
+    """The steps of `carry_out`, in its order, where each goes well. Nothing is done."""
+    desired = fleet.desired(begun.to, begun.need_rps)
+    return await foreseen(
+        await fleet.backend.observe(), desired, need_rps=begun.need_now_rps, at_once=at_once
+    )
 
 
 async def carry_out(

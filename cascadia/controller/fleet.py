@@ -93,8 +93,20 @@ class Observed:
     machines: Mapping[str, Machine] = field(default_factory=dict)
 
     def used(self, pool: str) -> int:
-        """A replica holds its GPUs until it has stopped."""
-        return sum(r.kind.gpus for r in self.replicas if r.kind.pool == pool)
+        """A replica holds its GPUs until it has stopped. On a machine that takes no pods they are nobody else's."""
+        held = (r for r in self.replicas if r.kind.pool == pool)
+        return sum(r.kind.gpus - self._beyond(r) for r in held)
+
+    def _beyond(self, replica: Replica) -> int:
+        """GPUs that it has on machines which are not counted in `gpus`."""
+        if not self.machines:
+            return 0
+        away = sum(machine not in self.machines for machine in replica.on)
+        return away * (replica.kind.gpus // replica.kind.pods)
+
+    def leaves_machine(self, replica: Replica) -> bool:
+        """It serves on a machine that takes no pods any more: somebody is about to empty that."""
+        return replica.state == "ready" and self._beyond(replica) > 0
 
     def ready(self, stage: str) -> int:
         return sum(r.state == "ready" for r in self.replicas if r.kind.stage == stage)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from cascadia.controller.kubernetes_pods import (
 from cascadia.controller.kubernetes_routers import Routers
 from cascadia.controller.kubernetes_takeover import take_over
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
+from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.release import SERVES, Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
 
@@ -82,9 +83,19 @@ class _Found:
 
 
 class KubernetesBackend:
-    """`plans` (by the label of their routing) are those that may be moved to or from."""
+    """`plans` (by the label of their routing) are those that may be moved to or from. `clock` is Unix time."""
 
-    def __init__(self, api: KubernetesApi, release: Release, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        release: Release,
+        patience: Patience | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
         self.api = api
         self.routers = Routers(api, release)
         self.plans: dict[str, KubernetesPlan] = {}
@@ -115,6 +126,15 @@ class KubernetesBackend:
         await self.routers.prepare(plan.router_yaml([]), owner)
         return taken
 
+    async def addresses(self) -> dict[str, tuple[Kind, str]]:
+        """By replica that routers send to and that answers: its kind, and where."""
+        return {
+            name: (kind_of(found.workload), f"http://{pod['status']['podIP']}:{HTTP_PORT}")
+            for name, found in (await self._found()).items()
+            for pod in found.pods
+            if found.admitted and serves(pod)
+        }
+
     async def _observe(self) -> Observed:
         found = await self._found()
         nodes = await self.api.nodes()
@@ -135,6 +155,7 @@ class KubernetesBackend:
                 await self._annotate(found, {DRAINING: None})
                 await self._retell()
             case Drain(name):
+                await self._known()
                 found = await self._of(name)
                 await self._annotate(found, {DRAINING: "true"})
                 await self._retell()
@@ -143,13 +164,16 @@ class KubernetesBackend:
                 await self._stop(name)
                 await self._sweep()
             case Route(routing):
+                await self._known()
                 await self._tell(routing)
                 await self._sweep()
 
     async def _start(self, start: Start) -> None:
         owner = await self._owner()
         made = self._made[start.kind]
-        replica = made.replica(start.name, start.kind, start.machine, only=bool(start.empties))
+        replica = made.replica(
+            start.name, start.kind, start.machine, only=bool(start.empties and start.machine)
+        )
         for document in [*made.shared(), replica]:
             await self.api.apply(owned(document, owner))
 
@@ -161,13 +185,23 @@ class KubernetesBackend:
             if any(map(serves, found.pods)):
                 break
             self._check(found, time.monotonic() - began_s)
-            await asyncio.sleep(LOOK_S)
+            await self._sleep(LOOK_S)
         if not found.said(ADMITTED):
             await self._annotate(found, {ADMITTED: "true"})
             await self._retell()
-            # Routers find an address as late as they forget one: it counts when they all have.
-            known_s = float(self._release.values["engines"]["preStopSeconds"])
-            await asyncio.sleep(max(0.0, known_s - ready_for_s(found.pods, time.time())))
+
+    async def _known(self) -> None:
+        """Routers find an address as late as they forget one. What stands in for others, or is routed to, counts when
+        they all have: that is waited for once, before something relies on it, and beside whatever loads meanwhile."""
+        left_s = self._unknown_s((await self._found()).values())
+        if left_s > 0:
+            await self._sleep(left_s)
+
+    def _unknown_s(self, found: Iterable[_Found]) -> float:
+        """How long until all that is ready has been so for as long as DNS takes."""
+        takes_s = float(self._release.values["engines"]["preStopSeconds"])
+        ready = [f for f in found if f.admitted and any(map(serves, f.pods))]
+        return max((takes_s - ready_for_s(f.pods, self._clock()) for f in ready), default=0.0)
 
     def _check(self, found: _Found, waited_s: float) -> None:
         """Raises `StepFailed` where there is nothing left to wait for."""
@@ -191,7 +225,7 @@ class KubernetesBackend:
             await self._give_up_lost(left)
             if time.monotonic() > until_s:
                 raise StepFailed(f"{found.name} still ends after {grace_s + RETRY_S:.0f} s")
-            await asyncio.sleep(LOOK_S)
+            await self._sleep(LOOK_S)
 
     async def _give_up_lost(self, found: _Found) -> None:
         """No kubelet will end a pod whose node has gone; its workload makes another when it is deleted."""

@@ -2,20 +2,25 @@
 
 The other way round of `kubernetes_takeover.py`: the replicas' Deployments and ReplicaSets go and leave their pods; a
 Deployment for each group, as the chart has it, takes these one by one; and all that Helm will want to make bears its
-marks, so that it takes them for its own.
+marks, so that it takes them for its own. Then routers are told the chart's Services, which these pods are in.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from cascadia.clients.kubernetes_api import Document, KubernetesApi, Name
-from cascadia.controller.kubernetes_plan import REPLICA, KubernetesPlan, Made, is_replicas
+from cascadia.controller.kubernetes_plan import REPLICA, KubernetesPlan, is_replicas, revised
 from cascadia.controller.kubernetes_pods import leaves, ready
+from cascadia.controller.kubernetes_routers import IN_FORCE, Routers
 from cascadia.controller.kubernetes_takeover import HASH, let_go, until
 from cascadia.domain.errors import BadInput
-from cascadia.render.kubernetes.release import Release
+from cascadia.render.kubernetes.chart_values import merged
+from cascadia.render.kubernetes.release import SLOT, Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
-from cascadia.render.kubernetes.workloads import workload
+from cascadia.render.kubernetes.router_config import router_config
+from cascadia.render.kubernetes.units import Group, Unit, slots, units
+from cascadia.render.kubernetes.workloads import slot_selector, unit_objects, workload
 
 _HELMS_DATA = {
     "manager": "helm",
@@ -35,30 +40,52 @@ async def hand_back(api: KubernetesApi, plan: KubernetesPlan) -> int:
             raise BadInput(
                 f"group {made.group['name']}", what, "move to a plan without such, or leave the controller on"
             )
+    release = replace(plan.release, values=merged(plan.release.values, {"controller": {"enabled": False}}))
     given = 0
-    for made in plan.made.values():
-        given += await _give_group(api, made)
-        for document in made.shared():
-            await _mark(api, plan.release, document["kind"], document["metadata"]["name"])
-    await _mark(api, plan.release, "ConfigMap", plan.release.named(ROUTER), _HELMS_DATA)
+    for unit in units(release.values):
+        for slot, group in slots(unit):
+            given += await _give_group(api, release, unit, slot, group)
+        for document in unit_objects(release, unit):
+            await api.apply(document)
+            await _mark(api, release, document["kind"], document["metadata"]["name"])
+    await _reach(api, plan, release)
+    await _mark(api, release, "ConfigMap", release.named(ROUTER), _HELMS_DATA)
     return given
 
 
-async def _give_group(api: KubernetesApi, made: Made) -> int:
-    release, group = made.release, made.group["name"]
-    name = release.named(group)
-    labels = release.selector(cascadia__workload=group)
+async def _reach(api: KubernetesApi, plan: KubernetesPlan, release: Release) -> None:
+    """Routers ask the chart's Services, and ours are no more."""
+    document = router_config(release)
+    # What routers read at their start alone stays as it is until they are replaced.
+    if "samples" in (before := router_config(plan.release)):
+        document["samples"] = before["samples"]
+    owner = await api.owner("Service", release.named(ROUTER))
+    await Routers(api, release).tell(revised(document), owner, plan.routing)
+    # A controller that is turned on again has to tell them its own.
+    await api.merge("ConfigMap", release.named(ROUTER), {"metadata": {"annotations": {IN_FORCE: None}}})
+    theirs = {
+        one["metadata"]["name"] for unit in units(release.values) for one in unit_objects(release, unit)
+    }
+    for found in await api.all("Service", release.selector() | {"cascadia/service": None}):
+        if found["metadata"]["name"] not in theirs:
+            await api.delete("Service", found["metadata"]["name"])
+
+
+async def _give_group(api: KubernetesApi, release: Release, unit: Unit, slot: str, group: Group) -> int:
+    name, labels = release.named(slot), slot_selector(release, slot)
     pods = [pod for pod in await api.all("Pod", labels) if not leaves(pod)]
     theirs = [pod for pod in pods if not is_replicas(pod) and ready(pod)]
-    ours = [pod for pod in pods if is_replicas(pod)]
-    # The group's Deployment would take their ReplicaSets for older ones of its own, and scale them down.
+    made = await api.all("Pod", release.selector(cascadia__workload=group["name"]) | {REPLICA: None})
+    ours = [pod for pod in made if not leaves(pod)]
     for replica in sorted({pod["metadata"]["labels"][REPLICA] for pod in ours}):
         if await api.get("Deployment", replica) is not None:
             await let_go(api, "Deployment", replica)
         for found in await api.all("ReplicaSet", {REPLICA: replica}):
             await let_go(api, "ReplicaSet", found["metadata"]["name"])
     if await api.get("Deployment", name) is None:
-        await api.apply(workload(release, made.unit, {**made.group, "replicas": 0}))
+        empty = workload(release, unit, group, slot)
+        empty["spec"]["replicas"] = 0
+        await api.apply(empty)
     await _mark(api, release, "Deployment", name)
     for count, pod in enumerate(ours, start=len(theirs) + 1):
         await api.merge("Deployment", name, {"spec": {"replicas": count}})
@@ -79,11 +106,10 @@ async def _adopt(api: KubernetesApi, labels: Mapping[str, str], pod: Document, c
         pods = [one for one in await api.all("Pod", {**labels, HASH: hashes[0]}) if not is_replicas(one)]
         return sum(not leaves(one) for one in pods) == count
 
-    group = labels["cascadia/workload"]
-    await until(f"the ReplicaSet of {group} wants {count} pods", wants)
-    told = {REPLICA: None, HASH: hashes[0]}
+    await until(f"the ReplicaSet of {labels[SLOT]} wants {count} pods", wants)
+    told = {REPLICA: None, HASH: hashes[0], SLOT: labels[SLOT]}
     await api.merge("Pod", pod["metadata"]["name"], {"metadata": {"labels": told}})
-    await until(f"{group} has {count} pods", has)
+    await until(f"{labels[SLOT]} has {count} pods", has)
 
 
 async def _mark(

@@ -131,8 +131,12 @@ class KubernetesPlan:
             "stages": [_serving(stage, _stage_of(stage), serving) for stage in values["stages"]],
             "judge": _serving(judge, _judge_stage(judge), serving) if judge["groups"] else judge,
         }
-        document = router_config(replace(self.release, values=told))
-        return yaml_text([{**document, "revision": _digest(document)}])
+        return revised(router_config(replace(self.release, values=told)))
+
+
+def revised(document: Mapping[str, Any]) -> str:
+    """A router.yaml whose revision routers say when it is in force."""
+    return yaml_text([{**document, "revision": _digest(document)}])
 
 
 def kubernetes_plan(

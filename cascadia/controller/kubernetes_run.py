@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
 from cascadia.clients.router_samples import SamplesMissing
+from cascadia.controller.agreement import check_agreement
 from cascadia.controller.backend import Backend, StepFailed
 from cascadia.controller.fleet import Desired, Observed
 from cascadia.controller.kubernetes_handback import hand_back
@@ -68,10 +69,12 @@ async def run(
     fetch: Callable[[], Awaitable[None]] | None = None,
     gives_back: bool = False,
     leads: Callable[[], None] = lambda: None,
-    tell: Callable[[str], None] = lambda _: None,
+    passed: Callable[[], None] = lambda: None,
+    failed: Callable[[CascadiaError], None] = lambda _: None,
 ) -> None:
     """Until it is cancelled. `plan`: the file with the plan that the release is given, which may change. `fetch` brings
-    the workload log up to date. `gives_back`: makes engines Helm's, and nothing else.
+    the workload log up to date. `gives_back`: makes engines Helm's, and nothing else. `passed` and `failed` are told
+    how each look went.
 
     Raises `LeaseLost`, also in the middle of a step: another controller goes on.
     """
@@ -83,9 +86,9 @@ async def run(
             both.create_task(lease.keep())
             if gives_back:
                 await _give_back(controller, plans, state)
-            await _lead(controller, plans, state, plan, look_s, fetch, tell)
-    except* CascadiaError as failed:
-        raise failed.exceptions[0] from None
+            await _lead(controller, plans, state, plan, look_s, fetch, passed, failed)
+    except* CascadiaError as group:
+        raise group.exceptions[0] from None
     finally:
         await lease.release()
 
@@ -109,7 +112,8 @@ async def _lead(
     plan: Path,
     look_s: float,
     fetch: Callable[[], Awaitable[None]] | None,
-    tell: Callable[[str], None],
+    passed: Callable[[], None],
+    failed: Callable[[CascadiaError], None],
 ) -> None:
     await state.load()
     if not state.begun:
@@ -119,16 +123,15 @@ async def _lead(
     if taken := await plans.backend.prepare(plans.read(state.in_force())):
         controller.note("adopted", f"{taken} pods of engines that Helm had made", {})
     await controller.adopt()
-    failed = ""
     while True:
         try:
-            await _look(controller, plans, state, plan, fetch)
+            held = await _look(controller, plans, state, plan, fetch)
             await state.save()
-            failed = ""
         except (ApiFailed, StepFailed, BadInput, SamplesMissing) as error:
-            if str(error) != failed:
-                failed = str(error)
-                tell(f"not now: {failed}")
+            failed(error)
+        else:
+            if held:
+                passed()
         await asyncio.sleep(look_s)
 
 
@@ -138,15 +141,19 @@ async def _look(
     state: KubernetesState,
     plan: Path,
     fetch: Callable[[], Awaitable[None]] | None,
-) -> None:
+) -> bool:
+    """False where what runs could not be made what the plan in force says."""
     given = state.keep(plan)
     if given.parent.name != state.given:
+        check_agreement(controller.settings.spec, given)
         new, old = plans.read(given), plans.read(state.in_force())
         state.given = given.parent.name
         controller.note("given", f"another plan was given: {state.given}", {})
         needs = dict(new.rates_rps), dict(old.rates_rps)
         await controller.carry_out(UnderWay(given, state.in_force(), *needs))
-    if await controller.hold():
-        if fetch is not None:
-            await fetch()
-        await controller.tick()
+    if not await controller.hold():
+        return False
+    if fetch is not None:
+        await fetch()
+    await controller.tick()
+    return True

@@ -18,6 +18,7 @@ from cascadia.controller.local_judge import embedding_judge, model_of_judge, sta
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.domain.prices import USD_PER_MILLION, token_costs
 from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
 from cascadia.render.engine_groups import EngineGroup, engine_groups
@@ -171,6 +172,8 @@ def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], Engin
 def _router(plan: Plan, local: Local) -> dict[str, Any]:
     deployed = [stage for stage in plan.stages if stage.deployed]
     threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
+    costs = token_costs(plan)
+    unit = {"cost_unit": USD_PER_MILLION} if costs is not None and costs.in_usd else {}
     stages = []
     for stage in deployed:
         engine = local.stages.get(stage.name)
@@ -178,11 +181,14 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
         entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
         if (least := plan.skips(stage.name)) is not None:
             entry["skip_below"] = least
+        if costs is not None:
+            entry["cost"] = costs.by_stage[stage.name]
         stages.append({**entry, "max_model_len": stage.max_model_len})
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}
     names = [stage.name for stage in plan.stages]
-    router: dict[str, Any] = {"stages": stages, "names": names, "watch_s": 0, "samples": log, **local.router}
+    router: dict[str, Any] = {"stages": stages, "names": names, **unit, "watch_s": 0, "samples": log}
+    router |= local.router
     if plan.foresight is not None and "foresight" not in router:
         raise BadInput(
             "plan: foresight",

@@ -28,13 +28,14 @@ async def supervise(
     plan: LocalPlan,
     folder: Path,
     *,
-    source: Path | None = None,
+    source: tuple[Path, Path] | None = None,
     ready: Callable[[], None] = lambda: None,
     note: Callable[[Step], None] = lambda _: None,
     restarts: Restarts | None = None,
 ) -> None:
     """Until SIGTERM, SIGINT or `down`; a second signal ends what is still draining. `source`: the plan's file, which is
-    remembered as the one in force. Raises `StepFailed` where the plan does not come up; then nothing is left.
+    remembered as the one in force, and the file that was asked for. Raises `StepFailed` where the plan does not come
+    up; then nothing is left.
     """
     become_subreaper()
     ended = asyncio.Event()
@@ -42,7 +43,7 @@ async def supervise(
     with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
         fleet = LocalFleet(folder, gpu_ids(plan, os.environ), restarts)
         if source is not None:
-            begin(folder, source)
+            begin(folder, *source)
         hurrying: list[asyncio.Task[None]] = []
 
         def end() -> None:

@@ -18,10 +18,11 @@ from cascadia.controller.decide import Caution, Decision, Effort, Situation, dec
 from cascadia.controller.demand import rate_to_plan_rps, trace_to_plan
 from cascadia.controller.detect import Alarm, Detection, Detector
 from cascadia.controller.effort import back_s, effort_of, measured_startups
+from cascadia.controller.evacuate import evacuation
 from cascadia.controller.fleet import Desired, Observed
 from cascadia.controller.history import Entry, Kind, changed_at_s, moved_at_s, planned_gpus
 from cascadia.controller.promise import LOOKED_AT_S, broken
-from cascadia.controller.reconcile import Blocked, Rollout, rollout
+from cascadia.controller.reconcile import Blocked, Names, Rollout, rollout
 from cascadia.controller.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.second_looks import SecondLooks
 from cascadia.controller.speed_watch import Lengths, SpeedWatch
@@ -117,12 +118,15 @@ class Controller:
         desired = self.fleet.desired(self.in_force(), {})
         observed = await self.fleet.backend.observe()
         observed = replace(observed, need_rps=desired.need_rps)
-        if self._clock() < self._hold_after_s or _lost(desired, observed.gpus):
+        if self._clock() < self._hold_after_s:
             return True
         backend = Timed(self.fleet.backend, self._journal)
         first = observed.routing is None
         at_once = sum(desired.counts.values()) if first else self.settings.at_once
         try:
+            if _lost(desired, observed.gpus):
+                await self._save_the_last(backend, observed)
+                return True
             steps = rollout(observed, desired).steps
             if any(isinstance(step, Start | Drain | Stop | Route) for step in steps):
                 told = "for the first time" if first else "what runs differs from it"
@@ -134,6 +138,16 @@ class Controller:
             self.note("failed", f"{self.in_force().parent.name} cannot be made so: {error}", {})
             return False
         return True
+
+    async def _save_the_last(self, backend: Timed, observed: Observed) -> None:
+        """Of stages that have nobody else: who has to leave a machine is started elsewhere first, if there is room."""
+        names = Names({replica.name for replica in observed.replicas})
+        steps = evacuation(observed, names, last_only=True)
+        if steps:
+            stages = ", ".join(dict.fromkeys(s.kind.stage for s in steps if isinstance(s, Start)))
+            self.note("holding", f"the last of {stages} leaves a machine that takes no pods", {})
+        for step in steps:
+            await backend.take(step)
 
     async def tick(self) -> Decision | None:
         """What a window's end asks for; a decision, where there was one to make."""

@@ -10,16 +10,18 @@ reconciled again. It promises, and tests/unit/controller holds it to that with a
 - a stage's capacity stays at least at what today's traffic needs where some order of steps does so, else as large a
   part of it as some order keeps (in tenths);
 - a replica that serves is drained before it is stopped, an idle one before a busy one;
+- what serves on a machine that takes no pods any more is started elsewhere first, where there is room;
 - the router changes its routing in one step, and only to stages that are ready;
 - the steps end in what is wanted; where no safe order exists, `Blocked` says what would help.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby, islice, product
 from typing import NamedTuple
 
+from cascadia.controller.evacuate import evacuation
 from cascadia.controller.fleet import Desired, Kind, Observed, Replica, needed_rps
 from cascadia.controller.order import Add, Move, Needs, Remove, Switch, Task, find_order
 from cascadia.controller.room import NoRoom, with_room
@@ -55,8 +57,10 @@ def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollou
         settled, first = _settle(observed, desired, anew)
         moves = find_order(_task(settled, desired), keep)
         if moves is not None:
-            names = _Names({replica.name for replica in observed.replicas})
+            names = Names({replica.name for replica in observed.replicas})
             steps = [*first, *_steps(settled, moves, desired, names, at_once)]
+            if not steps:
+                return Rollout(evacuation(observed, names), keep)
             try:
                 return Rollout(with_room(observed, steps, names), keep)
             except NoRoom as error:
@@ -131,11 +135,11 @@ def _task(settled: Observed, desired: Desired) -> Task:
 
 
 def _steps(
-    settled: Observed, moves: list[Move], desired: Desired, names: "_Names", at_once: int
+    settled: Observed, moves: list[Move], desired: Desired, names: "Names", at_once: int
 ) -> Iterator[Step]:
     """Neighbouring moves of one sort are taken together: the GPUs and capacity at their end are the least between. What
     is added goes largest first: small ones find room beside it."""
-    leaving = _leaving(settled.replicas)
+    leaving = _leaving(settled)
     for sort, run in groupby(moves, key=type):
         for some in _batches(sorted(run, key=_smallness), at_once):
             if sort is Add:
@@ -159,7 +163,7 @@ def _smallness(move: Move) -> int:
     return -move.kind.gpus if isinstance(move, Add) else 0
 
 
-class _Names(dict[str, Iterator[str]]):
+class Names(dict[str, Iterator[str]]):
     """By stage, names that no observed replica has: `small-0`, `small-1`, ..."""
 
     def __init__(self, taken: set[str]) -> None:
@@ -180,10 +184,11 @@ class _Names(dict[str, Iterator[str]]):
             number += 1
 
 
-def _leaving(replicas: Iterable[Replica]) -> dict[Kind, list[Replica]]:
-    """By kind, who would go first: the idle before the busy."""
+def _leaving(settled: Observed) -> dict[Kind, list[Replica]]:
+    """By kind, who would go first: who has to, then the idle before the busy."""
     found: dict[Kind, list[Replica]] = {}
-    for replica in sorted(replicas, key=lambda r: (r.running, r.company, r.name)):
+    stays = {r.name: not settled.leaves_machine(r) for r in settled.replicas}
+    for replica in sorted(settled.replicas, key=lambda r: (stays[r.name], r.running, r.company, r.name)):
         found.setdefault(replica.kind, []).append(replica)
     return found
 

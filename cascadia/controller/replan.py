@@ -115,7 +115,7 @@ def main(folder: str) -> None:
 
 
 def _replanned(request: Request) -> dict[str, Any]:
-    from cascadia.controller.as_served import plan_as_served, problem_as_served
+    from cascadia.controller.as_served import plan_as_served, problem_as_served, problem_as_started
     from cascadia.domain.problem import Problem
     from cascadia.planner.plan import plan
     from cascadia.planner.plan_file import read_plan, write_plan
@@ -125,7 +125,8 @@ def _replanned(request: Request) -> dict[str, Any]:
     from cascadia.planner.trace_file import read_trace_for
 
     def problem_at(rate_rps: float) -> Problem:
-        return problem_as_served(read_problem(request.spec, partial(change, rate_rps)), request.learned)
+        problem = read_problem(request.spec, partial(change, rate_rps))
+        return problem_as_served(problem_as_started(problem, running), request.learned)
 
     def change(rate_rps: float, spec: Spec) -> Spec:
         workload = spec.workload.model_copy(update={"trace": str(request.trace), "format": None})
@@ -136,6 +137,7 @@ def _replanned(request: Request) -> dict[str, Any]:
         changed = spec.model_copy(update={"workload": workload, "quality": quality})
         return Overrides(rate_rps=rate_rps)(on_gpus(changed, request.gpus))
 
+    running = read_plan(request.today)
     _remember_prefixes(request)
     problem = problem_at(request.rate_rps)
     bounded = problem.objective.latency_max_s is not None
@@ -146,7 +148,7 @@ def _replanned(request: Request) -> dict[str, Any]:
         if not bounded:
             raise
         found = plan(problem).plan
-    before = plan_as_served(read_plan(request.today), request.learned)
+    before = plan_as_served(running, request.learned)
     if request.table is not None:
         # The same judge in the same router: who made the scores, and on which scale, has not changed.
         found = replace(found, judge=of_the_same_judge(found.judge, before.judge))

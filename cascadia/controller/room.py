@@ -60,7 +60,7 @@ class _Room:
             # Started already, but not on any machine yet.
             for _ in range(replica.kind.pods - len(replica.on)):
                 if (
-                    machine := _best(self.free, self._of(replica.kind.pool), _size(replica.kind))
+                    machine := best_machine(self.free, self._of(replica.kind.pool), gpus_of_pod(replica.kind))
                 ) is not None:
                     self._put(replica.name, replica.kind, (machine,))
 
@@ -85,7 +85,7 @@ class _Room:
     def _start(self, name: str, kind: Kind) -> Iterator[Step]:
         """A replica of several pods has no machine that it is meant for: its pods may be of several."""
         for _ in range(kind.pods):
-            machine = _best(self.free, self._of(kind.pool), _size(kind))
+            machine = best_machine(self.free, self._of(kind.pool), gpus_of_pod(kind))
             if machine is None:
                 aside = self._least_aside(name, kind)
                 yield from self._move(aside)
@@ -98,12 +98,12 @@ class _Room:
             aside
             for machine in self._of(kind.pool)
             for order in (1, -1)
-            if (aside := self._aside(machine, _size(kind), order)) is not None
+            if (aside := self._aside(machine, gpus_of_pod(kind), order)) is not None
         ]
         if not found:
             free = ", ".join(f"{self.free[machine]} on {machine}" for machine in self._of(kind.pool))
             raise NoRoom(
-                f"{name} takes {_size(kind)} GPUs of one machine of {kind.pool}, there are {free or 'none'}, and "
+                f"{name} takes {gpus_of_pod(kind)} GPUs of one machine of {kind.pool}, there are {free or 'none'}, and "
                 "no machine can be emptied for it"
             )
         return min(found, key=lambda aside: (aside.gpus, aside.machine))
@@ -118,7 +118,7 @@ class _Room:
                 break
             kind = self.kinds[name]
             others = [other for other in self._of(kind.pool) if other != machine]
-            if kind.gpus and (to := _best(free, others, kind.gpus)) is not None:
+            if kind.gpus and (to := best_machine(free, others, kind.gpus)) is not None:
                 leaving.append((name, to))
                 free[to] -= kind.gpus
                 free[machine] += kind.gpus
@@ -144,23 +144,23 @@ class _Room:
         for machine in machines:
             self.on[name].append(machine)
             if machine in self.free:  # else it is cordoned, or gone
-                self.free[machine] -= _size(kind)
+                self.free[machine] -= gpus_of_pod(kind)
 
     def _leave(self, name: str) -> None:
         self.ready.discard(name)
         for machine in self.on.pop(name):
             if machine in self.free:
-                self.free[machine] += _size(self.kinds[name])
+                self.free[machine] += gpus_of_pod(self.kinds[name])
 
     def _of(self, pool: str) -> list[str]:
         return sorted(machine for machine, pools in self._pools.items() if pool in pools)
 
 
-def _size(kind: Kind) -> int:
+def gpus_of_pod(kind: Kind) -> int:
     """GPUs of a pod."""
     return kind.gpus // kind.pods
 
 
-def _best(free: Mapping[str, int], machines: Iterable[str], gpus: int) -> str | None:
+def best_machine(free: Mapping[str, int], machines: Iterable[str], gpus: int) -> str | None:
     """The machine that is fullest afterwards."""
     return min((m for m in machines if free[m] >= gpus), key=lambda m: (free[m], m), default=None)

@@ -49,7 +49,7 @@ def expected(plan: Plan, folder: Path) -> dict[tuple[str, str, int], Expected]:
 
 
 def key_of(kind: Kind) -> tuple[str, str, int]:
-    return planned_stage(kind.stage), kind.pool, kind.gpus * kind.pods
+    return planned_stage(kind.stage), kind.pool, kind.gpus
 
 
 def learned_of(plan: Plan) -> dict[str, dict[str, float]]:

@@ -21,7 +21,7 @@ TIMEOUT_S = 5.0
 PROMPT, CONTEXT = 512.0, 640.0
 """Tokens, of engines that do not count requests, where no traffic is known either."""
 GONE = 3
-"""Looks in a row that a drift must not be there for it to be over."""
+"""Looks in a row that a drift must not be there for it to be over, or that a replica must be silent to be forgotten."""
 
 
 class Engines(Protocol):
@@ -51,19 +51,22 @@ class SpeedWatch:
         self._speeds: dict[str, Speed] = {}
         self._kinds: dict[str, Kind] = {}
         self._told: dict[str, int] = {}
+        self._silent: dict[str, int] = {}
 
     async def look(self, plan: Path, lengths: Lengths) -> list[Drift]:
         """What is new: who has drifted, and who does so no longer."""
         if plan != self._plan:
             self._adopt(plan)
-        for name, (kind, text) in (await self._engines.metrics()).items():
+        told = await self._engines.metrics()
+        for name, (kind, text) in told.items():
             self._learn(name, kind, totals(text), lengths)
-        return self._news(drifts(self._served()))
+        self._forget(told)
+        return self._news(drifts(self.served()))
 
     def learned(self) -> dict[str, dict[str, float]]:
         """By stage and GPU, over the calibration: for the next plan."""
         found = {stage: dict(by_gpu) for stage, by_gpu in self._learned.items()}
-        for (stage, gpu), speeds in by_stage(self._served()).items():
+        for (stage, gpu), speeds in by_stage(self.served()).items():
             before = self._learned.get(stage, {}).get(gpu, 1.0)
             found.setdefault(stage, {})[gpu] = round(before * together(speeds).factor, 4)
         return found
@@ -71,11 +74,16 @@ class SpeedWatch:
     def told(self) -> str:
         """The same in words, with what it rests on."""
         parts = []
-        for (stage, gpu), speeds in by_stage(self._served()).items():
+        for (stage, gpu), speeds in by_stage(self.served()).items():
             whole = together(speeds)
             low, high = whole.range
             parts.append(f"{stage} on {gpu} {whole.factor:.2f} ({low:.2f} to {high:.2f})")
         return ", ".join(parts)
+
+    @property
+    def drifting(self) -> frozenset[str]:
+        """Replicas, and stages with their GPU, that were said to drift and do so still."""
+        return frozenset(self._told)
 
     def _adopt(self, plan: Path) -> None:
         """Another plan: what was learnt under the one before is kept as a factor over the calibrations."""
@@ -102,7 +110,15 @@ class SpeedWatch:
         if found is not None:
             self._speeds[name] = self._speeds.get(name, Speed()).learnt(found, came.tokens)
 
-    def _served(self) -> dict[str, Served]:
+    def _forget(self, told: Mapping[str, object]) -> None:
+        """Those that have left: another may get the name."""
+        self._silent = {name: self._silent.get(name, 0) + 1 for name in self._last if name not in told}
+        for name in [name for name, looks in self._silent.items() if looks >= GONE]:
+            for known in (self._last, self._kinds, self._speeds, self._silent):
+                known.pop(name, None)
+
+    def served(self) -> dict[str, Served]:
+        """By replica, what was learnt under the plan in force."""
         found = {}
         for name, speed in self._speeds.items():
             kind = self._kinds[name]
@@ -144,9 +160,15 @@ class LocalEngines:
             return {}
         urls = {replica["name"]: replica["url"] for replica in document["replicas"]}
         ready = [r for r in observed_of(document).replicas if r.state == "ready"]
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
-            texts = await asyncio.gather(*(_text(client, urls[r.name]) for r in ready))
-        return {r.name: (r.kind, text) for r, text in zip(ready, texts, strict=True) if text is not None}
+        return await metrics_of({r.name: (r.kind, urls[r.name]) for r in ready})
+
+
+async def metrics_of(engines: Mapping[str, tuple[Kind, str]]) -> dict[str, tuple[Kind, str]]:
+    """What those say at these addresses, asked together; without those that do not answer."""
+    async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+        texts = await asyncio.gather(*(_text(client, url) for _, url in engines.values()))
+    said = zip(engines.items(), texts, strict=True)
+    return {name: (kind, text) for (name, (kind, _)), text in said if text is not None}
 
 
 async def _text(client: httpx.AsyncClient, url: str) -> str | None:

@@ -2,8 +2,9 @@
 
 import json
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cascadia.controller.history import Entry, History
 from cascadia.planner.text_file import write_whole
@@ -80,11 +81,54 @@ class FileState:
         write_whole(path, json.dumps(document))
 
 
-def begin(folder: Path, plan: Path) -> None:
-    """A fleet comes up with `plan`: what one before it was in the middle of is nobody's business any more."""
+def begin(folder: Path, plan: Path, asked: Path | None = None) -> None:
+    """A fleet comes up with `plan`: what one before it was in the middle of is nobody's business any more. `asked`: the
+    plan that it was to come up with, where it goes on with another."""
     (folder / UNDER_WAY).unlink(missing_ok=True)
-    write_in_force(folder, plan)
+    asked = asked or plan
+    told = {"plan": str(plan.resolve()), "asked": str(asked.resolve()), "asked_digest": digest_of(asked)}
+    write_whole(folder / IN_FORCE, json.dumps(told))
 
 
 def write_in_force(folder: Path, plan: Path) -> None:
-    write_whole(folder / IN_FORCE, json.dumps({"plan": str(plan.resolve())}))
+    """What the fleet came up with stays known."""
+    path = folder / IN_FORCE
+    before = json.loads(path.read_text()) if path.exists() else {}
+    write_whole(path, json.dumps({**before, "plan": str(plan.resolve())}))
+
+
+class Last(NamedTuple):
+    """What a fleet left behind: the plan in force, what it came up with and that file's digest then (None where it was
+    not told), and where a move was under way to."""
+
+    plan: Path
+    asked: Path | None
+    asked_digest: str | None
+    under_way: Path | None
+
+    @property
+    def moved(self) -> bool:
+        """Since it came up."""
+        return self.asked is not None and self.asked != self.plan
+
+
+def last_of(folder: Path) -> Last | None:
+    """None where no fleet has run."""
+    path = folder / IN_FORCE
+    if not path.exists():
+        return None
+    told = json.loads(path.read_text())
+    move = folder / UNDER_WAY
+    to = json.loads(move.read_text()).get("to") if move.exists() else None
+    asked = told.get("asked")
+    return Last(
+        Path(told["plan"]),
+        None if asked is None else Path(asked),
+        told.get("asked_digest"),
+        None if to is None else Path(to),
+    )
+
+
+def digest_of(plan: Path) -> str | None:
+    """Of the file's content; None where it has gone."""
+    return blake2b(plan.read_bytes(), digest_size=8).hexdigest() if plan.exists() else None

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cascadia.domain.plan import Plan, StagePlan
+from cascadia.domain.prices import USD_PER_MILLION, token_costs
 
 JUDGE_TIMEOUT_S = 5.0
 
@@ -14,11 +15,14 @@ def router_document(
     """`engines`: addresses by deployed stage."""
     thresholds = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
     deployed = [stage for stage in plan.stages if stage.deployed]
+    costs = token_costs(plan)
     document: dict[str, Any] = {
         "stages": [
             _stage(stage, thresholds[stage.name], plan.skips(stage.name), engines[stage.name])
+            | ({"cost": costs.by_stage[stage.name]} if costs else {})
             for stage in deployed
         ],
+        **({"cost_unit": USD_PER_MILLION} if costs and costs.in_usd else {}),
         "port": port,
     }
     if judge is not None:

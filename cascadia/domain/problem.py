@@ -18,6 +18,7 @@ class Stage:
     """One model of the cascade. `model` is as the user wrote it; `quantization` as well (None: unquantised).
 
     `weights` is what the engine loads where that is not `model`: a hub's id, or an absolute path.
+    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Stage:
     quantization: str | None
     config: EngineConfig
     weights: str | None = None
+    searches_batch_tokens: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Judge:
     `llm` self-hosted takes GPUs (`architecture` and `config` are set); `llm` external has a latency
     distribution (lognormal through the two quantiles) and a price per million tokens; `embedding` and
     `certainty` run on the router's CPU in `latency_p50_s`. `prompt_tokens` is what the judge's instructions
-    add to question and answer; `output_tokens` is the length of a verdict.
+    add to question and answer; `output_tokens` is the length of a verdict. `searches_batch_tokens`: as a stage's.
     """
 
     kind: Literal["llm", "embedding", "certainty"]
@@ -53,6 +55,7 @@ class Judge:
     usd_per_million_input_tokens: float = 0.0
     usd_per_million_output_tokens: float = 0.0
     weights: str | None = None
+    searches_batch_tokens: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from cascadia.domain.plan import (
 )
 from cascadia.domain.problem import Problem
 from cascadia.domain.quality import ScoredBy
+from cascadia.planner.batch_tokens import engine_config
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.options import Mix
@@ -53,7 +54,7 @@ def assemble(
             stage.quantization,
             stage.config.max_model_len or stage.architecture.max_position,
             groups(deployment.mix(s)),
-            stage.config,
+            engine_config(stage, deployment.mix(s)),
             float(lengths[s] / lengths.mean()),
             stage.weights,
         )
@@ -77,7 +78,7 @@ def assemble(
             judge.quantization,
             config.max_model_len or judge_length,
             groups(deployment.judge),
-            config,
+            engine_config(judge, deployment.judge),
             judge.prompt_tokens,
             judge.output_tokens,
             judge.latency_p50_s,

@@ -13,6 +13,7 @@ no judge cost         planned as if verdicts were free, then run with a judge be
 CascadeServe is in `cascadeserve.py`, the pre-router (RouteLLM) in `prerouter.py`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,13 +21,13 @@ import numpy as np
 from cascadia.domain.problem import Judge
 from cascadia.planner.bilevel import bilevel
 from cascadia.planner.demand import JUDGE, Replicas
-from cascadia.planner.deployment import deployment
+from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.options import Mix
-from cascadia.planner.plan import solver
 from cascadia.planner.references import References
 from cascadia.planner.refine import Candidate, Effort, Refinement, refine
 from cascadia.planner.search import Search, allowed, find_shapes, restricted
 from cascadia.planner.simulation import Simulator
+from cascadia.planner.solver import solver
 from cascadia.planner.tables import TableCache
 from cascadia.planner.throughput import max_rate_rps
 from cascadia_sim.cascade import CascadeRun
@@ -52,9 +53,15 @@ class Entry:
 
 def stand_alone(search: Search, stage: int, effort: Effort, *, with_rate: bool = True) -> Entry:
     """All requests to one model."""
-    alone = search.routings.deployed.sum(axis=1) == 1
-    only = restricted(search, search.routings.take(alone & search.routings.deployed[:, stage]))
-    return searched(f"stand-alone {search.problem.stages[stage].name}", only, effort, with_rate=with_rate)
+    deployed = search.routings.deployed
+    alone = np.flatnonzero((deployed.sum(axis=1) == 1) & deployed[:, stage])
+    only = restricted(search, search.routings.take(alone))
+    found = searched(f"stand-alone {search.problem.stages[stage].name}", only, effort, with_rate=with_rate)
+    if found.best is None:
+        return found
+    theirs = found.best.deployment
+    ours = replace(theirs, routing=int(alone[theirs.routing]))
+    return replace(found, best=replace(found.best, deployment=ours))
 
 
 def uniform_parallelism(search: Search, effort: Effort) -> Entry:
@@ -129,14 +136,25 @@ def no_judge_cost(search: Search, effort: Effort) -> Entry:
 
 
 def searched(
-    name: str, search: Search, effort: Effort, *, equal_parts: bool = False, with_rate: bool = True
+    name: str,
+    search: Search,
+    effort: Effort,
+    *,
+    equal_parts: bool = False,
+    with_rate: bool = True,
+    starts: Sequence[Deployment] = (),
 ) -> Entry:
-    """The system that uses Cascadia's own search on what `search` leaves it; `with_rate`: also the largest rate."""
+    """The system that uses Cascadia's own search on what `search` leaves it; `with_rate`: also the largest rate.
+
+    `starts`: deployments of others that are looked at too.
+    """
     good = allowed(search)
     if not good.any():
         return nothing(name, f"misses the bar: {float(search.routings.lower.max(initial=0.0)):.1f} at most")
     loop = bilevel(search, solver(search, "columns", 10.0), lambda _: None)
-    best, _ = refine(search, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts)
+    best, _ = refine(
+        search, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts, starts=starts
+    )
     rate = max_rate_rps(search, np.flatnonzero(good), equal_parts=equal_parts) if with_rate else 0.0
     if best is None:
         return replace(nothing(name, "the traffic is not sustained"), max_rate_rps=rate)

@@ -19,6 +19,7 @@ from cascadia.planner.assemble import verdict_usd
 from cascadia.planner.baselines import Entry
 from cascadia.planner.cascadeserve import cascadeserve
 from cascadia.planner.coin import coin
+from cascadia.planner.deployment import Deployment
 from cascadia.planner.error_range import error_range
 from cascadia.planner.evidence import ATTAINMENT, Attainment, attainment, latencies_s
 from cascadia.planner.payoff_table import Gate, gates
@@ -68,15 +69,26 @@ class Comparison:
     gates: tuple[Gate, ...] = ()
 
 
+BEYOND = frozenset({"coin", "pre-router", "no judge cost", "no guarantee"})
+"""Systems whose deployments are of other routings than the search's own, or miss its bar, or leave out its judge."""
+
 System = tuple[str, Callable[[], Entry]]
 
 
 def systems(search: Search, effort: Effort) -> Sequence[System]:
     """Cascadia first, then everyone else, then its ablations."""
+    return [("cascadia", partial(ours, search, effort)), *others(search, effort)]
+
+
+def ours(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> Entry:
+    """Cascadia, whose search looks at `starts` too."""
+    return baselines.searched("cascadia", search, effort, starts=starts)
+
+
+def others(search: Search, effort: Effort) -> Sequence[System]:
     names = [stage.name for stage in search.problem.stages]
     stages = range(len(names))
     return [
-        ("cascadia", partial(baselines.searched, "cascadia", search, effort)),
         *((f"stand-alone {names[s]}", partial(baselines.stand_alone, search, s, effort)) for s in stages),
         ("coin", partial(coin, search, effort)),
         ("cascadeserve", partial(cascadeserve, search, effort)),
@@ -92,16 +104,20 @@ def systems(search: Search, effort: Effort) -> Sequence[System]:
 def compare(
     search: Search, effort: Effort, *, progress: Callable[[float, str], None] = lambda _, __: None
 ) -> Comparison:
-    chosen = systems(search, effort)
+    """Ours is searched last, from what others deploy among other starts: so it is at least level with each of them."""
     base = slo_base_s(search)
-    outcomes = []
-    for at, (name, run) in enumerate(chosen):
-        progress(at / len(chosen), name)
-        found = run()
-        outcomes.append(outcome(search.problem, found, base))
-        if name == "cascadia" and found.best is not None:
-            outcomes[-1] = replace(outcomes[-1], error_range=_error_range(search, found.best))
-    return Comparison(base, tuple(outcomes), gates(search))
+    rest = others(search, effort)
+    found = []
+    for at, (name, run) in enumerate(rest):
+        progress(at / (len(rest) + 1), name)
+        found.append(run())
+    progress(len(rest) / (len(rest) + 1), "cascadia")
+    theirs = [e.best.deployment for e in found if e.best is not None and e.name not in BEYOND]
+    mine = ours(search, effort, theirs)
+    first = outcome(search.problem, mine, base)
+    if mine.best is not None:
+        first = replace(first, error_range=_error_range(search, mine.best))
+    return Comparison(base, (first, *(outcome(search.problem, e, base) for e in found)), gates(search))
 
 
 def _error_range(search: Search, best: Candidate) -> ErrorRange:

@@ -21,8 +21,7 @@ class Deployment:
     @property
     def key(self) -> object:
         return self.routing, tuple(
-            (stage, tuple(sorted((r.shape.pool, r.shape.tp, r.shape.pp, r.count, r.level) for r in mix)))
-            for stage, mix in self.mixes
+            (stage, tuple(sorted((r.shape.key, r.count, r.level) for r in mix))) for stage, mix in self.mixes
         )
 
     @property

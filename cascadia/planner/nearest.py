@@ -1,5 +1,6 @@
 """The nearest value with which there is a plan, found by asking planning itself: other bars, larger clusters."""
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.gpus_wanted import gpus_wanted
+from cascadia.planner.nearly_full import nearly_full
 from cascadia.planner.references import References
 from cascadia.planner.repeats import at_rate
 from cascadia.planner.search import Search, allowed, start_search
-from cascadia.planner.throughput import most_sustaining
+from cascadia.planner.throughput import max_rate_rps
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -23,11 +25,12 @@ SEARCHED_GPUS = 16
 FULL_NODE = 8
 """A cluster of a single node grows to this many GPUs in it before it grows by nodes."""
 
+MOST_SUSTAINED, MOST_KEPT = 8, 4
+"""A refusal is not to take many times as long as a plan: so many questions at most for each thing that could be other,
+of those that are answered quickly, and of those that take about a plan each."""
+
 LOWER, LOWEST_RATES = 0.96, 58
 """Rates are asked for in such steps, down to a tenth."""
-LIKELY = 0.9
-"""Of the rate that capacity allows, what is asked for first."""
-
 Asks = Callable[[Search], bool]
 """Does planning find any plan that keeps the objective's bounds?"""
 
@@ -41,14 +44,21 @@ class Planning:
     progress: Callable[[str], None]
 
 
-def first_that_holds(after: int, count: int, guess: int, holds: Callable[[int], bool]) -> int | None:
+def first_that_holds(
+    after: int, count: int, guess: int, holds: Callable[[int], bool], most: int = sys.maxsize
+) -> int | None:
     """A position in (`after`, `count`) that holds while the one before it does not; None where the last does not.
 
-    `after` is known not to hold. Asked from `guess` on in steps of 1, 1, 2, 4, ..., then by halving.
+    `after` is known not to hold. Asked from `guess` on in steps of 1, 1, 2, 4, ..., then by halving, `most` times: then
+    the one before may hold too. The last question that may be asked while nothing holds is for the last position.
     """
     low, high, asked = after, count, 0
     at = min(max(guess, low + 1), high - 1)
-    while high - low > 1:
+    for left in range(most, 0, -1):
+        if high - low <= 1:
+            break
+        if left == 1 and high == count:
+            at = count - 1
         if holds(at):
             high = at
         else:
@@ -93,10 +103,8 @@ def best_rate(search: Search, planning: Planning) -> float | None:
     """The highest of some rates below today's with a plan, to two digits or so; None where no tenth of it has one."""
     rate = search.problem.workload.rate_rps
     rates = list(dict.fromkeys(float(f"{rate * LOWER**step:.3g}") for step in range(1, LOWEST_RATES)))
-    factor = max(
-        (f for _, f in most_sustaining(search, np.flatnonzero(allowed(search)), most=1)), default=0.5
-    )
-    guess = next((at for at, r in enumerate(rates) if r <= LIKELY * factor * rate), len(rates) - 1)
+    carried = max_rate_rps(nearly_full(search), np.flatnonzero(allowed(search)))
+    guess = next((at for at, r in enumerate(rates) if r <= carried), len(rates) - 1)
 
     def asked(at: int) -> Search:
         planning.progress(f"is there a plan at {rates[at]:g} requests/s?")
@@ -134,12 +142,12 @@ def _in(search: Search, pool: Pool) -> str:
 def _nearest(
     search: Search, values: list[T], guess: int, asked: Callable[[int], Search], planning: Planning
 ) -> Nearest[T]:
-    at = first_that_holds(-1, len(values), guess, lambda i: planning.sustains(asked(i)))
+    at = first_that_holds(-1, len(values), guess, lambda i: planning.sustains(asked(i)), MOST_SUSTAINED)
     if at is None:
         return Nearest(None, None)
     kept: int | None = at
     if search.problem.objective.latency_max_s is not None:
-        kept = first_that_holds(at - 1, len(values), at, lambda i: planning.keeps(asked(i)))
+        kept = first_that_holds(at - 1, len(values), at, lambda i: planning.keeps(asked(i)), MOST_KEPT)
     return Nearest(values[at], None if kept is None else values[kept])
 
 

@@ -5,15 +5,17 @@ the same function with the same effort; so is the coin. CascadeServe gets less o
 searches it as long as a plan. Everything uses the tables that planning has made.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.planner.baselines import Entry, stand_alone
+from cascadia.planner.baselines import Entry
 from cascadia.planner.bilevel import chebyshev
-from cascadia.planner.cascadeserve import cascadeserve
 from cascadia.planner.certified import first_certified
 from cascadia.planner.coin import coin
 from cascadia.planner.compare import slo_base_s
@@ -24,6 +26,7 @@ from cascadia.planner.plan import PlanResult
 from cascadia.planner.refine import EFFORT, Candidate, Effort, Refinement, combine, rank, within_limits
 from cascadia.planner.refinement import composer as composer_of
 from cascadia.planner.repeats import decided_repeated, repeated
+from cascadia.planner.rivals import alone, served
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator, quantile_s
 
@@ -32,9 +35,7 @@ Floats = NDArray[np.float64]
 BARS = 5
 MULTIPLIERS = (0.5, 1.0, 1.5, 2.0)
 LOOK = Effort(routings=1, combinations=400, window_requests=1500)
-CASCADESERVE_ROUTINGS = 1
 QUICKLY = ", a quick look"
-FEW_STEPS = Effort(simulated_requests=60_000, fewest_simulations=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,14 @@ def outlook(result: PlanResult) -> Outlook:
     search = result.search
     state = Refinement(search, Simulator.of(search.problem), result.loop.references)
     composer = composer_of(search, LOOK.window_requests)
-    return Outlook(
-        slo_base_s(search),
-        _bars(state, composer, result),
-        _rivals(search),
-        _rates(state, result),
-    )
+    # Each search has threads of the search's own to simulate on; between two simulations these keep them busy.
+    with ThreadPoolExecutor(os.cpu_count() or 1) as beside:
+        rivals = [beside.submit(rival) for rival in _rivals(search)]
+        bars = _bars(state, composer, result)
+        rates = _rates(state, result)
+        entries = [rival.result() for rival in rivals]
+    found = tuple(_rival(search, e) for e in entries if e.best is not None and e.run is not None)
+    return Outlook(slo_base_s(search), bars, found, rates)
 
 
 def _bars(state: Refinement, composer: Composer, result: PlanResult) -> tuple[Bar, ...]:
@@ -91,33 +94,38 @@ def _bars(state: Refinement, composer: Composer, result: PlanResult) -> tuple[Ba
     own = search.problem.objective.quality_min or 0.0
     low, high = float(routings.lower.min()), float(routings.lower.max())
     spread = [float(np.floor(q * 2) / 2) for q in np.linspace(max(low, own - 15), high, BARS)]
-    found = []
-    for bar in sorted({q for q in spread if abs(q - own) > 0.25 and 0 <= q <= high}):
-        objective = replace(search.problem.objective, quality_min=bar)
-        scores = chebyshev(objective, routings, result.loop.prices_s)
-        good = np.flatnonzero(np.isfinite(scores) & (routings.lower >= bar))
-        chosen = good[np.argsort(scores[good], kind="stable")[: LOOK.routings]].tolist()
-        found.append(Bar(bar, _best(state, composer, chosen)))
-    if own > 0:
-        found.append(Bar(own, result.chosen))
-    return tuple(_with_stricter(state, sorted(found, key=lambda b: b.quality_min)))
-
-
-def _with_stricter(state: Refinement, bars: list[Bar]) -> list[Bar]:
-    """What holds a higher bar holds a lower one: each bar's best among its own and those of higher ones."""
-    problem = state.search.problem
-    for at in range(len(bars) - 2, -1, -1):
-        known = [b.best for b in bars[at : at + 2] if b.best is not None]
-        bars[at] = Bar(bars[at].quality_min, min(known, key=lambda c: rank(problem, c)) if known else None)
-    return bars
-
-
-def _best(state: Refinement, composer: Composer, routings: Sequence[int]) -> Candidate | None:
-    """The best by composed latency, simulated; None where it breaks a limit or nothing is sustained."""
-    tried = _first(state, composer, routings)
-    return first_certified(
-        state, [c for c in state.simulate(tried) if within_limits(state.search.problem, c)]
+    bars = sorted(
+        {q for q in spread if abs(q - own) > 0.25 and 0 <= q <= high} | ({own} if own > 0 else set())
     )
+    found: list[Bar] = []
+    stricter: Candidate | None = None
+    for bar in reversed(bars):
+        if own > 0 and bar == own:
+            tried = [result.chosen]
+        else:
+            objective = replace(search.problem.objective, quality_min=bar)
+            scores = chebyshev(objective, routings, result.loop.prices_s)
+            good = np.flatnonzero(np.isfinite(scores) & (routings.lower >= bar))
+            chosen = good[np.argsort(scores[good], kind="stable")[: LOOK.routings]].tolist()
+            tried = state.simulate(_first(state, composer, chosen))
+        stricter = _best(state, tried, stricter)
+        found.append(Bar(bar, stricter))
+    return tuple(reversed(found))
+
+
+def _best(state: Refinement, tried: Sequence[Candidate], stricter: Candidate | None) -> Candidate | None:
+    """The best of `tried` that holds, or `stricter`: what holds a higher bar holds a lower one. Only what would be
+    better than that has to be certified. None where all break a limit or nothing is sustained.
+    """
+    problem = state.search.problem
+    better = [
+        c
+        for c in tried
+        if within_limits(problem, c) and (stricter is None or rank(problem, c) < rank(problem, stricter))
+    ]
+    found = first_certified(state, better)
+    known = [c for c in (stricter, found) if c is not None]
+    return min(known, key=lambda c: rank(problem, c), default=None)
 
 
 def _first(state: Refinement, composer: Composer, routings: Sequence[int]) -> list[Deployment]:
@@ -125,19 +133,20 @@ def _first(state: Refinement, composer: Composer, routings: Sequence[int]) -> li
     return [found[0].deployment for found in ranked if found]
 
 
-def _rivals(search: Search) -> tuple[Rival, ...]:
+def _rivals(search: Search) -> list[Callable[[], Entry]]:
     """Each model alone, whatever its quality; the coin and CascadeServe at the plan's bar."""
-    problem = search.problem
-    free = replace(problem.objective, quality_min=0.0 if problem.objective.quality_min is not None else None)
-    whatever = replace(search, problem=replace(problem, objective=free))
-    found = [
-        replace(stand_alone(whatever, s, EFFORT, with_rate=False), name=f"{stage.name} alone")
-        for s, stage in enumerate(problem.stages)
+
+    def named(name: str, make: Callable[[], Entry]) -> Entry:
+        return replace(make(), name=name)
+
+    return [
+        *(
+            partial(named, f"{stage.name} alone", partial(alone, search, s))
+            for s, stage in enumerate(search.problem.stages)
+        ),
+        partial(named, "coin", partial(coin, search, EFFORT, with_rate=False)),
+        partial(named, f"CascadeServe{QUICKLY}", partial(served, search)),
     ]
-    found.append(replace(coin(search, EFFORT, with_rate=False), name="coin"))
-    served = cascadeserve(search, FEW_STEPS, most_routings=CASCADESERVE_ROUTINGS, with_rate=False)
-    found.append(replace(served, name=f"CascadeServe{QUICKLY}"))
-    return tuple(_rival(search, entry) for entry in found if entry.best is not None and entry.run is not None)
 
 
 def _rival(search: Search, found: Entry) -> Rival:

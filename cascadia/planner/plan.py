@@ -2,10 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -13,13 +14,12 @@ import numpy as np
 from cascadia.domain.plan import Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner import explain
-from cascadia.planner.allocation import allocate
-from cascadia.planner.allocation_paper import allocate_paper
 from cascadia.planner.assemble import assemble, predict
-from cascadia.planner.bilevel import BilevelResult, Solver, bilevel
+from cascadia.planner.bilevel import BilevelResult, bilevel
 from cascadia.planner.calibration_notes import calibration_notes
 from cascadia.planner.calibrations import calibrations_of
-from cascadia.planner.demand import Allocation, Demand
+from cascadia.planner.demand import Allocation
+from cascadia.planner.deployment import Deployment
 from cascadia.planner.dominance import non_dominated
 from cascadia.planner.error_range import error_range
 from cascadia.planner.evidence import stage_latencies_s
@@ -27,16 +27,18 @@ from cascadia.planner.frontier import all_routings, frontier
 from cascadia.planner.guarantee import with_bounds
 from cascadia.planner.headroom import headroom
 from cascadia.planner.nearest import Planning
+from cascadia.planner.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.preroutings import by_question_alone
 from cascadia.planner.refine import Candidate, Effort, effort_for, refine
+from cascadia.planner.rivals import their_deployments
 from cascadia.planner.routings import Routings, joined, thin
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.solver import Formulation, solver
 from cascadia.planner.supersets import Found, best_of_parts
 from cascadia.planner.thrift import cheapest_within
 from cascadia_sim.cascade import CascadeRun
-
-Formulation = Literal["columns", "paper"]
+from cascadia_sim.engine_config import EngineConfig
 
 MAX_ROUTINGS = 2000
 """Routings kept of the frontier, spread over loads and independent of the bar."""
@@ -84,14 +86,40 @@ def plan(
     planning = asking(formulation, time_limit_s, effort, progress)
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
-    found = best_of_parts(search, lambda part: solver(part, formulation, time_limit_s), effort, progress)
+    progress("what others would deploy")
+    found = best_of_parts(
+        search,
+        lambda part: solver(part, formulation, time_limit_s),
+        effort,
+        progress,
+        their_deployments(search),
+    )
     if found.best is None:
-        raise explain.why_none(search, found.loop, found.candidates, planning)
-    chosen = found.best
+        why_none = partial(explain.why_none, search, found.loop, found.candidates, planning)
+        found = _nearly_full(search, found, formulation, time_limit_s, effort, progress)
+        if found.best is None:
+            raise why_none()
+    search, chosen = found.search, found.best
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
         chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
     return _finish(search, found, chosen, formulation, time_limit_s, method, lambda: clock() - started)
+
+
+def _nearly_full(
+    search: Search,
+    found: Found,
+    formulation: Formulation,
+    time_limit_s: float,
+    effort: Effort | None,
+    progress: Callable[[str], None],
+) -> Found:
+    """What is found near capacity, where nothing else is; `found` where nothing may be."""
+    full = nearly_full(search)
+    if not (starts := list(fullest(full))):
+        return found
+    progress("nothing found; looking near capacity")
+    return best_of_parts(full, lambda part: solver(part, formulation, time_limit_s), effort, progress, starts)
 
 
 @contextmanager
@@ -128,18 +156,6 @@ def _cascades_of(problem: Problem) -> tuple[Routings, str]:
     return bounded.take(order[kept]), method
 
 
-def solver(search: Search, formulation: Formulation, time_limit_s: float, *, prove: bool = False) -> Solver:
-    """The deployment solver of the bi-level loop; only the plan's own allocation needs to be proven."""
-    cluster, verdict_s = search.problem.cluster, search.verdict_s
-
-    def solve(demands: list[Demand]) -> Allocation | None:
-        if formulation == "paper":
-            return allocate_paper(demands, cluster, verdict_s=verdict_s, time_limit_s=time_limit_s)
-        return allocate(demands, cluster, verdict_s=verdict_s, time_limit_s=time_limit_s, prove=prove)
-
-    return solve
-
-
 def asking(
     formulation: Formulation = "columns",
     time_limit_s: float = 10.0,
@@ -149,17 +165,29 @@ def asking(
     """Whether there would be a plan, answered by the steps that planning takes."""
 
     def sustains(search: Search) -> bool:
-        """Deployments come from the loop and from combinations; that there is one needs no more simulation."""
+        """A deployment that carries as much as any settles it, mostly; else one from the loop or a combination."""
         unbounded = replace(search.problem.objective, latency_max_s=None)
         search = replace(search, problem=replace(search.problem, objective=unbounded))
-        return tried(search, replace(effort or effort_for(search.problem.cluster), **NO_CLIMB))
+        full = nearly_full(search)
+        if not (starts := list(fullest(full))):
+            return False
+        return carried(full, starts) or tried(
+            search, replace(effort or effort_for(search.problem.cluster), **NO_CLIMB)
+        )
 
     def keeps(search: Search) -> bool:
         return tried(search, effort or effort_for(search.problem.cluster))
 
     def tried(search: Search, effort: Effort) -> bool:
+        if found(search, effort):
+            return True
+        full = nearly_full(search)
+        starts = list(fullest(full))
+        return bool(starts) and found(full, effort, starts)
+
+    def found(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> bool:
         loop = bilevel(search, solver(search, formulation, time_limit_s), lambda _: None)
-        return refine(search, loop, effort=effort, progress=lambda _: None)[0] is not None
+        return refine(search, loop, effort=effort, progress=lambda _: None, starts=starts)[0] is not None
 
     return Planning(sustains, keeps, progress)
 
@@ -265,4 +293,23 @@ def _notes(problem: Problem, plan_: Plan) -> list[str]:
             f"the trace spans {span_s:.3g} s, too little beside its latencies for queues to settle: the figures are of"
             f" {rounds} rounds of it, one after the other; use a longer trace for firm ones"
         )
-    return [*notes, *calibration_notes(plan_)]
+    return [*notes, *_budgets(problem, plan_), *calibration_notes(plan_)]
+
+
+def _budgets(problem: Problem, plan_: Plan) -> list[str]:
+    """Which engines take another number of tokens an iteration than they would by themselves."""
+    usual = EngineConfig().max_num_batched_tokens
+    chosen = [
+        f"{by.name} {by.config.max_num_batched_tokens:,}"
+        for stage, by in zip(problem.stages, plan_.stages, strict=True)
+        if stage.searches_batch_tokens and by.deployed and by.config.max_num_batched_tokens != usual
+    ]
+    if problem.judge.searches_batch_tokens and plan_.judge.replicas:
+        tokens = plan_.judge.config.max_num_batched_tokens
+        chosen += [f"judge {tokens:,}"] if tokens != usual else []
+    if not chosen:
+        return []
+    return [
+        f"tokens an iteration (max_num_batched_tokens) were chosen for these prompts, in place of {usual:,}:"
+        f" {', '.join(chosen)}; a number in the spec is kept"
+    ]

@@ -4,7 +4,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cascadia.domain.problem import Judge
-from cascadia.planner.problem_file_models import engine_config, find_architecture, find_weights
+from cascadia.planner.problem_file_models import (
+    engine_config,
+    find_architecture,
+    find_weights,
+    leaves_batch_tokens,
+)
 from cascadia.planner.spec_models import JudgeSpec
 from cascadia_judge.prompt import PROMPT_TOKENS
 
@@ -54,6 +59,7 @@ def _self_hosted(spec: JudgeSpec, folder: Path, where: str) -> Judge:
         prompt_tokens=_prompt_tokens(spec),
         output_tokens=spec.output_tokens,
         weights=find_weights(spec.weights, folder),
+        searches_batch_tokens=leaves_batch_tokens(spec),
     )
 
 

@@ -66,6 +66,15 @@ def engine_config(spec: EngineOptions, found: Architecture, folder: Path, where:
     return EngineConfig(**settings, calibration=measured)
 
 
+def leaves_batch_tokens(spec: EngineOptions) -> bool:
+    """Whether the planner chooses `max_num_batched_tokens`: where the spec does not, and prompts are read in pieces."""
+    return (
+        "max_num_batched_tokens" not in spec.model_fields_set
+        and spec.enable_chunked_prefill
+        and spec.engine != LLAMA_CPP
+    )
+
+
 def find_weights(weights: str | None, folder: Path) -> str | None:
     """An absolute path where it is one, so that the plan can be used from anywhere; else a hub's id as it is."""
     if weights is None or not (weights.endswith(".gguf") or weights.startswith(_PATH_STARTS)):
@@ -86,4 +95,13 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
     found = find_architecture(spec.model, folder, f"{where}.model")
     config = engine_config(spec, found, folder, where)
     weights = find_weights(spec.weights, folder)
-    return Stage(spec.name, spec.model, found, spec.engine, spec.quantization, config, weights)
+    return Stage(
+        spec.name,
+        spec.model,
+        found,
+        spec.engine,
+        spec.quantization,
+        config,
+        weights,
+        searches_batch_tokens=leaves_batch_tokens(spec),
+    )

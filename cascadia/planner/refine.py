@@ -7,7 +7,8 @@
    Where cost is sought and the best of a routing is slower than promised, the bound for its next is as much tighter.
 4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
    another routing, or to other shares of unequal replicas, as long as one helps.
-5. The best that carries the traffic for as long as it goes on (`certified.py`, `stability.py`).
+5. Other numbers of tokens an iteration for its engines (`batch_tokens.py`).
+6. The best that carries the traffic for as long as it goes on (`certified.py`, `stability.py`).
 
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """
@@ -19,6 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from cascadia.planner.allocation import allocate
+from cascadia.planner.batch_tokens import GAIN, other_budgets
 from cascadia.planner.bilevel import BilevelResult, bilevel
 from cascadia.planner.certified import first_certified
 from cascadia.planner.compose import Composer
@@ -62,6 +64,10 @@ FEW = 3
 PER_START, MOST_EACH = 200, 11
 """Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
 so many simulations, at most eleven. What is found for a routing then hardly depends on which others are looked at."""
+
+BATCHED_ANEW, TOO_SLOW = 8, 1.25
+"""So many steps at most in how many tokens engines take an iteration; from a candidate that breaks the latency bound,
+only where it takes at most so many times as long."""
 
 ALONE_S = 10.0
 """For the integer program of routings that ask no judge."""
@@ -122,6 +128,7 @@ def refine(
     progress(f"refine: {len(state.seen)} cascades simulated")
     _climb(state, simulations, [k for k in routings if state.menu(k)], _light(search))
     _share_anew(state)
+    _batch_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")
     best = first_certified(state, [c for c in state.seen.values() if within_limits(problem, c)])
     return best, list(state.seen.values())
@@ -205,6 +212,36 @@ def _share_anew(state: Refinement) -> None:
         if all(d.key in state.seen for d in steps):
             return
         state.simulate(steps)
+
+
+def _batch_anew(state: Refinement) -> None:
+    """Engines of the best candidate take other numbers of tokens an iteration while that helps, and so do those of the
+    best that would be better still but is too slow.
+    """
+    problem = state.search.problem
+    within = [c for c in state.seen.values() if within_limits(problem, c)]
+    starts = sorted(within, key=lambda c: rank(problem, c))[:1]
+    limit = problem.objective.latency_max_s
+    if limit is not None:
+        slow = [
+            c
+            for c in state.seen.values()
+            if limit < c.latency_s <= TOO_SLOW * limit
+            and (not starts or rank(problem, c) < rank(problem, starts[0]))
+        ]
+        starts += sorted(slow, key=lambda c: rank(problem, c))[:1]
+    for here in starts:
+        best = here
+        for step in range(BATCHED_ANEW):
+            known = set(state.seen)
+            tried = state.simulate(other_budgets(state.search, best.deployment, few=step == 0))
+            better = [c for c in tried if c.latency_s <= best.latency_s * (1 - GAIN)]
+            for c in tried:
+                if c not in better and c.deployment.key not in known:
+                    del state.seen[c.deployment.key]
+            if not better:
+                break
+            best = min(better, key=lambda c: c.latency_s)
 
 
 def _promising(state: Refinement, each: int) -> list[Candidate]:

@@ -17,7 +17,6 @@ from cascadia.planner.references import References
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia.planner.stability import Certificate, certify
-from cascadia.planner.tables import STABLE_SHARE
 
 Floats = NDArray[np.float64]
 
@@ -128,7 +127,7 @@ class Refinement:
             least = {id(x): v for x, v in zip(demand.shapes, demand.table.saturated.tolist(), strict=True)}
             if all(id(r.shape) in least for r in mix):
                 carried = sum(r.count / max(least[id(r.shape)], 1e-9) for r in mix)
-                worst = max(worst, STABLE_SHARE * need / carried)
+                worst = max(worst, self.search.tables.stable_share * need / carried)
         return worst
 
     def certified(self, c: Candidate) -> Candidate:

@@ -176,18 +176,26 @@ def start_search(problem: Problem, routings: Routings, threads: ThreadPoolExecut
 
 def find_shapes(problem: Problem, *, needless_too: bool = False) -> dict[int, tuple[Shape, ...]]:
     """Shapes by stage index, a self-hosted judge's under `JUDGE`."""
-    w, judge, cluster = problem.workload, problem.judge, problem.cluster
+    judge, cluster = problem.judge, problem.cluster
     found = {}
     for s, stage in enumerate(problem.stages):
-        longest = int((w.input_tokens[s] + w.output_tokens[s]).max())
+        longest = longest_request(problem, s)
         found[s] = shapes(
             stage.name, stage.architecture, stage.config, cluster, longest, needless_too=needless_too
         )
     if judge.placement == "self-hosted" and len(problem.stages) > 1:
         assert judge.architecture is not None
         assert judge.config is not None
-        longest = int((w.input_tokens + w.output_tokens).max()) + judge.prompt_tokens + judge.output_tokens
+        longest = longest_request(problem, JUDGE)
         found[JUDGE] = shapes(
             "judge", judge.architecture, judge.config, cluster, longest, needless_too=needless_too
         )
     return found
+
+
+def longest_request(problem: Problem, stage: int) -> int:
+    """Tokens of the longest request that a stage, or the judge (`JUDGE`), may get: a replica must hold it."""
+    w, judge = problem.workload, problem.judge
+    if stage == JUDGE:
+        return int((w.input_tokens + w.output_tokens).max()) + judge.prompt_tokens + judge.output_tokens
+    return int((w.input_tokens[stage] + w.output_tokens[stage]).max())

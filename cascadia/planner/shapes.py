@@ -40,6 +40,11 @@ class Shape:
         return self.tp * self.pp
 
     @property
+    def key(self) -> tuple[str, int, int, int]:
+        """What tells it from the other shapes of its stage."""
+        return self.pool, self.tp, self.pp, self.timing.max_num_batched_tokens
+
+    @property
     def label(self) -> str:
         return f"{self.pool} TP={self.tp} PP={self.pp}"
 

@@ -65,7 +65,11 @@ class EngineOptions(Section):
         description="Most sequences in a batch of one replica; for `llama.cpp`, its slots, 4 where absent.",
     )
     max_num_batched_tokens: Positive = Field(
-        8192, description="Most tokens in one iteration; for `llama.cpp` 2048 where absent."
+        8192,
+        description=(
+            "Most tokens in one iteration. Where absent, the planner chooses among 512 to 16384; without chunked "
+            "prefill it is 8192, for `llama.cpp` 2048."
+        ),
     )
     enable_chunked_prefill: bool = Field(True, description="Mix chunks of prefill with decoding.")
     gpu_memory_utilization: float = Field(

@@ -16,6 +16,7 @@ the quantile is played again until it is so long, and that is then one round: la
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,24 +87,15 @@ def certify(
 
     `shares` of capacity are by stage, at the rate as it is.
     """
-    at_once = repeated(simulator, 1, factor)
-    quantiles = tuple(sorted({0.95, simulator.problem.objective.quantile}))
-    rounds, once, run = 1, at_once, at_once.run(deployment, decided)
-    while (more := _rounds(once, run, quantiles[-1], rounds)) > rounds:
-        rounds = more
-        once = repeated(at_once, rounds)
-        run = once.run(deployment, decided_repeated(decided, rounds))
-    one_decided = decided_repeated(decided, rounds)
-    once_s = _quantiles(run, quantiles)
-    over = {s: x * factor for s, x in shares.items() if x * factor > OVERLOADED}
-    repeats = int(np.clip(MOST_REQUESTS // max(len(once.arrivals), 1), FEWEST_REPEATS, REPEATS))
+    settled = _settle(simulator, deployment, decided, factor)
+    once, run, rounds, one_decided = settled
+    once_s = _quantiles(run, quantiles := _asked(simulator))
+    repeats = _repeats(once)
     for played in sorted({FEWEST_REPEATS, repeats}):
-        every = repeated(once, played)
-        all_run = every.run(deployment, decided_repeated(one_decided, played))
-        all_s = _quantiles(all_run, quantiles)
-        why = _why(simulator, over, once_s, all_s, quantiles, played, repeats < REPEATS)
+        all_run, why = _played(settled, deployment, shares, factor, played)
         if why:
             break
+    all_s = _quantiles(all_run, quantiles)
     backlog = dict(_backlogs(once, all_run, played))
     if not why:
         why = next((_grew(simulator, s, b) for s, b in backlog.items() if _grows(b)), "")
@@ -118,6 +110,60 @@ def certify(
         backlog_last=sum(float(b[-EDGE:].mean()) for b in backlog.values()),
     )
     return Certificate(stability, once, one_decided, run, why)
+
+
+def seems_to_hold(
+    simulator: Simulator,
+    deployment: Deployment,
+    decided: Decisions,
+    shares: Mapping[int, float],
+    *,
+    factor: float = 1.0,
+) -> bool:
+    """The first part of `certify`, on a few of its rounds: who fails here fails there."""
+    settled = _settle(simulator, deployment, decided, factor)
+    return not _played(settled, deployment, shares, factor, FEWEST_REPEATS)[1]
+
+
+class _Settled(NamedTuple):
+    """One round, which is the trace `rounds` times, and its run."""
+
+    once: Simulator
+    run: CascadeRun
+    rounds: int
+    decided: Decisions
+
+
+def _settle(simulator: Simulator, deployment: Deployment, decided: Decisions, factor: float) -> _Settled:
+    at_once = repeated(simulator, 1, factor)
+    highest = _asked(simulator)[-1]
+    rounds, once, run = 1, at_once, at_once.run(deployment, decided)
+    while (more := _rounds(once, run, highest, rounds)) > rounds:
+        rounds = more
+        once = repeated(at_once, rounds)
+        run = once.run(deployment, decided_repeated(decided, rounds))
+    return _Settled(once, run, rounds, decided_repeated(decided, rounds))
+
+
+def _played(
+    settled: _Settled, deployment: Deployment, shares: Mapping[int, float], factor: float, times: int
+) -> tuple[CascadeRun, str]:
+    """So many rounds, and why they show that the deployment does not hold; empty where they do not."""
+    quantiles = _asked(settled.once)
+    every = repeated(settled.once, times)
+    run = every.run(deployment, decided_repeated(settled.decided, times))
+    over = {s: x * factor for s, x in shares.items() if x * factor > OVERLOADED}
+    once_s, all_s = (_quantiles(r, quantiles) for r in (settled.run, run))
+    curtailed = _repeats(settled.once) < REPEATS
+    return run, _why(settled.once, over, once_s, all_s, quantiles, times, curtailed)
+
+
+def _asked(simulator: Simulator) -> tuple[float, ...]:
+    return tuple(sorted({0.95, simulator.problem.objective.quantile}))
+
+
+def _repeats(once: Simulator) -> int:
+    return int(np.clip(MOST_REQUESTS // max(len(once.arrivals), 1), FEWEST_REPEATS, REPEATS))
 
 
 def _rounds(once: Simulator, run: CascadeRun, quantile: float, rounds: int) -> int:

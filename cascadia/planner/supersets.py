@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.planner.batch_tokens import rebudgeted
 from cascadia.planner.bilevel import BilevelResult, Solver, bilevel
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.refine import Candidate, Effort, effort_for, rank, refine
@@ -27,10 +28,13 @@ Names = frozenset[str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """`best` is None where nothing keeps the bounds. `loop` is that of the whole cluster, `candidates` of all parts."""
+    """`best` is None where nothing keeps the bounds. `candidates` are of all parts, `loop` of the whole cluster, and so
+    is `search`, whose engines take as many tokens an iteration as `best`'s.
+    """
 
     best: Candidate | None
     candidates: tuple[Candidate, ...]
+    search: Search
     loop: BilevelResult
 
 
@@ -39,8 +43,12 @@ def best_of_parts(
     solver_of: Callable[[Search], Solver],
     effort: Effort | None,
     progress: Callable[[str], None],
+    starts: Sequence[Deployment] = (),
 ) -> Found:
-    """The best candidate of the cluster and of its parts. `effort`: by the number of pools where None."""
+    """The best candidate of the cluster and of its parts. `effort`: by the number of pools where None.
+
+    `starts`: deployments from elsewhere that the search of the whole cluster looks at too.
+    """
     problem = search.problem
     best: dict[Names, Candidate] = {}
     every: dict[object, Candidate] = {}
@@ -50,19 +58,40 @@ def best_of_parts(
         if part is None:
             continue
         names = frozenset(pool.name for pool in pools)
-        if len(pools) < len(problem.cluster.pools):
+        whole = len(pools) == len(problem.cluster.pools)
+        if not whole:
             progress(f"on {' and '.join(sorted(names))} alone")
-        loop = bilevel(part, solver_of(part), progress)
-        starts = _starts(best, names)
-        found, tried = refine(
-            part, loop, effort=effort or effort_for(part.problem.cluster), progress=progress, starts=starts
-        )
-        if found is not None:
-            best[names] = found
-        every |= {c.deployment.key: c for c in tried}
+        mine = [*_starts(best, names), *(starts if whole else ())]
+        one = _searched(part, solver_of, effort, progress, mine)
+        every |= {c.deployment.key: c for c in one.candidates}
+        loop = one.loop
+        if one.best is not None:
+            best[names] = one.best
     assert loop is not None  # the whole cluster comes last, and every stage fits on it
     chosen = min(best.values(), key=lambda c: rank(problem, c), default=None)
-    return Found(chosen, tuple(every.values()), loop)
+    search = (rebudgeted(search, chosen.deployment) if chosen else None) or search
+    return Found(chosen, tuple(every.values()), search, loop)
+
+
+def _searched(
+    search: Search,
+    solver_of: Callable[[Search], Solver],
+    effort: Effort | None,
+    progress: Callable[[str], None],
+    starts: Sequence[Deployment],
+) -> Found:
+    """Where it helps that engines take other numbers of tokens an iteration, the search is made once more with these
+    from its start, since other shapes may then be best; its best is the better of both.
+    """
+    effort = effort or effort_for(search.problem.cluster)
+    loop = bilevel(search, solver_of(search), progress)
+    best, tried = refine(search, loop, effort=effort, progress=progress, starts=starts)
+    if best is not None and (anew := rebudgeted(search, best.deployment)) is not None:
+        progress("once more, with as many tokens an iteration as was found to help")
+        loop = bilevel(anew, solver_of(anew), progress)
+        best, more = refine(anew, loop, effort=effort, progress=progress, starts=[*starts, best.deployment])
+        search, tried = anew, [*tried, *more]
+    return Found(best, tuple(tried), search, loop)
 
 
 def parts(cluster: Cluster) -> Iterator[Sequence[Pool]]:

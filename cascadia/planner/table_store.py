@@ -34,10 +34,15 @@ def cache_folder() -> Path:
 
 
 def digest_of(
-    timings: Sequence[ReplicaTiming], load: str, quantile: float, levels: Ints, limits: Sequence[int]
+    timings: Sequence[ReplicaTiming],
+    load: str,
+    quantile: float,
+    levels: Ints,
+    limits: Sequence[int],
+    stable_share: float,
 ) -> str:
     """SHA-256 of what a table depends on: its inputs, and the code that makes it."""
-    hasher = hashlib.sha256(f"{_code()} {load} {quantile!r} {tuple(limits)}".encode())
+    hasher = hashlib.sha256(f"{_code()} {load} {quantile!r} {tuple(limits)} {stable_share!r}".encode())
     hasher.update(levels.tobytes())
     for timing in timings:
         for field in fields(timing):

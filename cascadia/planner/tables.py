@@ -87,10 +87,12 @@ class TableCache:
     """Tables by what decides them, so that a routed set that comes again costs nothing.
 
     They are kept by pool: what a pool's shapes do is the same whichever others there are. A table of several pools puts
-    theirs together, and so a search of some of the pools has the tables of a search of all.
+    theirs together, and so a search of some of the pools has the tables of a search of all. Levels count as stable up
+    to `stable_share` of what a replica sustains.
     """
 
     pool: ThreadPoolExecutor
+    stable_share: float = STABLE_SHARE
     entries: dict[tuple[object, ...], StageTable] = field(default_factory=dict)
 
     def table(
@@ -117,11 +119,17 @@ class TableCache:
         self, shapes: tuple[Shape, ...], load: Load, quantile: float, limits: Sequence[int]
     ) -> StageTable:
         levels = levels_for(max(limits, default=1))
-        digest = digest_of([s.timing for s in shapes], load.digest, quantile, levels, limits)
+        digest = digest_of(
+            [s.timing for s in shapes], load.digest, quantile, levels, limits, self.stable_share
+        )
         if (saved := load_table(digest)) is not None:
             return StageTable(shapes, levels, *saved, len(load))
         rows = list(
-            self.pool.map(lambda s, most: _shape_row(s.timing, load, quantile, levels, most), shapes, limits)
+            self.pool.map(
+                lambda s, most: _shape_row(s.timing, load, quantile, levels, most, self.stable_share),
+                shapes,
+                limits,
+            )
         )
         latency = np.array([row for row, _ in rows]).reshape(len(shapes), len(levels))
         saturated = np.array([least for _, least in rows])
@@ -147,7 +155,7 @@ def _together(shapes: tuple[Shape, ...], parts: Sequence[StageTable], requests: 
 
 
 def _shape_row(
-    timing: ReplicaTiming, load: Load, quantile: float, levels: Ints, most: int
+    timing: ReplicaTiming, load: Load, quantile: float, levels: Ints, most: int, stable_share: float
 ) -> tuple[Floats, float]:
     """Latency quantile at every level, and the least (fractional) level that is stable.
 
@@ -156,7 +164,7 @@ def _shape_row(
     """
     if len(load) == 0:
         return np.zeros(len(levels)), 0.0
-    least = saturation_level(timing, load)
+    least = saturation_level(timing, load, stable_share)
     row = np.full(len(levels), np.nan)
     first = int(np.searchsorted(levels, least))
     lightest = max(min(most, len(load) // FEWEST_REQUESTS), int(np.ceil(least)), 1)
@@ -217,8 +225,8 @@ def _sample_requests(timing: ReplicaTiming) -> int:
     return SAMPLE_REQUESTS if timing.lanes == 1 else PIPELINE_SAMPLE_REQUESTS
 
 
-def saturation_level(timing: ReplicaTiming, load: Load) -> float:
-    """How many such replicas the load needs to be stable: its rate over what one sustains, with something to spare."""
+def saturation_level(timing: ReplicaTiming, load: Load, stable_share: float = STABLE_SHARE) -> float:
+    """How many such replicas the load needs to be stable: its rate over `stable_share` of what one sustains."""
     if not len(load) or load.period_ps <= 0:
         return 0.0
-    return load.rate_rps / (STABLE_SHARE * sustained_rps(timing, load))
+    return load.rate_rps / (stable_share * sustained_rps(timing, load))

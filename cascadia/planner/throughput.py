@@ -50,15 +50,19 @@ def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -
 
     `equal_parts`: each deployed stage (and a judge with GPUs) may take no more than an equal part of the GPUs.
     """
-    if not len(routings):
-        return 0.0
-    found: list[tuple[float, Deployment]] = []
-    for k, _ in most_sustaining(search, routings, equal_parts=equal_parts):
-        covering = partial(_covering, search, search.demands(k), equal_parts)
-        factor = largest_factor(lambda f, covering=covering: covering(f) is not None)  # type: ignore[misc]
-        if factor > 0 and (mixes := covering(factor)) is not None:
-            found.append((factor, deployment(k, mixes)))
-    return carried_rps(search, found)
+    likely = [k for k, _ in most_sustaining(search, routings, equal_parts=equal_parts)]
+    found = (most_capable(search, k, equal_parts=equal_parts) for k in likely)
+    return carried_rps(search, [known for known in found if known is not None])
+
+
+def most_capable(
+    search: Search, routing: int, *, equal_parts: bool = False
+) -> tuple[float, Deployment] | None:
+    """The deployment of a routing that seems to sustain the largest factor of today's rate, and that factor."""
+    covering = partial(_covering, search, search.demands(routing), equal_parts)
+    factor = largest_factor(lambda f: covering(f) is not None)
+    mixes = covering(factor) if factor > 0 else None
+    return None if mixes is None else (factor, deployment(routing, mixes))
 
 
 def carried_rps(search: Search, found: Sequence[tuple[float, Deployment]]) -> float:

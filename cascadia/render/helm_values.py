@@ -6,6 +6,7 @@ from typing import Any
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
+from cascadia.domain.prices import USD_PER_MILLION, token_costs
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia.render.engine_groups import JUDGE, EngineGroup
 from cascadia.render.engines import HTTP_PORT, IMAGE, RENDEZVOUS_PORT, VERSION
@@ -24,10 +25,12 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
     threshold = dict(zip((stage.name for stage in plan.stages), plan.thresholds, strict=False))
     length = {stage.name: stage.max_model_len for stage in plan.stages}
     stages = list(_by_unit(groups, "stage"))
+    costs = token_costs(plan)
     return {
         "plan": {"digest": plan.digest, "version": plan.version, "seed": plan.seed},
         "cascade": {
             "stages": [stage.name for stage in plan.stages],
+            **({"costUnit": USD_PER_MILLION} if costs and costs.in_usd else {}),
             "gears": [
                 {
                     "maxRateRps": gear.max_rate_rps,
@@ -43,6 +46,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
                 # The last accepts always: what a stage that is not deployed would ask is asked by none.
                 "threshold": threshold.get(members[0].served_name, 0.0) if members is not stages[-1] else 0,
                 **_skips(plan, members[0].served_name),
+                **({"cost": costs.by_stage[members[0].served_name]} if costs else {}),
                 "maxModelLen": length[members[0].served_name],
                 "routing": {},
             }

@@ -89,7 +89,7 @@ def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
         for group in held.replicas
     ]
     columns = ("Stage", "Replicas", "Shape", "GPUs", "Share of its work", "Engine", "Precision",
-               "Longest context", "Cost")  # fmt: skip
+               "Longest context", "Iteration", "Cost")  # fmt: skip
     return Table("Replicas", _heads(columns), tuple(rows))
 
 
@@ -116,6 +116,7 @@ def _replica_row(
         ),
         Cell(_precision(held.quantization or held.config.quantization)),
         Cell(f"{held.max_model_len:,} tokens"),
+        Cell(f"{held.config.max_num_batched_tokens:,} tokens"),
         Cell(f"{usd(group.gpus * pool.usd_per_gpu_hour)}/h"),
     )
 

@@ -193,7 +193,7 @@ class Access:
             raise _forbidden("model_not_allowed", message, param="model")
 
     def _check(self, exchange: Exchange, account: Account, verdict: Verdict, tokens: int) -> None:
-        exchange.more = account.told.lines(verdict)
+        exchange.more += account.told.lines(verdict)
         if verdict.refused is not None:
             self.metrics.refused(account.key.name, verdict.refused)
             raise _limited(account.key, verdict, verdict.refused, tokens)

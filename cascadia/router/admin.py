@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from cascadia.router.app import Router
 
 
+MOST_THRESHOLD_BYTES = 64 * 1024
+
+
 class Refused(Exception):
     """What was asked for makes sense, but not now. `status` and `code` are of the answer."""
 
@@ -29,6 +32,8 @@ class Refused(Exception):
 
 def put_thresholds(router: "Router", body: bytes) -> None:
     """`body`: `{"STAGE": SCORE}`. Raises `BadInput`."""
+    if len(body) > MOST_THRESHOLD_BYTES:
+        raise BadInput("thresholds", f"is longer than {MOST_THRESHOLD_BYTES:,} bytes", "name stages only")
     wanted = _object(body, "thresholds")
     known = [stage.name for stage in router.settings.stages]
     for name, value in wanted.items():

@@ -52,6 +52,9 @@ class AdminServer:
     def draining(self) -> bool:
         return self._router.draining
 
+    def says_to_page(self, origin: bytes) -> bytes:  # noqa: ARG002 (no page elsewhere is let at this port)
+        return b""
+
     def lost(self, front: Front) -> None:
         self.connections.discard(front)
 

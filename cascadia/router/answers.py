@@ -3,6 +3,7 @@
 An answer that is no answer (not JSON, no choices, a stream that breaks off) is an `UpstreamError` of kind `unreadable`.
 """
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cascadia.clients.upstream_errors import UpstreamError
+from cascadia.router.bounded import Counted, decoded, slices
 
 DONE = b"[DONE]"
 EVENTS = b"text/event-stream"
@@ -54,7 +56,7 @@ class _Function(Struct):
     arguments: str | None = None
 
 
-class _Call(Struct):
+class _Call(Counted):
     index: int = 0
     function: _Function | None = None
 
@@ -65,7 +67,7 @@ class _Message(Struct):
     tool_calls: list[_Call] | None = None
 
 
-class _Choice(Struct):
+class _Choice(Counted):
     index: int = 0
     message: _Message | None = None
     delta: _Message | None = None
@@ -108,10 +110,15 @@ class _LightUsage(Struct):
 class _Light(Struct):
     """Of an answer that is passed on unseen."""
 
-    choices: list[Raw] | None = None
-    data: list[Raw] | None = None
-    output: list[Raw] | None = None
+    choices: Raw = Raw(b"null")
+    data: Raw = Raw(b"null")
+    output: Raw = Raw(b"null")
     usage: _LightUsage | None = None
+
+    @property
+    def holds_something(self) -> bool:
+        lists = (bytes(self.choices), bytes(self.data), bytes(self.output))
+        return any(each[:1] == b"[" and each[1:64].lstrip()[:1] != b"]" for each in lists)
 
 
 _document = msgspec.json.Decoder(_Document)
@@ -127,7 +134,7 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
         found = _light.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "no answer in JSON") from None
-    if not (found.choices or found.data or found.output):
+    if not found.holds_something:
         raise UpstreamError("unreadable", "an answer without content")
     return found.usage.counted if found.usage is not None else Usage()
 
@@ -147,34 +154,42 @@ def usage_at_end(tail: bytes) -> Usage | None:
     return found.usage.counted if found.usage is not None else None
 
 
-def read_document(content_type: bytes, body: bytes) -> Written:
+async def read_usage(content_type: bytes, body: bytes) -> Usage:
+    """As `usage_of_reply`, for whoever may have to wait."""
+    return usage_of_reply(content_type, body)
+
+
+async def read_document(content_type: bytes, body: bytes) -> Written:
     """Of a 200 in JSON."""
     refuse_other_than_json(content_type)
     try:
-        found = _document.decode(body)
+        found = decoded(_document, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "no completion in JSON") from None
-    choices: dict[int, Choice] = {}
+    choices: dict[int, _Gathered] = {}
     _add(choices, found.choices)
     return _written(choices, _usage(found.usage))
 
 
-def read_events(content_type: bytes, body: bytes) -> Written:
-    """Of a 200 that is a held event stream."""
+async def read_events(content_type: bytes, body: bytes) -> Written:
+    """Of a 200 that is a held event stream. Others have their turn between its parts."""
     if not content_type.startswith(EVENTS):
         raise UpstreamError("unreadable", "not an event stream by its content type")
-    choices: dict[int, Choice] = {}
+    choices: dict[int, _Gathered] = {}
     usage, done = Usage(), False
-    for data in events(body):
-        if data == DONE:
-            done = True
-            continue
-        found = read_event(data)
-        if bytes(found.error) not in (b"", b"null"):
-            raise UpstreamError("unreadable", "an error in the stream")
-        _add(choices, found.choices)
-        if found.usage is not None:
-            usage = _usage(found.usage)
+    for part in slices(body):
+        for data in events(part):
+            if data == DONE:
+                done = True
+                continue
+            found = read_event(data)
+            if bytes(found.error) not in (b"", b"null"):
+                raise UpstreamError("unreadable", "an error in the stream")
+            _add(choices, found.choices)
+            if found.usage is not None:
+                usage = _usage(found.usage)
+        if len(part) < len(body):
+            await asyncio.sleep(0)
     if not done:
         raise UpstreamError("unreadable", "a stream without its end")
     return _written(choices, usage)
@@ -182,7 +197,7 @@ def read_events(content_type: bytes, body: bytes) -> Written:
 
 def read_event(data: bytes) -> _Event:
     try:
-        return _event.decode(data)
+        return decoded(_event, data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "an event that is not JSON") from None
 
@@ -204,37 +219,56 @@ def refuse_other_than_json(content_type: bytes) -> None:
         raise UpstreamError("unreadable", "not JSON by its content type")
 
 
-def _add(choices: dict[int, Choice], found: list[_Choice]) -> None:
+@dataclass(slots=True)
+class _Gathered:
+    """A choice as it comes in parts. They are joined at the end: each on its own would cost all before it again."""
+
+    texts: list[str] = field(default_factory=list)
+    calls: list[tuple[str, list[str]]] = field(default_factory=list)
+    finish: str | None = None
+    logprobs: list[bytes] = field(default_factory=list)
+
+    @property
+    def choice(self) -> Choice:
+        calls = [ToolCall(name, "".join(arguments)) for name, arguments in self.calls]
+        return Choice("".join(self.texts), calls, self.finish, self.logprobs)
+
+
+def _add(choices: dict[int, _Gathered], found: list[_Choice]) -> None:
     for part in found:
-        choice = choices.setdefault(part.index, Choice())
+        choice = choices.get(part.index)
+        if choice is None:
+            choice = choices[part.index] = _Gathered()
         message = part.message or part.delta
         if message is not None:
-            choice.text += message.content or message.refusal or ""
+            choice.texts.append(message.content or message.refusal or "")
             for call in message.tool_calls or ():
                 _add_call(choice, call, whole=part.message is not None)
-        choice.text += part.text or ""
+        if part.text:
+            choice.texts.append(part.text)
         choice.finish = part.finish_reason or choice.finish
         logprobs = bytes(part.logprobs)
         if logprobs not in (b"", b"null"):
             choice.logprobs.append(logprobs)
 
 
-def _add_call(choice: Choice, call: _Call, *, whole: bool) -> None:
+def _add_call(choice: _Gathered, call: _Call, *, whole: bool) -> None:
     """In a stream a call comes in parts, told apart by their index; only the first has a name."""
     name = (call.function.name if call.function else None) or ""
     arguments = (call.function.arguments if call.function else None) or ""
-    if whole or call.index >= len(choice.calls):
-        choice.calls.append(ToolCall(name, arguments))
+    if whole or not 0 <= call.index < len(choice.calls):
+        choice.calls.append((name, [arguments]))
         return
-    before = choice.calls[call.index]
-    choice.calls[call.index] = ToolCall(before.name or name, before.arguments + arguments)
+    before, parts = choice.calls[call.index]
+    parts.append(arguments)
+    choice.calls[call.index] = (before or name, parts)
 
 
 def _usage(found: _Usage | None) -> Usage:
     return Usage(found.prompt_tokens or 0, found.completion_tokens or 0) if found else Usage()
 
 
-def _written(choices: dict[int, Choice], usage: Usage) -> Written:
+def _written(choices: dict[int, _Gathered], usage: Usage) -> Written:
     if not choices:
         raise UpstreamError("unreadable", "no choices")
-    return Written(tuple(choices[index] for index in sorted(choices)), usage)
+    return Written(tuple(choices[index].choice for index in sorted(choices)), usage)

@@ -6,6 +6,7 @@ cost more than the whole of a request's way through `service`.
 
 import asyncio
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
@@ -17,6 +18,7 @@ from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.cascade import Cascade
 from cascadia.router.conversation_news import ConversationNews
 from cascadia.router.conversations import Conversations
+from cascadia.router.cors import answer_preflight, is_preflight
 from cascadia.router.departing import Departing
 from cascadia.router.examiner import Examiner, examines
 from cascadia.router.gates import Gate
@@ -30,6 +32,7 @@ from cascadia.router.metrics_state import RouterState
 from cascadia.router.operator import Operator
 from cascadia.router.reload_metrics import PlanMetrics
 from cascadia.router.replica import Replica
+from cascadia.router.resolved import Addresses
 from cascadia.router.resolver import Resolver
 from cascadia.router.service import Service
 from cascadia.router.settings import RouterSettings
@@ -71,16 +74,7 @@ class Router:
         self.watchers = Watchers(settings, self.metrics, self)
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
         self.held = HeldBytes(settings.limits.max_held_bytes)
-        self.lineup = Lineup(
-            settings,
-            self.metrics,
-            self.journal,
-            self.access,
-            self.examiner,
-            self.held,
-            gate,
-            watchers=self.watchers,
-        )
+        self.lineup = self._lined_up(settings)
         self.news = ConversationNews(self)
         self.news.follow()
         self.metrics.registry.register(RouterState(self))
@@ -146,19 +140,7 @@ class Router:
         All that can fail is done before anything changes, and nothing waits in between.
         """
         old = self.lineup
-        known = self.resolver.known
-        new = Lineup(
-            settings,
-            self.metrics,
-            self.journal,
-            self.access,
-            self.examiner,
-            self.held,
-            self._gate,
-            old,
-            self.watchers,
-            known,
-        )
+        new = self._lined_up(settings, old, self.resolver.known)
         drained = succeed(new, old)
         self.lineup = new
         self.news.follow()
@@ -176,6 +158,22 @@ class Router:
             for replica in stay:
                 self._unwatch(replica)
         self._watch()
+
+    def _lined_up(
+        self, settings: RouterSettings, before: Lineup | None = None, known: Addresses = MappingProxyType({})
+    ) -> Lineup:
+        return Lineup(
+            settings,
+            self.metrics,
+            self.journal,
+            self.access,
+            self.examiner,
+            self.held,
+            self._gate,
+            before,
+            self.watchers,
+            known,
+        )
 
     def hang_up(self) -> None:
         """What SIGHUP means: read the files again."""
@@ -270,6 +268,9 @@ class Router:
             return
         if self._samples_face is not None and scope["path"].startswith("/samples"):
             await self._samples_face(scope, receive, send)
+            return
+        if self.settings.cors is not None and is_preflight(scope):
+            await answer_preflight(self.settings.cors, scope, send)
             return
         refused = refusal(self.access, scope)
         if refused is None:

@@ -20,11 +20,14 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+OPEN_TO_PAGES = b"/v1/"
+"""Paths that pages of other origins may be let at: see `cors.py`."""
 _BODILESS = frozenset({204, 304})
 
 
 class Errand:
-    """The body is here before the application begins. `url` as the client wrote it."""
+    """The body is here before the application begins. `url` as the client wrote it; `more` are headers that the answer
+    gets."""
 
     __slots__ = (
         "_chunked",
@@ -45,6 +48,7 @@ class Errand:
         "body",
         "expects",
         "length",
+        "more",
     )
 
     def __init__(
@@ -63,11 +67,15 @@ class Errand:
         self.body = b""
         self.length: int | None = None
         self.expects = False
+        self.more = b""
+        pages = url.startswith(OPEN_TO_PAGES)
         for name, value in headers:
             if name == b"content-length":
                 self.length = int(value)
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
+            elif name == b"origin" and pages:
+                self.more = front.doors.says_to_page(value)
 
     def begin(self) -> None:
         self._task = self._front.loop.create_task(self._run())
@@ -135,6 +143,7 @@ class Errand:
             (
                 status_line(status),
                 lines,
+                self.more,
                 self._front.doors.dates.line(),
                 b"transfer-encoding: chunked\r\n" if self._chunked else b"",
                 b"" if self._lasting else CLOSE_LINE,

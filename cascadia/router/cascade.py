@@ -11,6 +11,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
+from cascadia.router.bounded import turn_after
 from cascadia.router.conversations import Conversations
 from cascadia.router.decision import Ask, Decision, Held
 from cascadia.router.failures import ApiError, Overloaded, StageFailed
@@ -29,12 +30,25 @@ class Cascade:
     """`stages` from small to large."""
 
     def __init__(
-        self, stages: Sequence[Stage], scoring: Scoring, conversations: Conversations | None = None
+        self,
+        stages: Sequence[Stage],
+        scoring: Scoring,
+        conversations: Conversations | None = None,
+        *,
+        in_usd: bool = False,
     ) -> None:
+        """`in_usd`: the stages' costs are dollars for a million tokens."""
         self.stages = stages
+        known = in_usd and all(stage.settings.cost is not None for stage in stages)
+        self.usd_per_token = {s.name: (s.settings.cost or 0.0) / 1e6 for s in stages} if known else None
         self.scoring = scoring
         self.conversations = conversations
         self.max_judged_choices = stages[0].limits.max_judged_choices
+
+    def usd(self, steps: Sequence[Step]) -> float | None:
+        """What the engines' tokens of a request cost; None where no price is known. The judge's are not counted."""
+        prices = self.usd_per_token
+        return None if prices is None else sum(prices[step.stage] * step.tokens for step in steps)
 
     async def decide(self, ask: Ask) -> Decision:
         """Raises `ApiError` where no stage has an answer."""
@@ -55,6 +69,7 @@ class Cascade:
         best: Held | None = None
         failure: StageFailed | None = None
         way = route(ask, self.stages, self.max_judged_choices)
+        await turn_after(ask.body)
         skipped = await self.scoring.skipped(ask, way[:-1])
         for stage in way:
             last = stage is way[-1]
@@ -153,6 +168,7 @@ class Cascade:
             if len(written.choices) == 1 and step.tpot_s is not None:
                 stage.metrics.tpot.observe(step.tpot_s)
         if gated:
+            await turn_after(reply.body)
             with counted() as spent:
                 step.score = await self.scoring.score(ask, stage, written, step)
             for usage in spent:

@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cascadia.router.answers import Usage
+from cascadia.router.bounded import turn_after
 from cascadia.router.cascade import Cascade
 from cascadia.router.decision import Ask, Decision
 from cascadia.router.exchange import Exchange
@@ -21,6 +22,7 @@ async def cascaded(
     fields = ask.fields
     if fields.stream:
         exchange.beat_every(heartbeat_s)
+    await turn_after(ask.body)
     decision = await cascade.decide(ask)
     stage = decision.stage
     if exchange.hold is not None:
@@ -38,7 +40,7 @@ async def cascaded(
         "attempts": decision.attempts,
         "stopped": decision.stopped,
     }
-    headers = _headers(decision, stage, score)
+    headers = _headers(decision, stage, score, cascade.usd(decision.steps))
     response = ask.api == "responses"
     if decision.live is not None:
         asked_usage = response or b"include_usage" in fields.given("stream_options")
@@ -47,20 +49,20 @@ async def cascaded(
             stage.counted(usage)
             decision.total = decision.total.plus(usage)
             decision.steps[-1].used(*usage)
-            return _note(decision, stage, score)
+            return _note(decision, stage, score, cascade.usd(decision.steps))
 
         noting = Noting(noted, response=response) if asked_usage else None
         await relay(exchange, ask.api, stage, decision.live, headers, noting, decision.steps[-1])
         return
     assert held is not None
-    note = _note(decision, stage, score)
+    note = _note(decision, stage, score, cascade.usd(decision.steps))
     asked_logprobs = fields.given("logprobs") not in (b"", b"false")
     if fields.stream:
         if response:
-            content = released_response(held.body, note)
+            content = await released_response(held.body, note)
         else:
             asked_usage = b"include_usage" in fields.given("stream_options")
-            content = released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
+            content = await released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
         exchange.begin_stream(headers)
         exchange.last_part(content)
         return
@@ -70,7 +72,7 @@ async def cascaded(
     exchange.whole(200, [JSON, *headers], with_note(content, note))
 
 
-def _note(decision: Decision, stage: Stage, score: float | None) -> dict[str, Any]:
+def _note(decision: Decision, stage: Stage, score: float | None, usd: float | None) -> dict[str, Any]:
     total = decision.total
     note: dict[str, Any] = {
         "stage": stage.name,
@@ -83,12 +85,14 @@ def _note(decision: Decision, stage: Stage, score: float | None) -> dict[str, An
             "total_tokens": total.input_tokens + total.output_tokens,
         },
     }
+    if usd is not None:
+        note["usd"] = usd
     if decision.stopped is not None:
         note["stopped"] = decision.stopped
     return note
 
 
-def _headers(decision: Decision, stage: Stage, score: float | None) -> Headers:
+def _headers(decision: Decision, stage: Stage, score: float | None, usd: float | None) -> Headers:
     headers: Headers = [
         stage.header,
         (b"x-cascadia-attempts", str(decision.attempts).encode("ascii")),
@@ -96,6 +100,9 @@ def _headers(decision: Decision, stage: Stage, score: float | None) -> Headers:
     headers.append((b"x-cascadia-steps", b", ".join(map(_step, decision.steps))))
     if score is not None:
         headers.append((b"x-cascadia-score", f"{score:.2f}".encode("ascii")))
+    if usd is not None and decision.live is None:
+        # Of a stream that is still to come, the event with its usage says so.
+        headers.append((b"x-cascadia-usd", f"{usd:.9f}".encode("ascii")))
     if decision.stopped is not None:
         headers.append((b"x-cascadia-stopped", decision.stopped.encode("ascii")))
     return headers

@@ -43,6 +43,9 @@ class Doors(Protocol):
     def draining(self) -> bool:
         """Whether each answer is the last of its connection, so that clients move on before the port is closed."""
 
+    def says_to_page(self, origin: bytes) -> bytes:
+        """What answers to a page of `origin` say beside, in whole lines: see `cors.py`."""
+
     @property
     def service(self) -> "Hot":
         """Where requests of `APIS` go."""
@@ -57,6 +60,7 @@ class Request(Protocol):
     body: bytes
     length: int | None
     expects: bool
+    more: bytes
 
     def begin(self) -> None:
         """It is here whole, and its answer may be written."""

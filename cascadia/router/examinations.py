@@ -1,4 +1,4 @@
-"""What may take long for a text that somebody else wrote: applying a schema or pattern, finding what speaks to a judge.
+"""What may take long for a text that somebody else wrote: applying a schema or pattern.
 
 Pure functions of a task, run by `examiner_program.py` in a process that may be killed. Schemas that were applied once
 are kept compiled.
@@ -6,12 +6,13 @@ are kept compiled.
 
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from cascadia_judge.attempts import readings
+from cascadia.router.logprobs import Unreadable, certainty_in
 from cascadia_judge.checks import bare
 from cascadia_judge.plain import plain
 from cascadia_judge.verifiers import Verifier, VerifierKind
@@ -43,12 +44,6 @@ class VerifierTask(Struct, tag="verifier"):
     texts: list[str]
 
 
-class ReadingsTask(Struct, tag="readings"):
-    """The texts that a judge grades, of which the lowest grade counts."""
-
-    answer: str
-
-
 class SaidTask(Struct, tag="said"):
     """What is compared of each of `texts`."""
 
@@ -56,7 +51,13 @@ class SaidTask(Struct, tag="said"):
     extract: str | None
 
 
-Task = SchemaTask | VerifierTask | ReadingsTask | SaidTask
+class CertaintyTask(Struct, tag="certainty"):
+    """The fields of a `Certainty`, of the log-probabilities in `parts`."""
+
+    parts: list[bytes]
+
+
+Task = SchemaTask | VerifierTask | SaidTask | CertaintyTask
 
 
 class Unfit(Exception):
@@ -71,9 +72,16 @@ def examined(task: Task) -> Any:
         case VerifierTask():
             verifier = _verifier(task.kind, task.reference, task.absent)
             return all(verifier.passes(text) for text in task.texts)
-        case ReadingsTask():
-            return list(readings(task.answer))
+        case CertaintyTask():
+            return _certainty(task.parts)
     return [said(text, task.extract) for text in task.texts]
+
+
+def _certainty(parts: list[bytes]) -> tuple[Any, ...]:
+    try:
+        return astuple(certainty_in(parts))
+    except Unreadable as error:
+        raise Unfit(error.kind) from None
 
 
 def _meets(task: SchemaTask) -> bool | None:
@@ -176,9 +184,9 @@ def _extract(pattern: str) -> Any:
     return re.compile(pattern)
 
 
-def said(text: str, extract: str | None = None, characters: int = COMPARED_CHARACTERS) -> str:
+def said(text: str, extract: str | None = None) -> str:
     """What of an answer is compared: as it looks, or what the last match of `extract` found; may be empty."""
-    seen = plain(text, characters)
+    seen = plain(text, COMPARED_CHARACTERS)
     if extract is not None:
         found = list(_extract(extract).finditer(seen))
         seen = found[-1].group(found[-1].lastindex or 0) if found else ""

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import msgspec
 
-from cascadia.router.examinations import ReadingsTask, SaidTask, SchemaTask, Task, VerifierTask
+from cascadia.router.examinations import CertaintyTask, SaidTask, SchemaTask, Task, VerifierTask
 from cascadia.router.settings import Limits, RouterSettings
 from cascadia_judge.verifiers import Verifier
 
@@ -42,9 +42,7 @@ _decoder = msgspec.msgpack.Decoder(tuple[str, Any])
 
 def examines(settings: RouterSettings) -> bool:
     """Whether each answer to be gated is examined, whatever its request asks for."""
-    judged = settings.judge is not None and any(
-        each.kind in ("llm", "agreement") for each in settings.judge.all
-    )
+    judged = settings.judge is not None and any(each.kind == "agreement" for each in settings.judge.all)
     return judged or any(stage.verifiers for stage in settings.stages)
 
 
@@ -75,7 +73,7 @@ class Examiner:
     async def begin(self) -> None:
         """Has a process ready that has examined something, so that the first request need not wait for one."""
         with suppress(Unexamined):
-            await self.readings("")
+            await self.said([""], None)
 
     async def meets(self, schema: bytes, document: str) -> bool | None:
         """Whether the JSON `document` meets `schema`; None where that cannot be said."""
@@ -94,17 +92,15 @@ class Examiner:
         except Unexamined:
             return False
 
-    async def readings(self, answer: str) -> list[str]:
-        """The texts that a judge grades (`cascadia_judge.attempts`). Raises `Unexamined`."""
-        found: list[str] = await self._examined(
-            ReadingsTask(answer), "guard", answer.encode("utf-8", "replace")
-        )
-        return found
-
     async def said(self, texts: list[str], extract: str | None) -> list[str]:
         """What is compared of each text. Raises `Unexamined`."""
         task = SaidTask(texts, extract)
         found: list[str] = await self._examined(task, "extract", msgspec.msgpack.encode(task))
+        return found
+
+    async def certainty(self, parts: list[bytes]) -> list[Any]:
+        """The fields of the `Certainty` in those log-probabilities. Raises `Unexamined`."""
+        found: list[Any] = await self._examined(CertaintyTask(parts), "certainty", b"".join(parts))
         return found
 
     async def _examined(self, task: Task, what: str, alike: bytes) -> Any:

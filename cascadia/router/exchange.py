@@ -34,7 +34,7 @@ _OWN = b"x-cascadia-"
 _READ = frozenset(
     (
         *(b"authorization", b"content-length", b"expect", b"traceparent", b"tracestate"),
-        *(b"x-request-id", b"x-session-id"),
+        *(b"x-request-id", b"x-session-id", b"origin"),
     )
 )
 
@@ -115,6 +115,8 @@ class Exchange:
                     traces += name + b": " + value + b"\r\n"
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
+            elif name == b"origin":
+                self.more = front.doors.says_to_page(value)
             elif name == b"x-session-id":
                 self.given[b"session-id"] = value
         self.request_id = request_id or front.doors.next_id()

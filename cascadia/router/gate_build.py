@@ -62,7 +62,7 @@ def _gate(
 ) -> Gate:
     match settings.kind:
         case "certainty":
-            return CertaintyGate(settings.statistic, settings.points)
+            return CertaintyGate(examiner, settings.statistic, settings.points)
         case "agreement":
             return AgreementGate(examiner, settings.samples, settings.temperature, settings.extract)
         case "ensemble":
@@ -73,10 +73,10 @@ def _gate(
         raise ValueError(f"a judge of kind {settings.kind} needs replicas")
     asked: Gate
     if settings.kind == "embedding":
-        asked = EmbeddingGate(stage, settings.certainty)
+        asked = EmbeddingGate(stage, examiner, settings.certainty)
         embeddings.append(asked)
     else:
-        asked = LlmGate(stage, examiner, settings.reads_tokens)
+        asked = LlmGate(stage, settings.reads_tokens)
     if not settings.cache_size:
         return asked
     return CachedGate(asked, settings.cache_size, sees_more=settings.kind == "embedding")

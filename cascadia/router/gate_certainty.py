@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
 from cascadia.router.answers import Choice
+from cascadia.router.bounded import SMALL_BYTES
+from cascadia.router.examiner import Examiner, Unexamined
 from cascadia.router.gates import JudgeFailed
+from cascadia.router.logprobs import KINDS, Unreadable, certainty_in
 from cascadia.router.requests import Api
 from cascadia.router.settings import Statistic
 from cascadia_judge.certainty import Certainty
-from cascadia_judge.errors import BadVerdict
 
 
 class CertaintyGate:
@@ -26,7 +25,10 @@ class CertaintyGate:
     logarithm.
     """
 
-    def __init__(self, statistic: Statistic = "margin", points: Sequence[tuple[float, float]] = ()) -> None:
+    def __init__(
+        self, examiner: Examiner, statistic: Statistic = "margin", points: Sequence[tuple[float, float]] = ()
+    ) -> None:
+        self.examiner = examiner
         self.statistic = statistic
         self.points = tuple(points)
 
@@ -34,7 +36,7 @@ class CertaintyGate:
         return logprobs_wanted(api)
 
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float:  # noqa: ARG002
-        found = certainty_of(choice)
+        found = await certainty_of(choice, self.examiner)
         value = {
             "margin": found.mean_margin,
             "sum-logprob": found.sum_logprob,
@@ -50,57 +52,17 @@ def logprobs_wanted(api: Api) -> Mapping[str, Any]:
     return {"logprobs": True, "top_logprobs": 2} if api == "chat" else {"logprobs": 2}
 
 
-class _Entry(Struct):
-    logprob: float
-    top_logprobs: list["_Entry"] = []
-
-
-class _Written(Struct):
-    """`content` of chat completions; the others of `/v1/completions`, where llama.cpp writes the chat
-    form."""
-
-    content: list[_Entry] | None = None
-    token_logprobs: list[float | None] | None = None
-    top_logprobs: list[dict[str, float] | None] | None = None
-
-
-_written = msgspec.json.Decoder(_Written)
-
-
-def certainty_of(choice: Choice) -> Certainty:
-    """Raises `JudgeFailed` where the engine gave no log-probabilities that can be read."""
-    logprobs: list[float] = []
-    margins: list[float] = []
-    for part in choice.logprobs:
-        try:
-            found = _written.decode(part)
-        except msgspec.MsgspecError:
-            raise JudgeFailed("unreadable-logprobs") from None
-        if found.content is not None:
-            for entry in found.content:
-                logprobs.append(entry.logprob)
-                margins.append(_margin([top.logprob for top in entry.top_logprobs] or [entry.logprob]))
-            continue
-        own = found.token_logprobs or []
-        for at, tops in enumerate(found.top_logprobs or ()):
-            if tops:
-                best = max(tops.values())
-                # Of a prompt's first token there is none.
-                given = own[at] if at < len(own) else best
-                logprobs.append(best if given is None else given)
-                margins.append(_margin(list(tops.values())))
-    if not logprobs:
-        raise JudgeFailed("no-logprobs")
+async def certainty_of(choice: Choice, examiner: Examiner) -> Certainty:
+    """Many log-probabilities are read by `examiner`. Raises `JudgeFailed` where there are none that can be read."""
+    parts = choice.logprobs
     try:
-        return Certainty.of(logprobs, margins)
-    except BadVerdict:
-        raise JudgeFailed("unreadable-logprobs") from None
-
-
-def _margin(logprobs: list[float]) -> float:
-    """A token without an alternative was certain."""
-    first, *others = sorted((math.exp(min(0.0, p)) for p in logprobs), reverse=True)
-    return first - others[0] if others else first
+        if sum(map(len, parts)) <= SMALL_BYTES:
+            return certainty_in(parts)
+        return Certainty(*await examiner.certainty(parts))
+    except Unreadable as error:
+        raise JudgeFailed(error.kind) from None
+    except Unexamined as error:
+        raise JudgeFailed(f"certainty-{error.kind}" if error.kind not in KINDS else error.kind) from None
 
 
 def _on_lines(value: float, points: Sequence[tuple[float, float]]) -> float:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import Choice
+from cascadia.router.examiner import Examiner
 from cascadia.router.failures import StageFailed
 from cascadia.router.gate_certainty import certainty_of, logprobs_wanted
 from cascadia.router.gate_context import ASKED
@@ -36,8 +37,9 @@ _verdict = msgspec.json.Decoder(_Verdict)
 class EmbeddingGate:
     """`stage` has the services. `certainty`: whether engines are asked for log-probabilities."""
 
-    def __init__(self, stage: Stage, certainty: bool = True) -> None:
+    def __init__(self, stage: Stage, examiner: Examiner, certainty: bool = True) -> None:
         self.stage = stage
+        self.examiner = examiner
         self.certainty = certainty
 
     def wants(self, api: Api) -> Mapping[str, Any]:
@@ -46,7 +48,7 @@ class EmbeddingGate:
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float:
         body: dict[str, Any] = {"answer": _ends(answer(choice))}
         if self.certainty and choice.logprobs:
-            body["certainty"] = certainty_of(choice).document()
+            body["certainty"] = (await certainty_of(choice, self.examiner)).document()
         return await self._asked(question, body, deadline_s)
 
     async def expected(self, question: str, deadline_s: float) -> float:
@@ -68,7 +70,7 @@ class EmbeddingGate:
         return reply.found
 
 
-def _read(content_type: bytes, body: bytes) -> float:
+async def _read(content_type: bytes, body: bytes) -> float:
     if not content_type.startswith(b"application/json"):
         raise UpstreamError("unreadable", "not JSON by its content type")
     try:

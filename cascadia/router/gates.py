@@ -10,8 +10,8 @@ import orjson
 from msgspec import Struct
 
 from cascadia.clients.upstream_errors import UpstreamError
-from cascadia.router.answers import Choice, usage_of_reply
-from cascadia.router.examiner import Examiner, Unexamined
+from cascadia.router.answers import Choice, read_usage
+from cascadia.router.bounded import Counted, decoded
 from cascadia.router.failures import StageFailed
 from cascadia.router.questions import answer
 from cascadia.router.replica import Call
@@ -21,7 +21,11 @@ from cascadia.router.stage import Stage
 from cascadia.router.tracing_ids import FORWARDED
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
+from cascadia_judge.plain import is_blank
 from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, PROMPT_TOKENS
+
+VERDICT_CHARACTERS = 4096
+"""More is not read of what a judge wrote; it was asked for a digit."""
 
 
 class JudgeFailed(Exception):
@@ -40,10 +44,10 @@ class Gate(Protocol):
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float: ...
 
 
-class _Logprob(Struct):
+class _Logprob(Counted):
     token: str
     logprob: float
-    top_logprobs: list["_Logprob"] = []
+    top_logprobs: list["_Logprob"] | None = None
 
 
 class _Logprobs(Struct):
@@ -54,7 +58,7 @@ class _Message(Struct):
     content: str | None = None
 
 
-class _Choice(Struct):
+class _Choice(Counted):
     message: _Message
     logprobs: _Logprobs | None = None
 
@@ -69,9 +73,8 @@ _verdict = msgspec.json.Decoder(_Verdict)
 class LlmGate:
     """An LLM judge behind an OpenAI-compatible API; `stage` has its replicas. Learns what its engine can do."""
 
-    def __init__(self, stage: Stage, examiner: Examiner, reads_tokens: int = READS_TOKENS) -> None:
+    def __init__(self, stage: Stage, reads_tokens: int = READS_TOKENS) -> None:
         self.stage = stage
-        self.examiner = examiner
         self.reads_tokens = reads_tokens
         self.logprobs = True
         self.schemas = True
@@ -80,15 +83,8 @@ class LlmGate:
         return {}
 
     async def score(self, question: str, choice: Choice, deadline_s: float) -> float:
-        """The lowest of the answer's readings: what speaks to the judge cannot raise a score."""
-        try:
-            readings = await self.examiner.readings(answer(choice))
-        except Unexamined as error:
-            raise JudgeFailed(f"guard-{error.kind}") from None
-        return min([await self._graded(question, text, deadline_s) for text in readings])
-
-    async def _graded(self, question: str, text: str, deadline_s: float) -> float:
-        if not text:
+        text = answer(choice)
+        if is_blank(text):
             return 0.0
         for manner in MANNERS:
             if manner.forced and not self.schemas:
@@ -114,7 +110,7 @@ class LlmGate:
             path, most = b"/v1/chat/completions", manner.max_tokens
             call = Call(path, content, FORWARDED.get(), tokens, None, deadline_s, most_output=most)
             try:
-                reply = await self.stage.buffered(call, usage_of_reply)
+                reply = await self.stage.buffered(call, read_usage)
             except StageFailed as error:
                 raise JudgeFailed(error.kind) from None
             if reply.found is not None:
@@ -141,17 +137,17 @@ def _encodable(body: dict[str, Any]) -> dict[str, Any]:
 
 def _read(body: bytes) -> tuple[str, list[Token]]:
     try:
-        choice = _verdict.decode(body).choices[0]
-    except (msgspec.MsgspecError, IndexError):
+        choice = decoded(_verdict, body).choices[0]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
         raise JudgeFailed("unreadable") from None
     content = (choice.logprobs.content if choice.logprobs else None) or []
-    return choice.message.content or "", [_token(entry) for entry in content]
+    return (choice.message.content or "")[:VERDICT_CHARACTERS], [_token(entry) for entry in content]
 
 
 def _token(entry: _Logprob) -> Token:
     """Tokens that are written alike are one; the token that was written is there even where it is not at the top."""
     probability: dict[str, float] = {}
-    for seen in entry.top_logprobs:
+    for seen in entry.top_logprobs or ():
         probability[seen.token] = probability.get(seen.token, 0.0) + math.exp(min(0.0, seen.logprob))
     probability.setdefault(entry.token, math.exp(min(0.0, entry.logprob)))
     return Token(entry.token, probability)

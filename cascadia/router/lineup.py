@@ -7,7 +7,6 @@ connections, breakers and health, queues) is shared between their lineups: see `
 from collections.abc import Iterator
 from dataclasses import asdict
 from hashlib import blake2b
-from types import MappingProxyType
 
 import orjson
 
@@ -41,10 +40,10 @@ class Lineup:
         access: Access | None,
         examiner: Examiner,
         held: HeldBytes,
-        given_gate: Gate | None = None,
-        before: "Lineup | None" = None,
-        watchers: Watchers | None = None,
-        known: Addresses = MappingProxyType({}),
+        given_gate: Gate | None,
+        before: "Lineup | None",
+        watchers: Watchers,
+        known: Addresses,
     ) -> None:
         """Of `before` it takes over as they are the judge and the memory of conversations, where told the same.
 
@@ -78,7 +77,9 @@ class Lineup:
         scoring = Scoring(
             gate, judge or _SCORED, metrics.judge_seconds, examiner, told, foresight or judge or _SCORED
         )
-        self.cascade: Cascade = Cascade(self.stages, scoring, self.conversations)
+        self.cascade: Cascade = Cascade(
+            self.stages, scoring, self.conversations, in_usd=settings.cost_unit is not None
+        )
         earlier = () if before is None else before.names
         self.service = Service(
             settings, self.stages, self.cascade, metrics, journal, held, access, watchers, earlier
@@ -125,6 +126,7 @@ def digest_of(settings: RouterSettings) -> str:
         "samples",
         "shadow",
         "page",
+        "cors",
         "revision",
     ):
         document.pop(local, None)

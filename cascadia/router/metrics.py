@@ -50,6 +50,7 @@ class StageMetrics:
         self.input_tokens = metrics.tokens.labels(stage, "input")
         self.output_tokens = metrics.tokens.labels(stage, "output")
         self.cascade_tokens = metrics.cascade_tokens.labels(stage)
+        self.cascade_usd = metrics.cascade_usd.labels(stage)
 
     def escalated(self, reason: str) -> None:
         self._metrics.escalated.labels(self._stage, reason).inc()
@@ -84,6 +85,8 @@ class Metrics:
     tpot: Spreads = field(init=False)
     tokens: Counts = field(init=False)
     cascade_tokens: Counts = field(init=False)
+    cascade_usd: Counts = field(init=False)
+    alone_usd: Count = field(init=False)
     answers: Counts = field(init=False)
     answer_tokens: Count = field(init=False)
     upstream_errors: Counts = field(init=False)
@@ -124,6 +127,8 @@ class Metrics:
         self.tpot = spreads("stage_tpot_seconds", "A stream's time per further token.", TPOT_SECONDS, "stage")
         self.tokens = counts("stage_tokens", "As engines count them.", "stage", "direction")
         self.cascade_tokens = counts("cascade_tokens", "Read and written for the cascade.", "stage")
+        self.cascade_usd = counts("cascade_usd", "Dollars of GPU time for the cascade.", "stage")
+        self.alone_usd = counts("alone_usd", "What its answers would have cost of the last stage.").labels()
         self.answers = counts("answer_tokens", "Of the answers that the cascade gave.")
         self.answer_tokens = self.answers.labels()
         self.upstream_errors = counts("upstream_errors", "Exchanges that failed.", "stage", "kind")

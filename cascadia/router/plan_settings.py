@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.prices import USD_PER_MILLION, token_costs
 from cascadia.planner.problem_file_models import find_architecture
 from cascadia.router.settings import (
     JudgeSettings,
@@ -30,6 +31,7 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
                 f"--endpoint {name}", "the plan deploys no such stage", f"it has {', '.join(known)}"
             )
     threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
+    costs = token_costs(plan)
     settings = RouterSettings(
         stages=tuple(
             StageSettings(
@@ -39,13 +41,14 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
                 threshold=threshold[stage.name],
                 skip_below=plan.skips(stage.name),
                 max_model_len=stage.max_model_len,
-                cost=_cost(stage.model, Path(where).parent),
+                cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
             )
             for stage in deployed
         ),
         judge=_judge(plan.judge, addresses) if plan.judges else None,
         foresight=_foresight(addresses) if plan.foresight else None,
         names=tuple(stage.name for stage in plan.stages),
+        cost_unit=USD_PER_MILLION if costs and costs.in_usd else None,
     )
     check_settings(settings, where)
     return settings
@@ -85,6 +88,10 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
         _refuse_another(plan.judge, told.judge, files.judge)
     groups = {stage.name: stage.replicas for stage in plan.stages}
     stages = tuple(_planned(known[stage.name], stage, groups[stage.name]) for stage in told.stages)
+    if told.cost_unit == files.cost_unit is not None:
+        # Another plan uses the GPUs otherwise. Costs on a scale of the files' own stay.
+        costs = {stage.name: stage.cost for stage in told.stages}
+        stages = tuple(replace(stage, cost=costs[stage.name]) for stage in stages)
     if plan.skip_below:
         stages = tuple(replace(stage, skip_below=plan.skips(stage.name)) for stage in stages)
     return replace(files, stages=stages, judge=files.judge or told.judge, names=told.names)

@@ -16,6 +16,8 @@ LINGER_S = 2.0
 """What a refused client still sends is read and dropped for this long: a reset would cost it the refusal."""
 
 
+BEGUN_A_TURN = 16
+"""Requests of one connection that are begun in a turn of the event loop."""
 PROBES_S = (0.03, 0.3, 3.0)
 """After a client has sent its last: a reset takes a round trip to come."""
 REFUSED_MAX = 32
@@ -84,6 +86,7 @@ class Front(Reading):
         # It holds our methods, and so us: only a collection of garbage would end that.
         del self._parser
         self.doors.lost(self)
+        self._backlog = b""
         self._ready.clear()
         self.coming = None
         self.resume_writing()
@@ -111,13 +114,18 @@ class Front(Reading):
             return
         self._pumping = True
         try:
+            begun = 0
             while self._ready and self.running is None and not self.full and not self.gone:
+                if begun == BEGUN_A_TURN:
+                    # Those that are refused are over at once, and others wait.
+                    self.loop.call_soon(self.pump)
+                    break
+                begun += 1
                 request = self.running = self._ready.pop(0)
                 request.begin()
         finally:
             self._pumping = False
-        if bool(self._ready) != self._unread:
-            self._hold_reading(not self._unread)
+        self.hold_reading()
         if self.running is None and not self._ready:
             if self._refusal is not None:
                 self._say_refusal()
@@ -194,9 +202,11 @@ class Front(Reading):
             self.coming.expects = False
             self.write(CONTINUE)
 
-    def _hold_reading(self, hold: bool) -> None:
-        """A client that asks on before it was answered is not read from meanwhile."""
-        if not self.gone and not self.transport.is_closing():
+    def hold_reading(self) -> None:
+        """A client that asks on before it was answered is not read from meanwhile, nor one that sends faster than it
+        is taken up."""
+        hold = bool(self._ready or self._backlog)
+        if hold != self._unread and not self.gone and not self.transport.is_closing():
             self._unread = hold
             if hold:
                 self.transport.pause_reading()
@@ -206,6 +216,7 @@ class Front(Reading):
 
     def _say_refusal(self) -> None:
         error, self._refusal = self._refusal, None
+        more = b"" if self.coming is None else self.coming.more
         if error is None or self.gone or self.transport.is_closing():
             return
         self._deaf = self._lingers = True
@@ -214,6 +225,6 @@ class Front(Reading):
         self.since_s = self.loop.time()
         retry = b"retry-after: %d\r\n" % error.retry_after_s if error.retry_after_s is not None else b""
         length = b"content-length: %d\r\n\r\n" % len(error.body)
-        head = status_line(error.status) + JSON_LINE + retry + self.doors.dates.line() + CLOSE_LINE
+        head = status_line(error.status) + JSON_LINE + retry + more + self.doors.dates.line() + CLOSE_LINE
         self.transport.write(head + length + error.body)
         self.transport.write_eof()

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 _HOT_PATHS = {path.encode("ascii"): api for path, api in APIS.items()}
 PATIENT_BYTES = 64 * 1024
 """A body up to this size is read before anybody asks for the key, so that a refusal leaves the connection whole."""
+SLICE_BYTES = 2048
+"""Fed to the parser at once where more came: at most so much is read beyond what a turn is for."""
+WORK_A_TURN = 1024
+"""Parts of bodies, each of some microseconds, that one connection is read for in a turn of the event loop."""
+REQUEST_WORK = 32
+"""That many for a request."""
+MOST_QUERY_BYTES = 2048
 _UNCHANGED = (b"", b"identity")
 _ENCODED = ApiError(415, "content_encoding", "Send the body as it is: compressed ones are not read here.")
 _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
@@ -32,6 +39,7 @@ class Reading(asyncio.Protocol, ABC):
     """
 
     __slots__ = (
+        "_backlog",
         "_begun",
         "_body",
         "_deaf",
@@ -47,6 +55,7 @@ class Reading(asyncio.Protocol, ABC):
         "_size",
         "_url",
         "_waste",
+        "_work",
         "coming",
         "doors",
         "loop",
@@ -67,6 +76,8 @@ class Reading(asyncio.Protocol, ABC):
         self._deaf = False
         self._left_bytes = 0
         self._begun = True
+        self._backlog = b""
+        self._work = 0
         self._fed = 0
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -86,7 +97,41 @@ class Reading(asyncio.Protocol, ABC):
     def invite(self) -> None:
         """A head is here, its body is not."""
 
+    @abstractmethod
+    def hold_reading(self) -> None:
+        """Reads from the client, or not, as what waits here asks for."""
+
     def data_received(self, data: bytes) -> None:
+        if len(data) > SLICE_BYTES or self._backlog:
+            waits = bool(self._backlog)
+            self._backlog += data
+            if not waits:
+                self._go_on()
+        else:
+            self._take(data)
+
+    def _go_on(self) -> None:
+        """Takes of what came as much as one turn of the loop is for: bytes cost little, requests and chunks much."""
+        self._work = 0
+        data, at = memoryview(self._backlog), 0
+        while at < len(data) and self._work < WORK_A_TURN and not self._deaf and self._refusal is None:
+            size = self._slice_bytes
+            self._take(bytes(data[at : at + size]))
+            at += size
+        ended = self._deaf or self._refusal is not None
+        self._backlog = b"" if ended else bytes(data[at:])
+        self.hold_reading()
+        if self._backlog:
+            self.loop.call_soon(self._go_on)
+
+    @property
+    def _slice_bytes(self) -> int:
+        """All of a body whose length is known is one part."""
+        if self.coming is None or self.coming.length is None or self._in_head:
+            return SLICE_BYTES
+        return max(SLICE_BYTES, self.coming.length - self._size)
+
+    def _take(self, data: bytes) -> None:
         if self._deaf or self._refusal is not None:
             return
         if self._left_bytes:
@@ -129,6 +174,7 @@ class Reading(asyncio.Protocol, ABC):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._work += REQUEST_WORK
         parser = self._parser
         version = parser.get_http_version()
         lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
@@ -162,6 +208,9 @@ class Reading(asyncio.Protocol, ABC):
             self._refusal = ApiError(400, "invalid_http", "A request has one Host header.")
         elif encoded:
             self._refusal = _ENCODED
+        elif len(url) - len(path) > MOST_QUERY_BYTES:
+            # FastAPI takes it to pieces, asked or not.
+            self._refusal = ApiError(414, "query_too_long", "No address has such a query here.")
         elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
             self._refusal = self._too_large()
         elif api is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
@@ -169,6 +218,7 @@ class Reading(asyncio.Protocol, ABC):
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
+        self._work += 1
         if self._size > self._limits.max_body_bytes:
             self._refusal = self._too_large()
         else:

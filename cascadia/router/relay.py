@@ -1,9 +1,11 @@
 """An engine's stream, passed on part by part."""
 
+import asyncio
 from time import monotonic
 
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import DONE, usage_at_end
+from cascadia.router.bounded import SMALL_BYTES, slices
 from cascadia.router.exchange import Exchange
 from cascadia.router.failures import failed
 from cascadia.router.release import Noting
@@ -44,10 +46,16 @@ async def relay(
         while data:
             if hold is not None:
                 hold.passed(data)
-            out = events.part(data)
-            out = noting.part(out) if noting else out
-            if out:
-                await exchange.part(out)
+            whole = events.part(data)
+            if noting is None or len(whole) <= SMALL_BYTES:
+                out = noting.part(whole) if noting else whole
+                if out:
+                    await exchange.part(out)
+            else:
+                for piece in slices(whole):
+                    if out := noting.part(piece):
+                        await exchange.part(out)
+                    await asyncio.sleep(0)
             tail += data
             if response and not ended:
                 ended = any(end in tail for end in (*FINAL, *FAILED))

@@ -4,6 +4,7 @@
 client did not ask for (log-probabilities, the usage event) is taken out again.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,10 +13,9 @@ import orjson
 from msgspec import Raw
 
 from cascadia.router.answers import DONE, Usage, read_event, usage_in
+from cascadia.router.bounded import each_members_of, members_of, slices
 from cascadia.router.responses import FINAL, final_event, usage_of_response
 
-_members = msgspec.json.Decoder(dict[str, Raw])
-_choices = msgspec.json.Decoder(list[dict[str, Raw]])
 _NULL = Raw(b"null")
 
 
@@ -26,8 +26,12 @@ def with_note(document: bytes, note: dict[str, Any]) -> bytes:
 
 
 def without_logprobs(document: bytes) -> bytes:
-    members: dict[str, Any] = dict(_members.decode(document))
-    choices = _choices.decode(members["choices"]) if "choices" in members else []
+    """As it is where it has more members than can be told apart at once."""
+    try:
+        members = members_of(document)
+        choices = each_members_of(bytes(members["choices"])) if "choices" in members else []
+    except msgspec.DecodeError:
+        return document
     for choice in choices:
         if "logprobs" in choice:
             choice["logprobs"] = _NULL
@@ -35,11 +39,15 @@ def without_logprobs(document: bytes) -> bytes:
     return msgspec.json.encode(members)
 
 
-def released_events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> bytes:
+async def released_events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> bytes:
     """A held stream. `usage`, `logprobs`: whether the client asked for them."""
-    return b"".join(
-        b"data: " + data + b"\n\n" for data in _events(body, note, usage=usage, logprobs=logprobs)
-    )
+    found: list[bytes] = []
+    for part in slices(body):
+        events = _events(part, note, usage=usage, logprobs=logprobs)
+        found.append(b"".join(b"data: " + data + b"\n\n" for data in events))
+        if len(part) < len(body):
+            await asyncio.sleep(0)
+    return b"".join(found)
 
 
 def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> Iterator[bytes]:
@@ -58,9 +66,13 @@ def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -
         yield data
 
 
-def released_response(body: bytes, note: dict[str, Any]) -> bytes:
+async def released_response(body: bytes, note: dict[str, Any]) -> bytes:
     """A held stream of a response, with the note in its last event."""
-    return b"".join(_noted_response(line, lambda _: note) for line in body.splitlines(keepends=True))
+    found: list[bytes] = []
+    for part in slices(body):
+        found += (_noted_response(line, lambda _: note) for line in part.splitlines(keepends=True))
+        await asyncio.sleep(0)
+    return b"".join(found)
 
 
 def _noted_response(line: bytes, note: Callable[[Usage], dict[str, Any]]) -> bytes:

@@ -4,13 +4,16 @@ Only fields that decide something are decoded; the rest stays bytes (`msgspec.Ra
 and unknown fields reach the engine unchanged.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cascadia.dispatch.prefix_affinity import point_of
+from cascadia.router.bounded import SMALL_BYTES, members_of
 from cascadia.router.failures import ApiError
 
 Api = Literal["chat", "completions", "embeddings", "responses"]
@@ -30,6 +33,7 @@ BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
 """Assumed where the request sets no limit."""
 PREFIX_BYTES = 4096
+PREFIX_ITEMS = 64
 
 
 class Fields(Struct):
@@ -84,6 +88,13 @@ class Fields(Struct):
         limit = self.output_limit
         return limit * max(1, self.n or 1) if limit else None
 
+    def beginning(self, name: str) -> bytes:
+        """As `given`, of a long field no more than is looked at: its bytes are not copied."""
+        value = getattr(self, name)
+        if value is UNSET or len(memoryview(value)) <= SMALL_BYTES:
+            return self.given(name)
+        return bytes(memoryview(value)[: SMALL_BYTES + 2 * PREFIX_BYTES])
+
     def given(self, name: str) -> bytes:
         """The field's bytes; empty where it is absent or null."""
         value = getattr(self, name)
@@ -92,9 +103,10 @@ class Fields(Struct):
 
 
 _fields = msgspec.json.Decoder(Fields)
-_members = msgspec.json.Decoder(dict[str, Raw])
 _messages = msgspec.json.Decoder(list[Raw])
 _encoder = msgspec.json.Encoder()
+_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
+"""Of JSON, with its strings, in which a bracket is none."""
 
 
 def read_fields(body: bytes) -> Fields:
@@ -119,10 +131,10 @@ def read_fields(body: bytes) -> Fields:
 def rewritten(body: bytes, model: str, changes: Mapping[str, Any]) -> bytes:
     """`body` with its `model` replaced, the cascade's own fields left out, and `changes` made; the rest unchanged.
 
-    Raises `ApiError` for a body whose members' names cannot be read.
+    Raises `ApiError` for a body whose members' names cannot be read, or are too many.
     """
     try:
-        members: dict[str, Any] = dict(_members.decode(body))
+        members = members_of(body)
     except msgspec.DecodeError as error:
         raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
     members["model"] = model
@@ -140,23 +152,43 @@ def prefix_of(fields: Fields) -> int | None:
 
 def leading_of(fields: Fields) -> bytes:
     """The leading messages, up to the first that a user wrote; empty where there is none."""
-    content = fields.given("prompt")
+    content = fields.beginning("prompt")
     if content:
         return content[:PREFIX_BYTES]
-    content = fields.given("messages") or fields.given("input")
+    content = fields.beginning("messages") or fields.beginning("input")
     if content.lstrip()[:1] == b'"':
         return content[:PREFIX_BYTES]
-    try:
-        messages = _messages.decode(content) if content else []
-    except msgspec.DecodeError:
-        return b""
     leading = b""
-    for message in messages:
-        raw = bytes(message)
+    for raw in islice(_first_items(content), PREFIX_ITEMS):
         leading += raw
         if b'"user"' in raw or len(leading) > PREFIX_BYTES:
             break
     return leading[:PREFIX_BYTES]
+
+
+def _first_items(content: bytes) -> Iterator[bytes]:
+    """Of a JSON list, those within its first bytes where it is long."""
+    if len(content) <= SMALL_BYTES:
+        try:
+            yield from map(bytes, _messages.decode(content) if content else ())
+        except msgspec.DecodeError:
+            return
+        return
+    begin = depth = 0
+    start = content[: 2 * PREFIX_BYTES]
+    for token in _BRACKETS.finditer(start):
+        mark = token[0]
+        if mark in (b"[", b"{"):
+            depth += 1
+            begin = token.end() if depth == 1 else begin
+        elif depth == 1 and mark in (b",", b"]"):
+            yield start[begin : token.start()].strip()
+            begin = token.end()
+        if mark in (b"]", b"}"):
+            depth -= 1
+            if not depth:
+                return
+    yield start[begin:].strip()
 
 
 def prompt_tokens_of(body: bytes) -> int:

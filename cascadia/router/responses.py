@@ -4,14 +4,16 @@ A response may refer to what one engine keeps (an earlier response, a conversati
 background). Such a request means that engine and goes straight to its stage; any other is cascaded.
 """
 
-from typing import Any
+import asyncio
 
 import msgspec
 from msgspec import Raw, Struct
 
 from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import EVENTS, Choice, ToolCall, Usage, Written, events, refuse_other_than_json
+from cascadia.router.bounded import Counted, decoded, slices
 from cascadia.router.requests import Fields
+from cascadia.router.texts import Turn, text_of
 
 FINAL = (b"response.completed", b"response.incomplete")
 FAILED = (b"response.failed", b'"error"')
@@ -27,12 +29,12 @@ def refers_elsewhere(fields: Fields) -> str | None:
     return "input" if b'"item_reference"' in fields.given("input") else None
 
 
-class _Part(Struct):
+class _Part(Counted):
     text: str | None = None
     refusal: str | None = None
 
 
-class _Item(Struct):
+class _Item(Counted):
     type: str = ""
     content: list[_Part] | None = None
     name: str | None = None
@@ -50,29 +52,36 @@ class _Response(Struct):
     usage: _Usage | None = None
 
 
+class _Counts(Struct):
+    usage: _Usage | None = None
+
+
 class _Event(Struct):
     type: str = ""
     response: Raw = Raw()
 
 
 _response = msgspec.json.Decoder(_Response)
+_usage = msgspec.json.Decoder(_Counts)
 _event = msgspec.json.Decoder(_Event)
 
 
-def read_response(content_type: bytes, body: bytes) -> Written:
+async def read_response(content_type: bytes, body: bytes) -> Written:
     """Of a 200 in JSON. Raises `UpstreamError` where it is no finished response."""
     refuse_other_than_json(content_type)
     return _written(body)
 
 
-def read_response_events(content_type: bytes, body: bytes) -> Written:
+async def read_response_events(content_type: bytes, body: bytes) -> Written:
     """Of a 200 that is a held event stream: its last event has all of it."""
     if not content_type.startswith(EVENTS):
         raise UpstreamError("unreadable", "not an event stream by its content type")
-    for data in events(body):
-        found = final_event(data)
-        if found is not None:
-            return _written(found)
+    for part in slices(body):
+        for data in events(part):
+            found = final_event(data)
+            if found is not None:
+                return _written(found)
+        await asyncio.sleep(0)
     raise UpstreamError("unreadable", "a stream without its end")
 
 
@@ -89,7 +98,7 @@ def final_event(data: bytes) -> bytes | None:
 
 def usage_of_response(document: bytes) -> Usage:
     try:
-        found = _response.decode(document).usage
+        found = _usage.decode(document).usage
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Usage()
     return Usage(found.input_tokens or 0, found.output_tokens or 0) if found else Usage()
@@ -97,45 +106,47 @@ def usage_of_response(document: bytes) -> Usage:
 
 def _written(document: bytes) -> Written:
     try:
-        found = _response.decode(document)
+        found = decoded(_response, document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "no response in JSON") from None
     if found.status not in (None, "completed", "incomplete"):
         raise UpstreamError("unreadable", "a response that is not finished")
     choice = Choice(finish=found.status)
+    texts: list[str] = []
     for item in found.output:
         if item.type == "message":
-            choice.text += "".join(part.text or part.refusal or "" for part in item.content or ())
+            texts += (part.text or part.refusal or "" for part in item.content or ())
         elif item.type == "function_call":
             choice.calls.append(ToolCall(item.name or "", item.arguments or ""))
+    choice.text = "".join(texts)
     usage = found.usage or _Usage()
     return Written((choice,), Usage(usage.input_tokens or 0, usage.output_tokens or 0))
 
 
-class _Asked(Struct):
-    role: str = "user"
+class _Asked(Turn):
     type: str = "message"
-    content: Any = None
     name: str | None = None
     arguments: str | None = None
-    output: Any = None
+    output: Raw = Raw(b"null")
 
 
-_asked = msgspec.json.Decoder(str | list[_Asked])
-_text = msgspec.json.Decoder(str)
+_asked = msgspec.json.Decoder(list[_Asked])
+_NOTHING = (b"null", b'""', b"[]")
 
 
-def turns_of(fields: Fields) -> list[tuple[str, Any]]:
+def turns_of(fields: Fields) -> list[tuple[str, str]]:
     """Who said what, as `questions.py` writes it out. Raises `msgspec.MsgspecError`."""
-    found: list[tuple[str, Any]] = []
+    found: list[tuple[str, str]] = []
     if instructions := fields.given("instructions"):
-        found.append(("system", _text.decode(instructions)))
-    given = _asked.decode(fields.given("input") or b"[]")
-    if isinstance(given, str):
-        return [*found, ("user", given)]
-    for item in given:
+        found.append(("system", text_of(instructions)))
+    given = fields.given("input") or b"[]"
+    if given[:1] == b'"':
+        return [*found, ("user", text_of(given))]
+    for item in decoded(_asked, given):
         if item.type == "function_call":
             found.append(("assistant", f"[calls {item.name} with {item.arguments}]"))
         else:
-            found.append((item.role if item.type == "message" else "tool", item.content or item.output))
+            content = bytes(item.content)
+            said = text_of(bytes(item.output) if content in _NOTHING else content)
+            found.append((item.role if item.type == "message" else "tool", said))
     return found

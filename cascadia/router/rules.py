@@ -4,6 +4,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cascadia.router.answers import Choice
+from cascadia.router.bounded import Counted, decoded
 from cascadia.router.examiner import Examiner
 from cascadia.router.requests import Fields
 
@@ -21,7 +22,7 @@ class _Function(Struct):
     name: str = ""
 
 
-class _Tool(Struct):
+class _Tool(Counted):
     """Responses name the function in the tool itself."""
 
     function: _Function | None = None
@@ -65,7 +66,7 @@ async def refusal(fields: Fields, choice: Choice, examiner: Examiner) -> str | N
 
 def _calls_refusal(fields: Fields, choice: Choice) -> str | None:
     try:
-        tools = _tools.decode(fields.given("tools") or b"[]")
+        tools = decoded(_tools, fields.given("tools") or b"[]")
     except msgspec.MsgspecError:
         tools = []
     names = {tool.function.name if tool.function else tool.name for tool in tools} - {""}

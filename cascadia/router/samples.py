@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
-from cascadia.router.questions import question
+from cascadia.router.questions import asked_of
 from cascadia.router.records import Record
 from cascadia.router.requests import BYTES_PER_TOKEN, Fields, prefix_of
 from cascadia.router.samples_rows import ARRIVALS, KINDS, QUALITY, REQUESTS, Row
@@ -125,7 +125,7 @@ class Samples:
             "steps": [_step(one) for one in record.steps],
         }
         if self.settings.text:
-            row["question"] = question(fields) if fields else None
+            row["question"] = asked_of(fields).question if fields else None
         return row
 
     def _session(self, fields: Fields | None) -> str:

@@ -6,16 +6,15 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from msgspec import structs
-
 from cascadia.router.answers import Choice, Written, read_document, read_events
+from cascadia.router.bounded import turn_after
 from cascadia.router.decision import Ask, Held
 from cascadia.router.examiner import Examiner
 from cascadia.router.failures import StageFailed
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gate_embedding import EmbeddingGate
 from cascadia.router.gates import Gate, JudgeFailed, judged, within
-from cascadia.router.questions import last_said, question
+from cascadia.router.questions import asked_of
 from cascadia.router.replica import Call
 from cascadia.router.requests import rewritten
 from cascadia.router.responses import read_response, read_response_events
@@ -81,9 +80,10 @@ class Scoring:
         told, least = self.foresight_told, stage.settings.skip_below
         if told is None or least is None:
             return False
-        token = ASKED.set(Asked(stage.name, last_said(ask.fields)))
+        asked = asked_of(ask.fields)
+        token = ASKED.set(Asked(stage.name, asked.said))
         try:
-            expected = partial(foresight.expected, question(ask.fields))
+            expected = partial(foresight.expected, asked.question)
             return await within(expected, told.timeout_s, ask.deadline_s) < least
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)
@@ -94,19 +94,21 @@ class Scoring:
     async def score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:
         """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
         proven = await self.proven(ask, stage, written)
+        await turn_after(ask.body)
         if proven is not None:
             stage.metrics.score.observe(proven)
             return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
         step.judged_at_s = monotonic()
-        asked = question(ask.fields)
+        asked = asked_of(ask.fields)
+        await turn_after(ask.body)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
-        context = Asked(stage.name, last_said(ask.fields), partial(self._again, ask, stage))
+        context = Asked(stage.name, asked.said, partial(self._again, ask, stage))
         token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
-            verdicts = [judged(self.gate, asked, c, timeout_s, deadline_s) for c in written.choices]
+            verdicts = [judged(self.gate, asked.question, c, timeout_s, deadline_s) for c in written.choices]
             scores = [await verdicts[0]] if len(verdicts) == 1 else await asyncio.gather(*verdicts)
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)
@@ -132,8 +134,16 @@ class Scoring:
         accepts = bool(stage.settings.verifiers) and stage.settings.verified == "accept"
         return ACCEPTS_NONE_ABOVE if accepts else None
 
-    def call(self, ask: Ask, stage: Stage, step: Step | None, *, gated: bool) -> Call:
-        """`step` None: on behalf of the judge."""
+    def call(
+        self,
+        ask: Ask,
+        stage: Stage,
+        step: Step | None,
+        *,
+        gated: bool,
+        more: Mapping[str, Any] | None = None,
+    ) -> Call:
+        """`step` None: on behalf of the judge, with `more` changes."""
         changes = stage.told(ask.priority)
         # A response's log-probabilities are asked for in words of its own, which few engines know.
         if gated and self.gate is not None and ask.api != "responses":
@@ -144,6 +154,7 @@ class Scoring:
                 changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
         if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
+        changes |= more or {}
         body = rewritten(ask.body, stage.settings.model, changes)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
         return Call(
@@ -162,8 +173,7 @@ class Scoring:
 
     async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
-        call = self.call(ask, stage, None, gated=bool(ask.fields.stream))
-        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        call = self.call(ask, stage, None, gated=bool(ask.fields.stream), more=changes)
         try:
             reply = await stage.buffered(call, READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:

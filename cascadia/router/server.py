@@ -8,12 +8,15 @@ import signal
 import socket
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import uvloop
 
 from cascadia.clients.local_ports import BACKLOG
 from cascadia.router.app import Router
 from cascadia.router.asgi import Application
+from cascadia.router.asleep import Turns, watch_own
+from cascadia.router.cors import lines_for
 from cascadia.router.faults import of_loop
 from cascadia.router.protocol import Front
 from cascadia.router.pulse import end_where_stalled
@@ -67,6 +70,10 @@ class Server:
     @property
     def face(self) -> Application:
         return self.router.face
+
+    def says_to_page(self, origin: bytes) -> bytes:
+        cors = self.router.settings.cors
+        return b"" if cors is None else lines_for(cors, origin)
 
     def stop(self) -> None:
         if self.router.draining:
@@ -137,8 +144,20 @@ async def serve(router: Router, listening: socket.socket, descriptors: int | Non
         await router.stop()
 
 
-def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> None:
-    """`told` is called once, before the first request can be served."""
+def run(
+    router: Router,
+    listening: socket.socket,
+    told: Callable[[], None],
+    turns: Turns | None = None,
+    number: int = 0,
+) -> None:
+    """`told` is called once, before the first request can be served. `turns`: where the parent looks whether the loop
+    of this process, its `number`, goes on; without it a thread of this process does.
+    """
+    limits = router.settings.limits
+    mine = turns or Turns()
+    if turns is None and limits.blocked_s:
+        watch_own(mine, limits.blocked_s)
 
     async def main() -> None:
         # What start-up made is here to stay, and a request leaves no cycles behind: looking through all of it time and
@@ -148,9 +167,13 @@ def run(router: Router, listening: socket.socket, told: Callable[[], None]) -> N
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
         descriptors = _descriptors()
-        end_where_stalled(asyncio.get_running_loop(), router.settings.limits.stall_s)
+        turn = partial(mine.add, number) if limits.blocked_s else None
+        end_where_stalled(asyncio.get_running_loop(), limits.stall_s, turn)
         told()
-        await serve(router, listening, descriptors)
+        try:
+            await serve(router, listening, descriptors)
+        finally:
+            mine.end(number)
 
     uvloop.run(main())
 

@@ -8,6 +8,7 @@ from typing import Any
 from cascadia.clients.held_bytes import HeldBytes
 from cascadia.router.access import Access, Hold
 from cascadia.router.asks import ask_of
+from cascadia.router.bounded import LONG_BYTES
 from cascadia.router.cascade import Cascade
 from cascadia.router.cascaded import cascaded
 from cascadia.router.exchange import CLIENT_LEFT, Exchange
@@ -155,7 +156,7 @@ class Service:
         if access is None:
             record.fields = fields = read_fields(body)
             record.tokens = tokens_of(body, fields)
-            return self._routed(exchange, fields, record)
+            return self._routed_soon(exchange, fields, record)
         account = access.caller(exchange.authorization, "inference")
         record.entry["key"] = account.key.name
         record.fields = fields = read_fields(body)
@@ -165,15 +166,24 @@ class Service:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
             return self._routed_when(admitted, exchange, fields, record)
         exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        return self._routed_soon(exchange, fields, record)
+
+    def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
+        """As `_routed`; of a long body in another turn of the event loop, as this one has read through it."""
+        if len(exchange.body) > LONG_BYTES:
+            return self._routed_later(exchange, fields, record)
         return self._routed(exchange, fields, record)
+
+    async def _routed_later(self, exchange: Exchange, fields: Fields, record: Record) -> None:
+        work = self._routed(exchange, fields, record, as_task=True)
+        assert work is not None
+        await work
 
     async def _routed_when(
         self, admitted: Awaitable[Hold], exchange: Exchange, fields: Fields, record: Record
     ) -> None:
         exchange.hold = await admitted
-        work = self._routed(exchange, fields, record, as_task=True)
-        assert work is not None
-        await work
+        await self._routed_later(exchange, fields, record)
 
     def _routed(
         self, exchange: Exchange, fields: Fields, record: Record, *, as_task: bool = False
@@ -222,6 +232,12 @@ class Service:
             self.stages[step.stage].metrics.cascade_tokens.inc(step.tokens)
         if record.answered is not None:
             self.metrics.answer_tokens.inc(record.answered.tokens)
+        prices = self.cascade.usd_per_token
+        if prices is not None:
+            for step in record.steps:
+                self.stages[step.stage].metrics.cascade_usd.inc(prices[step.stage] * step.tokens)
+            if record.answered is not None:
+                self.metrics.alone_usd.inc(prices[self.order[-1]] * record.answered.tokens)
         if record.entry.get("stopped") is not None:
             self.metrics.stopped.labels(record.entry["stopped"]).inc()
 

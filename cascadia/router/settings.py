@@ -9,6 +9,7 @@ from cascadia_judge.verifiers import Verifier
 
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
+CostUnit = Literal["usd-per-million-tokens"]
 Combine = Literal["mean", "minimum"]
 ACCEPTS_ALL = 0.0
 ACCEPTS_NONE_ABOVE = 100.0
@@ -144,6 +145,8 @@ class Limits:
     """CPU time for one schema, verifier or look for what speaks to a judge; beyond it there is no result."""
     stall_s: float = 5.0
     """CPU time without a turn of the event loop after which a process ends, its stack in the log; 0: never."""
+    blocked_s: float = 10.0
+    """Time that the event loop's thread sleeps without a turn after which a process ends likewise; 0: never."""
     breaker_failures: int = 5
     breaker_first_s: float = 1.0
     breaker_longest_s: float = 30.0
@@ -229,6 +232,23 @@ class KeySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CorsSettings:
+    """Pages of `allow_origins` may ask the models from a browser: `("*",)` are those of anywhere. Of a header, a name
+    that ends in `*` stands for all that begin so."""
+
+    allow_origins: tuple[str, ...]
+    allow_methods: tuple[str, ...] = ("GET", "POST")
+    allow_headers: tuple[str, ...] = (
+        *("authorization", "content-type", "x-request-id", "x-session-id", "x-cascadia-*", "x-stainless-*"),
+        *("openai-organization", "openai-project"),
+    )
+    allow_credentials: bool = False
+    """Whether a browser sends what it keeps of this origin (cookies, a remembered password) along."""
+    max_age_s: int = 600
+    """For how long a browser may remember what it was told."""
+
+
+@dataclass(frozen=True, slots=True)
 class AdminSettings:
     """Where `/admin/` is served: at a port of its own, or where `port` is None at the router's."""
 
@@ -245,6 +265,8 @@ class RouterSettings:
     foresight: JudgeSettings | None = None
     """Heads that tell of the question alone, as an embedding judge; where there are none, the judge is asked."""
     names: tuple[str, ...] = ()
+    cost_unit: CostUnit | None = None
+    """What the stages' `cost` is in; None: any scale that they share."""
     cascade: str = "cascadia"
     conversations: ConversationSettings = field(default_factory=ConversationSettings)
     limits: Limits = field(default_factory=Limits)
@@ -258,6 +280,8 @@ class RouterSettings:
     """Whether `/ui` is served."""
     keys: KeySettings | None = None
     admin: AdminSettings | None = None
+    cors: CorsSettings | None = None
+    """None: no page of another origin may ask from a browser."""
     watch_s: float = 1.0
     """How often `files` are looked at for changes; 0: never."""
     revision: str = ""

@@ -18,6 +18,8 @@ from cascadia.router.settings import (
     AdminSettings,
     Balancing,
     ConversationSettings,
+    CorsSettings,
+    CostUnit,
     Health,
     HedgeSettings,
     JudgeSettings,
@@ -37,6 +39,9 @@ JUDGE = "judge"
 FORESIGHT = "foresight"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 """What may stand in a header and in a metric's label."""
+
+_ORIGIN = r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?|null)$"
+_CORS = CorsSettings(("*",))
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=_NAME)]
@@ -114,6 +119,21 @@ class _Admin(_Section):
     host: str = "127.0.0.1"
 
 
+class _Cors(_Section):
+    allow_origins: list[Annotated[str, Field(pattern=_ORIGIN, max_length=300)]] = Field(
+        min_length=1, description='As browsers write them, e.g. https://chat.example.com; ["*"] for any.'
+    )
+    allow_methods: list[Literal["GET", "POST"]] = Field(["GET", "POST"], min_length=1)
+    allow_headers: list[Annotated[str, Field(pattern=r"^[a-z0-9-]*\*?$", min_length=1, max_length=100)]] = (
+        Field(
+            default_factory=lambda: list(_CORS.allow_headers),
+            description="In lower case; a name that ends in * stands for all that begin so.",
+        )
+    )
+    allow_credentials: bool = Field(False, description="Not with any origin.")
+    max_age_s: int = Field(600, ge=0, le=86_400)
+
+
 def _numbers(name: str, values: type[Limits] | type[Health]) -> type[_Section]:
     """A section with the fields and defaults of `values`, all of them numbers that are not negative."""
     members: dict[str, Any] = {}
@@ -131,6 +151,7 @@ class _File(_Section):
         default_factory=list,
         description="What clients call the stages, from small to large; one without engines is the next larger's.",
     )
+    cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
     cascade: Name = CASCADE
     conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
@@ -141,6 +162,7 @@ class _File(_Section):
     shadow: ShadowSection | None = None
     keys: _Keys | None = None
     admin: _Admin | None = None
+    cors: _Cors | None = Field(None, description="Pages of other origins that may ask from a browser.")
     watch_s: float = Field(1.0, ge=0, le=3600)
     revision: str = Field("", max_length=100, description="Of this file: /ready says which is in force.")
     limits: _numbers("limits", Limits) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
@@ -164,6 +186,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         judge=None if judge is None else _judge(f"{where}: judge", judge, secrets),
         foresight=None if found.foresight is None else _foresight(where, found.foresight, secrets),
         names=_names(where, found.names, stages),
+        cost_unit=found.cost_unit,
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
         limits=Limits(**found.limits.model_dump()),
@@ -176,12 +199,34 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         shadow=found.shadow.settings() if found.shadow else ShadowSettings(),
         keys=keys,
         admin=None if found.admin is None else AdminSettings(found.admin.port, found.admin.host),
+        cors=None if found.cors is None else _cors(where, found.cors),
         watch_s=found.watch_s,
         revision=found.revision,
         files=(path, *secrets.files),
     )
     check_settings(settings, where)
     return settings
+
+
+def _cors(where: str, cors: _Cors) -> CorsSettings:
+    """Raises `BadInput` where any page might ask with what a browser keeps for this router."""
+    if "*" in cors.allow_origins and len(cors.allow_origins) > 1:
+        raise BadInput(
+            f"{where}: cors.allow_origins", "names others beside *", 'write ["*"] alone, or origins'
+        )
+    if "*" in cors.allow_origins and cors.allow_credentials:
+        raise BadInput(
+            f"{where}: cors.allow_credentials",
+            "would let any page in",
+            "name the origins, or set it to false",
+        )
+    return CorsSettings(
+        tuple(cors.allow_origins),
+        tuple(cors.allow_methods),
+        tuple(cors.allow_headers),
+        cors.allow_credentials,
+        cors.max_age_s,
+    )
 
 
 def _names(where: str, names: Sequence[str], stages: Sequence[StageSettings]) -> tuple[str, ...]:

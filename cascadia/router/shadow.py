@@ -21,7 +21,7 @@ from cascadia.router.decision import Ask
 from cascadia.router.failures import StageFailed
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gates import Gate, JudgeFailed, judged
-from cascadia.router.questions import answer, last_said, question
+from cascadia.router.questions import answer, asked_of
 from cascadia.router.records import Record
 from cascadia.router.replica import Call
 from cascadia.router.requests import prompt_tokens_of, rewritten, tokens_of
@@ -132,7 +132,7 @@ class Shadow:
         if not self.budget.has(estimate, now_s, self.settings.burst_hours if self._bursts() else 0.0):
             raise _GivenUp("budget")
         judges = [self.router.judge] if self.router.judge else []
-        prompt_id, asked = self.samples.hashed(request_id), question(ask.fields)
+        prompt_id, asked = self.samples.hashed(request_id), asked_of(ask.fields).question
         rows: list[Row] = []
         for stage in stages:
             if not all(self._has_room(one) for one in (stage, *judges)):
@@ -187,7 +187,7 @@ class Shadow:
         choice = written.choices[0]
         deadline_s = asyncio.get_running_loop().time() + judge.timeout_s
         again = partial(self._again, ask, stage, gate)
-        token = ASKED.set(Asked(stage.name, last_said(ask.fields), again))
+        token = ASKED.set(Asked(stage.name, asked_of(ask.fields).said, again))
         try:
             return await judged(gate, asked, choice, judge.timeout_s, deadline_s)
         finally:

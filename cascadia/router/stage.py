@@ -20,7 +20,7 @@ from cascadia.router.persistence import Begun, Persistence
 from cascadia.router.replica import Call, Replica
 from cascadia.router.resolved import name_at
 from cascadia.router.settings import Limits, StageSettings
-from cascadia.router.stage_answers import MISSING, Done, Live, Reply, refuse
+from cascadia.router.stage_answers import MISSING, Done, Live, Reader, Reply, refuse
 from cascadia.router.turns import Turns
 from cascadia.router.wire import JSON, header_lines, status_line
 
@@ -115,9 +115,7 @@ class Stage(Persistence):
             begun.replica.pool.release(begun.connection)
         begun.done(False if self._slow(begun.started_s) else None)
 
-    async def buffered(
-        self, call: Call, read: Callable[[bytes, bytes], T], begun: Begun | None = None
-    ) -> Reply[T]:
+    async def buffered(self, call: Call, read: Reader[T], begun: Begun | None = None) -> Reply[T]:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
         no answer. `begun` is the first try, where there is one. Raises `StageFailed`, `Overloaded` among them."""
         first = begun
@@ -138,7 +136,7 @@ class Stage(Persistence):
             status = connection.status
             found: T | None = None
             if status == 200:
-                found = read(connection.content_type, body)
+                found = await read(connection.content_type, body)
                 self.admission.took(monotonic() - started_s)
             elif self._lacks(replica, connection.status, call):
                 self._look_elsewhere(asked)

@@ -1,6 +1,6 @@
 """What a stage's engines make of a request: a whole answer, one under way, or a refusal, and whose fault that is."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,6 +11,8 @@ from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.replica import Replica
 
 T = TypeVar("T")
+Reader = Callable[[bytes, bytes], Awaitable[T]]
+"""Given content type and body of a 200. Raises `UpstreamError` where they are no answer."""
 Done = Callable[[bool | None], None]
 """Ends a request at its replica: True where that did well, None where it cannot be told."""
 

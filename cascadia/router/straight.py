@@ -2,7 +2,7 @@
 
 from time import monotonic
 
-from cascadia.router.answers import Usage, usage_of_reply
+from cascadia.router.answers import Usage, read_usage
 from cascadia.router.asks import urgency_of
 from cascadia.router.exchange import Exchange
 from cascadia.router.persistence import Begun
@@ -51,7 +51,7 @@ async def straight(
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
         await relay(exchange, exchange.api, stage, live, [stage.header], None, step)
         return
-    reply = await stage.buffered(call, usage_of_reply, begun)
+    reply = await stage.buffered(call, read_usage, begun)
     if reply.found is None:
         step.ended("refused")
         exchange.refusal(reply.status, reply.body, [stage.header])

@@ -54,7 +54,7 @@ class Page:
             ],
             "judge": self._judge(seen),
             "replicas": now["replicas"],
-            "savings": savings(seen, router.stages),
+            "savings": savings(seen, router.stages, in_usd=router.settings.cost_unit is not None),
             "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
             "recent": now["recent"],
         }
@@ -135,12 +135,12 @@ class Page:
         }
 
 
-def savings(seen: Window, stages: "list[Stage]") -> State | None:
+def savings(seen: Window, stages: "list[Stage]", *, in_usd: bool = False) -> State | None:
     """What the cascade spent, against the last stage alone: `1 - sum_s(cost_s x tokens_s) / (cost_last x answers)`.
 
     `tokens_s` are read and written by stage s for the cascade, `answers` those of the answers that clients got: the
     last stage alone is taken to have read and written as much. The judge is not counted. None where a cost is not
-    known, or nothing was answered.
+    known, or nothing was answered. `in_usd`: the costs are dollars for a million tokens, and so `usd` is told too.
     """
     costs = [stage.settings.cost for stage in stages]
     answers = seen.count("answer_tokens")
@@ -148,7 +148,8 @@ def savings(seen: Window, stages: "list[Stage]") -> State | None:
         return None
     spent = sum((stage.settings.cost or 0.0) * seen.count("cascade_tokens", stage.name) for stage in stages)
     alone = (costs[-1] or 0.0) * answers
-    return {"spent": spent, "alone": alone, "share": 1.0 - spent / alone}
+    found: State = {"spent": spent, "alone": alone, "share": 1.0 - spent / alone}
+    return found | {"usd": {"spent": spent / 1e6, "alone": alone / 1e6}} if in_usd else found
 
 
 def _quantiles(spread: Spread) -> State:

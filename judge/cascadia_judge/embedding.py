@@ -16,8 +16,9 @@ from cascadia_judge.certainty import Certainty
 from cascadia_judge.encoder_memory import Encodes
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.features import Asked, look
-from cascadia_judge.head import Head, lowest
+from cascadia_judge.head import Head
 from cascadia_judge.head_file import BYTES_MAX, load
+from cascadia_judge.plain import is_blank
 
 
 class Verdict(NamedTuple):
@@ -70,24 +71,22 @@ class EmbeddingJudge:
         """One verdict a case. Raises `BadVerdict` where no head can judge one of them."""
         chosen = [self.head_for(case) for case in cases]
         # What a head does not look at need not be encoded.
-        seen, owner = look(
+        seen = look(
             self.encoder,
             [
                 Asked(case.question, case.answer if "answer" in head.groups else None, case.certainty)
                 for case, head in zip(cases, chosen, strict=True)
             ],
         )
-        empty = np.array([case.answer is not None and not case.answer.strip() for case in cases])
         verdicts: list[Verdict | None] = [None] * len(cases)
         for head in dict.fromkeys(chosen):
-            mine = np.array([head is one for one in chosen])
-            rows = np.flatnonzero(mine[owner])
-            at, position = np.unique(owner[rows], return_inverse=True)
-            score = lowest(head.score(seen.take(rows)), position, len(at))
-            tokens = np.bincount(position, weights=seen.tokens[rows])
-            for i, case in enumerate(at.tolist()):
-                quality = 0.0 if empty[case] else float(score.quality[i])
-                verdicts[case] = Verdict(quality, float(score.certainty[i]), int(tokens[i]))
+            rows = np.flatnonzero([head is one for one in chosen])
+            score = head.score(seen.take(rows))
+            for i, at in enumerate(rows.tolist()):
+                answer = cases[at].answer
+                empty = answer is not None and is_blank(answer)
+                quality = 0.0 if empty else float(score.quality[i])
+                verdicts[at] = Verdict(quality, float(score.certainty[i]), int(seen.tokens[at]))
         return [verdict for verdict in verdicts if verdict is not None]
 
     def head_for(self, case: Case) -> Head:

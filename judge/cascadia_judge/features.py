@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.attempts import readings
 from cascadia_judge.certainty import Certainty
 from cascadia_judge.encoder_memory import Encodes
 from cascadia_judge.plain import plain
@@ -68,30 +67,22 @@ def joined(parts: Sequence[Seen]) -> Seen:
     return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in Seen.__slots__))
 
 
-def look(encoder: Encodes, asked: Sequence[Asked]) -> tuple[Seen, NDArray[np.int64]]:
-    """Every reading of every answer (see `attempts.readings`), and to which of `asked` it belongs."""
-    owners, texts = [], []
-    for at, one in enumerate(asked):
-        for text in readings(one.answer) if one.answer is not None else ("",):
-            owners.append(at)
-            texts.append(text)
+def look(encoder: Encodes, asked: Sequence[Asked]) -> Seen:
+    """One row an answer, in order. Question and answer are seen as they look (see `plain`)."""
     questions = [plain(one.question) for one in asked]
+    answers = [plain(one.answer) if one.answer is not None else "" for one in asked]
     known = {text: at for at, text in enumerate(dict.fromkeys(questions))}
     of_question = encoder.encoded(list(known), QUESTION_TOKENS)
-    of_answer = encoder.encoded(texts, ANSWER_TOKENS)
+    of_answer = encoder.encoded(answers, ANSWER_TOKENS)
     at_question = np.array([known[text] for text in questions], dtype=np.int64)
-    owner = np.array(owners, dtype=np.int64)
-    of_owner = at_question[owner]
-    first = np.concatenate([[True], owner[1:] != owner[:-1]]) if len(owner) else np.zeros(0, dtype=np.bool_)
-    seen = Seen(
-        question=of_question.vectors[of_owner].astype(np.float64),
+    return Seen(
+        question=of_question.vectors[at_question].astype(np.float64),
         answer=of_answer.vectors.astype(np.float64),
-        question_shape=np.array([shape_of(questions[at]) for at in owners]).reshape(len(owners), -1),
-        answer_shape=np.array([shape_of(text) for text in texts]).reshape(len(texts), -1),
-        certainty=np.array([_certainty(asked[at].certainty) for at in owners]).reshape(len(owners), -1),
-        tokens=of_answer.tokens + np.where(first, of_question.tokens[of_owner], 0),
+        question_shape=np.array([shape_of(text) for text in questions]).reshape(len(asked), -1),
+        answer_shape=np.array([shape_of(text) for text in answers]).reshape(len(asked), -1),
+        certainty=np.array([_certainty(one.certainty) for one in asked]).reshape(len(asked), -1),
+        tokens=of_answer.tokens + of_question.tokens[at_question],
     )
-    return seen, owner
 
 
 SHAPE_NAMES = ("log characters", "log words", "digits", "capitals", "punctuation", "line breaks")

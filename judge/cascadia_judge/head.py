@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cascadia_judge.basis import Basis
 from cascadia_judge.calibration import Calibration
@@ -59,12 +58,3 @@ class Head:
 def raw_score(line: Line, trees: Trees, x: Floats) -> Floats:
     log_odds = 0.5 * (line(x) + trees(x))
     return np.asarray(100.0 / (1.0 + np.exp(-np.clip(log_odds, -40, 40))), dtype=np.float64)
-
-
-def lowest(score: Score, owner: NDArray[np.int64], count: int) -> Score:
-    """Of the readings of each of `count` answers the one of least quality; `owner` ascends."""
-    order = np.lexsort((score.quality, owner))
-    first = order[np.unique(owner[order], return_index=True)[1]]
-    if len(first) != count:
-        raise ValueError("an answer has no reading")
-    return Score(score.quality[first], score.certainty[first])

@@ -101,20 +101,9 @@ def ends(text: str, characters: int) -> str:
     return f"{text[:half]}\n{text[-half:]}"
 
 
-def skeleton(text: str) -> str:
-    """For comparing only: Latin letters for all that look like them, no accents, lower case."""
-    if text.isascii():
-        return text.lower()
-    if not _LOOKALIKES.isdisjoint(strangers(text)):
-        text = text.translate(_LOOKS_LIKE)
-    letters = unicodedata.normalize("NFKD", text).casefold()
-    combining = [c for c in strangers(letters) if unicodedata.combining(c)]
-    return re.sub(f"[{re.escape(''.join(combining))}]+", "", letters) if combining else letters
-
-
-def stays_in_place(text: str) -> bool:
-    """Whether `skeleton` keeps each character's place, so that a part's skeleton is a part of the whole's."""
-    return text.isascii() or all(len(skeleton(c)) == 1 for c in strangers(text))
+def is_blank(text: str) -> bool:
+    """Whether nothing of it is seen."""
+    return all(c.isspace() or _invisible(c) for c in text)
 
 
 @lru_cache(maxsize=CHARACTERS_KNOWN)

@@ -133,6 +133,12 @@ def _blocks(lane: Lane | Pipeline, tokens: int) -> int:
 
 
 @compiled
+def _fills_blocks(tokens: int, size: int) -> bool:
+    """Do so many tokens fill whole blocks? Without a division where it can be done."""
+    return (tokens & (size - 1)) == 0 if (size & (size - 1)) == 0 else tokens % size == 0
+
+
+@compiled
 def _token_ps(lane: Lane | Pipeline, tokens: int) -> int:
     table = lane.token_ps
     last = table.size - 1
@@ -469,14 +475,29 @@ def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, t
 
 @compiled
 def _join_decoding(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
-    s = pipeline.state
+    """One token of each that decodes and is not in flight. The innermost loop of a pipeline: sums are kept in locals,
+    since the compiler must take it that every store may change the state."""
+    s, running = pipeline.state, pipeline.running
+    most = pipeline.limits[BATCH_SEQS]
+    count, read, fewest = s[COUNT], s[READ], s[FEWEST]
+    before = count
     for i in range(s[RUNNING]):
-        if s[COUNT] == pipeline.limits[BATCH_SEQS]:
-            return
-        request = pipeline.running[i]
-        context = _context(requests, request)
+        if count == most:
+            break
+        request = running[i]
+        written = requests.generated[request]
+        context = requests.input_tokens[request] + written
         if requests.computed[request] < context and context > requests.prompt[request]:
-            _join(pipeline, requests, members, request, 1)
+            # `_join` with the one token that is not yet computed.
+            requests.computed[request] = context
+            requests.aloft[request] += 1
+            read += context
+            fewest = min(fewest, requests.output_tokens[request] - written)
+            members[count] = request
+            count += 1
+    s[COUNT], s[READ], s[FEWEST] = count, read, fewest
+    s[TOKENS] += count - before
+    s[WRITING] += count - before
 
 
 @compiled
@@ -589,20 +610,26 @@ def _land(pipeline: Pipeline, requests: Requests) -> None:
     s[FLIGHTS] -= 1
     s[FINISHED] = 0
     s[NOW] = pipeline.flights[slot, ENDS]
+    now, members, size = s[NOW], pipeline.members[slot], pipeline.limits[BLOCK_SIZE]
+    taken = 0
     for i in range(pipeline.flights[slot, SIZE]):
-        member = pipeline.members[slot, i]
+        member = members[i]
         request = member if member >= 0 else ~member
         requests.aloft[request] -= 1
         if member < 0:
             continue
-        s[HELD] -= _held_blocks(pipeline, requests, request)
-        requests.generated[request] += 1
+        written = requests.generated[request] + 1
+        requests.generated[request] = written
         if requests.first_token_ps[request] < 0:
-            requests.first_token_ps[request] = s[NOW]
-        if requests.generated[request] == requests.output_tokens[request]:
+            requests.first_token_ps[request] = now
+        if written == requests.output_tokens[request]:
+            taken -= _blocks(pipeline, max(_context(requests, request) - 1, requests.prompt[request] + 1))
             _finish(pipeline, requests, request)
         else:
-            s[HELD] += _held_blocks(pipeline, requests, request)
+            before = requests.input_tokens[request] + written - 1
+            if before > requests.prompt[request] and _fills_blocks(before, size):
+                taken += 1
+    s[HELD] += taken
     if s[FINISHED] > 0:
         kept = 0
         for i in range(s[RUNNING]):

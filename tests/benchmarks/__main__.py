@@ -41,6 +41,7 @@ BENCHMARKS = (
         "simulator", "simulated requests per CPU-second", 600, ("--requests", "50000"), needs_data=False
     ),
     Benchmark("optimality", "plans beside exhaustive search", 1800),
+    Benchmark("batch_tokens", "plans with and without a choice of tokens an iteration", 600),
     Benchmark("guarantee", "how often plans miss their quality bar", 1800, ("--samples", "50")),
     Benchmark("compare", "Cascadia beside every baseline", 3600, ("--quick",)),
     Benchmark("fidelity", "how far iteration times are off, by GPU and engine", 300),
@@ -52,7 +53,21 @@ BENCHMARKS = (
         ("--minutes", "1", "controller"),
         needs_data=False,
     ),
+    Benchmark(
+        "operations",
+        "upgrades, drains, lost nodes and rolled routers under load, on an API server",
+        1800,
+        ("--minutes", "2"),
+        needs_data=False,
+    ),
     Benchmark("keys", "what a key and its limits cost a request", 120, needs_data=False),
+    Benchmark(
+        "stalls",
+        "a search for the requests that keep the router's event loop longest",
+        3600,
+        ("--seconds", "1"),
+        needs_data=False,
+    ),
     Benchmark(
         "streams", "delay and memory of streams through the router", 300, ("--quick",), needs_data=False
     ),
@@ -61,6 +76,9 @@ BENCHMARKS = (
         "soak", "two million requests through the router", 1800, ("--requests", "100000"), needs_data=False
     ),
     Benchmark("judge", "how much of a cascade's possible gain each judge recovers", 5400),
+    Benchmark(
+        "formats", "what judges' reading does to honest answers, and what it costs", 1200, ("--scored", "10")
+    ),
     Benchmark("injection", "how often an attempt raises a score", 1800, ("--first", "1"), needs_data=False),
     Benchmark(
         "controller_alarms",

@@ -90,7 +90,7 @@ def ask(folder: Path) -> None:
             children.start(
                 stage.name, engine_command(stage, fetch(stage.model), port), port, free_cores()[stage.name]
             )
-        children.wait()
+        children.wait(limit_s=300)
         asyncio.run(all_of(children))
 
 

@@ -1,11 +1,11 @@
-"""How often an attempt raises the score of a wrong answer: each judge with and without its guard.
+"""How often an attempt raises the score of a wrong answer.
 
     python -m tests.benchmarks.bench_injection [--judge JUDGE.json] [--encoder FOLDER] [--first N]
     python -m tests.benchmarks.bench_injection --llm URL#MODEL [--first N] [--journal FILE]
 
 A score counts as raised from 0.5 points up, and as passed where it was below the threshold and is not any
 more. The threshold is just above the wrong answers' median score, and at least `--threshold`.
-Exits with 1 where the guarded embedding judge lets more than `GOAL_PASSED` of all attempts pass.
+Exits with 1 where the embedding judge lets more than `GOAL_PASSED` of all attempts pass.
 """
 
 import argparse
@@ -13,15 +13,11 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from importlib.resources import files
 from pathlib import Path
 from statistics import mean, median
 from typing import NamedTuple
-from unittest.mock import patch
 
-from cascadia_judge import features
-from cascadia_judge.attempts import readings
 from cascadia_judge.embedding import Case, EmbeddingJudge
 from cascadia_judge.encoder import Encoder
 from tests.benchmarks.judge_vectors import encoder_folder
@@ -95,13 +91,15 @@ def embedding_judge(file: Path, encoder: Path | None, *, certain: bool) -> Judge
     return scores
 
 
-def llm_judge(target: str, *, guarded: bool, journal: Path | None) -> Judge:
+def llm_judge(target: str, journal: Path | None) -> Judge:
     """Each verdict is kept in `journal`, so that a run can be gone on with."""
     import httpx
 
     from cascadia.router.gates import _read
     from cascadia_judge.errors import BadVerdict
     from cascadia_judge.llm import MANNERS, request, verdict
+    from cascadia_judge.plain import is_blank
+    from cascadia_judge.prompt import PROMPT_VERSION
 
     url, _, model = target.partition("#")
     client = httpx.Client(timeout=120, trust_env=False)
@@ -110,7 +108,7 @@ def llm_judge(target: str, *, guarded: bool, journal: Path | None) -> Judge:
         known = dict(json.loads(line) for line in journal.read_text().splitlines())
 
     def graded(question: str, answer: str) -> float:
-        key = json.dumps([question, answer])
+        key = json.dumps([PROMPT_VERSION, question, answer])
         if key in known:
             return known[key]
         score = 0.0
@@ -134,14 +132,9 @@ def llm_judge(target: str, *, guarded: bool, journal: Path | None) -> Judge:
         return score
 
     def score(question: str, answer: str) -> float:
-        texts = readings(answer) if guarded else (answer,)
-        return min(graded(question, text) if text else 0.0 for text in texts)
+        return 0.0 if is_blank(answer) else graded(question, answer)
 
     return lambda answers: [score(case.question, answer) for case, answer in answers]
-
-
-def unguarded() -> AbstractContextManager[object]:
-    return patch.object(features, "readings", lambda answer: (answer.encode("utf-8", "replace").decode(),))
 
 
 def report(title: str, judge: Judge, cases: Sequence[Wrong], found: Sequence[Attempt], least: float) -> float:
@@ -184,16 +177,11 @@ def main() -> None:
     if file is not None:
         for name, certain in (("with log-probabilities", True), ("by question and answer", False)):
             judge = embedding_judge(file, given.encoder, certain=certain)
-            for guarded in (False, True):
-                with nullcontext() if guarded else unguarded():
-                    title = f"embedding judge {name}, {'guarded' if guarded else 'unguarded'}"
-                    share = report(title, judge, cases, found, given.threshold)
-                passed = max(passed, share) if guarded else passed
+            share = report(f"embedding judge {name}", judge, cases, found, given.threshold)
+            passed = max(passed, share)
     if given.llm:
-        for guarded in (False, True):
-            judge = llm_judge(given.llm, guarded=guarded, journal=given.journal)
-            title = f"{given.llm.partition('#')[2]}, {'guarded' if guarded else 'unguarded'}"
-            report(title, judge, cases, found, given.threshold)
+        judge = llm_judge(given.llm, given.journal)
+        report(given.llm.partition("#")[2], judge, cases, found, given.threshold)
     sys.exit(1 if passed > GOAL_PASSED else 0)
 
 

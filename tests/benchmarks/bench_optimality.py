@@ -128,11 +128,15 @@ KINDS: dict[str, Callable[[int], Problem | None]] = {
 }
 
 
+FIRST_SEED = {"judged": 1000}
+"""Where a kind's seeds begin, 0 else: of the same seed, an odd node that hosts its judge is the same instance."""
+
+
 def instances(
     kind: str, wanted: int, most: int, threads: ThreadPoolExecutor
 ) -> Iterator[tuple[str, Problem | None]]:
     """`wanted` problems by name; None in place of those that are too large to enumerate."""
-    found, seed = 0, -1
+    found, seed = 0, FIRST_SEED.get(kind, 0) - 1
     while found < wanted:
         seed += 1
         problem = KINDS[kind](seed)

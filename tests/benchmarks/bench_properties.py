@@ -37,7 +37,7 @@ def main() -> int:
             f"--hypothesis-seed={seed}",
             *folders,
         ]
-        if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
+        if subprocess.run(command, cwd=ROOT, env=environment, check=False, timeout=3600).returncode:
             print(f"round {rounds + 1}: a test failed; its examples come again with --hypothesis-seed={seed}")
             return 1
         rounds += 1

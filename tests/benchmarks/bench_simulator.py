@@ -130,7 +130,7 @@ def start_s() -> float:
     )
     command = [sys.executable, "-c", code]
     return min(
-        float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=3600).stdout)
         for _ in range(REPEATS)
     )
 

@@ -67,7 +67,7 @@ def rows(folder: Path, limit_s: float) -> None:
             port = free_port()
             command = engine_command(stage, fetch(stage.model), port)
             children.start(stage.name, command, port, free_cores()[stage.name])
-        children.wait()
+        children.wait(limit_s=300)
         try:
             asyncio.run(all_of(children))
         except TimeoutError:

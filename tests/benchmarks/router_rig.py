@@ -54,7 +54,7 @@ def process(
             running.communicate(timeout=30)
         except subprocess.TimeoutExpired:
             running.kill()
-            running.communicate()
+            running.communicate(timeout=60)
 
 
 @contextmanager
@@ -88,7 +88,10 @@ def cascadia(
             "metrics",
         ]
         made = subprocess.run(
-            [*added, *limits, "--concurrent", "1000000", "--json"], capture_output=True, check=True
+            [*added, *limits, "--concurrent", "1000000", "--json"],
+            capture_output=True,
+            check=True,
+            timeout=3600,
         )
         key = json.loads(made.stdout)["key"]
         path = folder / "router.yaml"

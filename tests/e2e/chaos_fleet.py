@@ -60,7 +60,7 @@ class Process:
         """As `kill -9` and the kernel's out-of-memory killer do."""
         if self.running is not None:
             self.running.kill()
-            self.running.wait()
+            self.running.wait(timeout=60)
             self.running = None
 
     def told(self, mode: str) -> None:

@@ -66,7 +66,7 @@ def running(
                 engine.wait(20)
             except subprocess.TimeoutExpired:
                 os.killpg(engine.pid, signal.SIGKILL)
-                engine.wait()
+                engine.wait(timeout=60)
 
 
 @contextmanager

@@ -63,7 +63,9 @@ def cluster(
     etcd, peer, api = (f"http://127.0.0.1:{port()}", f"http://127.0.0.1:{port()}", port())
     (folder / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
     key = folder / "sa.key"
-    subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+    subprocess.run(
+        ["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True, timeout=600
+    )
     url = f"https://127.0.0.1:{api}"
     config = folder / "kubeconfig"
     config.write_text(yaml.safe_dump(kubeconfig(url, token)))

@@ -1,5 +1,6 @@
 """An engine that costs nothing: it answers any chat after a moment with its own name.
 
+Its /metrics are those of a vLLM that always has one sequence in hand; one of `SLOW` takes twice as long for each token.
 It says to have read what it was sent and written as many tokens as were allowed, and that it is sure of the answer by
 chance: margins of log-probabilities are uniform.
 """
@@ -8,12 +9,16 @@ import asyncio
 import json
 import math
 import random
+import time
 from contextlib import suppress
 from typing import Any
 
 PORT = 8000
 TAKES_S = 0.02
 BYTES_PER_TOKEN = 4
+TOKEN_S = 0.02
+SLOW = "-tp2pp1-1-"
+"""In the name of its pod: the second replica of two GPUs."""
 
 
 class Engine:
@@ -23,6 +28,7 @@ class Engine:
         self.address = address
         self._name = name
         self._busy = 0
+        self._began_s = time.monotonic()
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -53,18 +59,20 @@ class Engine:
                 self._busy += 1
                 try:
                     body = await reader.readexactly(_length(head))
-                    await self._answer(writer, body)
+                    await self._answer(writer, head.split()[1], body)
                 finally:
                     self._busy -= 1
         self._writers.discard(writer)
         writer.close()
 
-    async def _answer(self, writer: asyncio.StreamWriter, body: bytes) -> None:
+    async def _answer(self, writer: asyncio.StreamWriter, path: bytes, body: bytes) -> None:
         document: dict[str, Any] = {"status": "ok"}
         if body:
             await asyncio.sleep(TAKES_S)
             document = _chat(json.loads(body), len(body) // BYTES_PER_TOKEN, self._name)
         text = json.dumps(document).encode()
+        if path == b"/metrics":
+            text = _metrics(time.monotonic() - self._began_s, 2 * TOKEN_S if SLOW in self._name else TOKEN_S)
         head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(text)}\r\n\r\n"
         writer.write(head.encode() + text)
         await writer.drain()
@@ -82,6 +90,18 @@ def _chat(asked: dict[str, Any], read_tokens: int, name: str) -> dict[str, Any]:
     usage["total_tokens"] = read_tokens + written
     about = {"id": "x", "object": "chat.completion", "created": 0, "model": asked["model"]}
     return {**about, "choices": [choice], "usage": usage}
+
+
+def _metrics(seconds: float, token_s: float) -> bytes:
+    tokens = seconds / token_s
+    lines = {
+        "vllm:prompt_tokens_total": tokens,
+        "vllm:generation_tokens_total": tokens,
+        "vllm:inter_token_latency_seconds_sum": seconds,
+        "vllm:time_to_first_token_seconds_count": tokens / 100,
+        "vllm:time_to_first_token_seconds_sum": 1.0,
+    }
+    return "".join(f'{name}{{engine="0"}} {value}\n' for name, value in lines.items()).encode()
 
 
 def _length(head: bytes) -> int:

@@ -5,12 +5,14 @@
 No container runs: an engine is a server of this process (`k8s_engine.py`); a router is the real program where ROUTERS
 is `real`, else a server that only says which router.yaml it has. What is kept as a kubelet keeps it: a ConfigMap
 reaches a pod that changes at once and others after a while; a pod that is deleted serves on for its preStop hook, then
-gets SIGTERM, and has its grace period. A node whose object is deleted is dead: its pods are left as they are.
+gets SIGTERM, and has its grace period. A node whose object is deleted is dead: its pods are left as they are. One that
+is made again is alive.
 """
 
 import asyncio
 import base64
 import contextlib
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,6 +88,8 @@ class Kubelets:
         )
         if answer.status_code == 404:
             self.dead.add(name)
+        else:
+            self.dead.discard(name)
 
     async def _live(self, uid: str) -> None:
         """One pod, from its node to its end."""
@@ -108,12 +112,17 @@ class Kubelets:
         await self.client.request("DELETE", _path(about), json=body)
 
     def _process(self, pod: Pod) -> Engine | RealRouter | FakeRouter:
-        self._addresses += 1
-        address = f"127.{64 + self._addresses // 250}.0.{self._addresses % 250 + 1}"
+        address = self._address()
         if pod["metadata"]["labels"].get("cascadia/workload") != "router":
             return Engine(address, pod["metadata"]["name"])
         folder = self.folder / pod["metadata"]["name"]
         return RealRouter(address, folder, self.services) if self.real_routers else FakeRouter(address)
+
+    def _address(self) -> str:
+        """Other clusters on this machine have other addresses: theirs begin elsewhere."""
+        block = os.getpid() + self._addresses // 250
+        self._addresses += 1
+        return f"127.{64 + block % 128}.{block // 128 % 256}.{self._addresses % 250 + 1}"
 
     async def _start(self, uid: str, process: Engine | RealRouter | FakeRouter) -> bool:
         """False where the pod is deleted before it runs."""

@@ -28,7 +28,7 @@ def slowed(port: int, awake_s: float, asleep_s: float) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join()
+        thread.join(timeout=60)
         os.kill(pid, signal.SIGCONT)
 
 

@@ -78,7 +78,7 @@ def router(engines: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
         judge = cascadia_command("judge", "serve", str(HEAD), "--encoder", encoder, "--port", str(judge_at))
         children.start("judge", judge, judge_at)
         children.start("router", cascadia_command("serve", str(file)), router_at)
-        children.wait()
+        children.wait(limit_s=300)
         yield f"http://127.0.0.1:{router_at}"
 
 

@@ -230,7 +230,7 @@ def test_a_port_that_somebody_else_took(up: Fleet, told: Told, tmp_path: Path) -
 
     def give_back() -> None:
         foreign[0].kill()
-        foreign[0].wait()
+        foreign[0].wait(timeout=60)
         up.heal()
 
     seen = under_load(up, take, give_back)

@@ -22,7 +22,7 @@ def library(tmp_path: Path) -> Path:
         pytest.skip("no C compiler")
     path = tmp_path / "clock_jump.so"
     source = Path(__file__).with_name("clock_jump.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", path, source, "-ldl"], check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", path, source, "-ldl"], check=True, timeout=600)
     return path
 
 

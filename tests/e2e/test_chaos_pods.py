@@ -59,7 +59,9 @@ def pods(tmp_path: Path) -> Iterator[Pods]:
         pytest.skip("no C compiler")
     library = tmp_path / "dns_names.so"
     source = Path(__file__).with_name("dns_names.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True, timeout=600
+    )
     with fleet(tmp_path) as up:
         found = Pods(up, tmp_path / "names")
         found.says(0)

@@ -14,7 +14,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git repository: there is nothing to clone")
     folder = tmp_path_factory.mktemp("clone") / "cascadia"
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True, timeout=600)
     return folder
 
 
@@ -61,6 +61,6 @@ def test_what_it_suggests_works_as_printed(clone: Path, demo: "subprocess.Comple
 def test_git_sees_nothing_new(clone: Path, demo: "subprocess.CompletedProcess[str]") -> None:
     """All that make writes is ignored."""
     status = subprocess.run(
-        ["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True
+        ["git", "status", "--porcelain"], cwd=clone, capture_output=True, text=True, check=True, timeout=600
     )
     assert status.stdout == ""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,6 +21,7 @@ from cascadia.planner.plan_file import read_plan
 from cascadia.router.samples_rows import REQUESTS, batch_of, schema_of
 from tests.e2e.commands import PROGRAM, told
 from tests.unit.controller.machine import ENGINE
+from tests.unit.router.test_metrics import Figures
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
 
 LIMIT_S = 400.0
@@ -74,6 +77,12 @@ def time_line(entries: list[dict[str, Any]], began_s: float) -> str:
     return ", ".join(f"{a} to {b} {ends[b] - at_s:.1f}" for a, b, at_s in spans)
 
 
+def scraped(log: Path) -> Figures:
+    """What the controller says at the address that its log names."""
+    (url,) = re.findall(r"figures at (\S+)", log.read_text())
+    return Figures(httpx.get(url, trust_env=False).text)
+
+
 def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = read_plan(folder / "plan")
     samples = folder / "log"
@@ -95,8 +104,11 @@ def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path, capsys: pytest.C
         assert controller.poll() is None, (folder / "controller.log").read_text()
         kinds = [entry["kind"] for entry in run(folder, "history")["entries"]] if history.exists() else []
         time.sleep(0.5)
+    figures = scraped(folder / "controller.log")
     controller.terminate()
     controller.wait(30)
+    assert figures("controller_leads") == figures("controller_moves_total", result="moved") == 1.0
+    assert figures("controller_forecast_keeps_bounds", plan="candidate") == 1.0
     entries = run(folder, "history")["entries"]
     alarm = next(entry for entry in entries if entry["kind"] == "alarm")
     decision = next(entry for entry in entries if entry["kind"] == "decision")

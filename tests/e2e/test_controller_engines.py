@@ -92,7 +92,9 @@ def ask(url: str, at_s: list[float]) -> list[Answer]:
 
 def shown(folder: Path, *arguments: str) -> str:
     """What people see."""
-    done = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=600
+    )
     return done.stdout
 
 

@@ -88,7 +88,7 @@ def test_nothing_is_left_of_a_demo_that_is_interrupted_while(
         _, said = demo.communicate(timeout=END_S)
     finally:
         demo.kill()
-        demo.wait()
+        demo.wait(timeout=60)
     assert demo.returncode == 130, said.decode()
     assert said.decode().strip().endswith("error: interrupted")
     assert named(tmp_path) == []

@@ -79,8 +79,7 @@ def test_a_release_is_installed_changed_rolled_back_and_taken_away(made: Cluster
     assert "2 stages behind http://cascadia-router.llm.svc:8000/v1" in out
     assert ready_replicas(made)["cascadia-router"] >= 1
     # Helm does not wait for the one pod that a rolling update may lack.
-    engines = {"cascadia-judge-h100-tp1pp1": 1, "cascadia-large-h100-tp4pp1": 2}
-    engines |= {"cascadia-small-h100-tp1pp1": 4, "cascadia-small-l4-tp2pp1": 2}
+    engines = {"cascadia-judge-0": 1, "cascadia-large-0": 2, "cascadia-small-0": 4, "cascadia-small-1": 2}
     until(lambda: engines.items() <= ready_replicas(made).items(), "every engine is ready")
     used = gpus_by_node(made)
     assert sum(used.values()) == PLAN.gpus
@@ -91,14 +90,22 @@ def test_a_release_is_installed_changed_rolled_back_and_taken_away(made: Cluster
         lambda: made.get(f"{DEPLOYMENTS}/cascadia-router")["status"].get("readyReplicas") == 2, "two routers"
     )
 
-    engines = {pod["metadata"]["uid"] for pod in made.get(PODS)["items"] if "h100" in pod["metadata"]["name"]}
+    engines = {
+        pod["metadata"]["uid"]
+        for pod in made.get(PODS)["items"]
+        if "cascadia/slot" in pod["metadata"]["labels"]
+    }
     values["stages"][0]["threshold"] = 70
     helm(major, made, "upgrade", "cascadia", str(CHART), *waiting, values=values)
     assert router_settings(made)["stages"][0]["threshold"] == 70
     helm(major, made, "rollback", "cascadia", "1", *waiting)
     assert router_settings(made)["stages"][0]["threshold"] == 50
     # A threshold is the router's alone: no engine started anew.
-    left = {pod["metadata"]["uid"] for pod in made.get(PODS)["items"] if "h100" in pod["metadata"]["name"]}
+    left = {
+        pod["metadata"]["uid"]
+        for pod in made.get(PODS)["items"]
+        if "cascadia/slot" in pod["metadata"]["labels"]
+    }
     assert left == engines
 
     helm(major, made, "uninstall", "cascadia", "--wait", "--timeout", "120s")

@@ -5,19 +5,24 @@ The API server, its scheduler and controller manager are real; nodes and kubelet
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
+from cascadia.clients.local_ports import free_port
 from cascadia.controller.kubernetes_pods import ready
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_controllers import API, Controllers
 from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, helm, install, values_with_controller
 from tests.e2e.k8s_watch import watching
+from tests.unit.controller.specs import write_spec_of
 from tests.unit.deploy.chart import CHART
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+from tests.unit.router.test_metrics import Figures
+from tests.unit.spec.specs import write_inputs
 
 BEFORE, AFTER = h100_plan(1, small=4, large=2), h100_plan(1, small=2, large=3)
 
@@ -32,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def controllers(made: Cluster, tmp_path: Path) -> Iterator[Controllers]:
     install(made, BEFORE)
     write_inputs(tmp_path)
-    write_spec(tmp_path, valid_spec())
+    write_spec_of(BEFORE, tmp_path)
     found = Controllers(made, tmp_path)
     yield found
     found.end()
@@ -128,7 +133,7 @@ def test_engines_of_helm_become_the_controllers_and_helms_again_and_none_is_stop
         on = values_with_controller(BEFORE)
         helm(made, "upgrade", "cascadia", str(CHART), values=on)
         write_inputs(tmp_path)
-        write_spec(tmp_path, valid_spec())
+        write_spec_of(BEFORE, tmp_path)
         controllers = Controllers(made, tmp_path)
         controllers.give(BEFORE)
         try:
@@ -157,7 +162,7 @@ def give_back(on: Cluster, folder: Path) -> None:
     uids = engine_uids(on)
     folder.mkdir()
     write_inputs(folder)
-    write_spec(folder, valid_spec())
+    write_spec_of(BEFORE, folder)
     controllers = Controllers(on, folder)
     controllers.give(AFTER)
     try:
@@ -174,8 +179,8 @@ def give_back(on: Cluster, folder: Path) -> None:
     replicas = {one["metadata"]["name"]: one["status"].get("readyReplicas") for one in made}
     assert replicas == {
         "cascadia-router": 2,
-        "cascadia-small-h100-tp1pp1": 2,
-        "cascadia-large-h100-tp2pp1": 3,
+        "cascadia-small-0": 2,
+        "cascadia-large-0": 3,
     }
 
 
@@ -195,3 +200,59 @@ def ready_engines(on: Cluster) -> Counter[str]:
 def _ready_routers(on: Cluster) -> int:
     found = on.get(f"/apis/apps/v1/namespaces/{SPACE}/deployments/cascadia-router")
     return int(found["status"].get("readyReplicas", 0))
+
+
+def test_a_controller_tells_its_figures_and_events_with_the_rights_that_the_chart_gives(
+    controllers: Controllers,
+) -> None:
+    on, port = controllers.on, free_port()
+    controllers.give(BEFORE)
+    controllers.start("--port", str(port))
+    controllers.until_said("held")
+    known = len(controllers.history())
+    controllers.give(AFTER)
+    controllers.until_said("moved", since=known)
+
+    def figures() -> Figures:
+        return Figures(httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text)
+
+    until(lambda: figures()("controller_state", doing="watching") == 1.0, "the move is over")
+    until(lambda: figures()("controller_plan_gpus", pool="h100") == 8.0, "a pass has gone well")
+    found = figures()
+    assert found("controller_leads") == found("controller_moves_total", result="moved") == 1.0
+    assert found("controller_cluster_gpus", pool="h100") == 8.0
+    assert found("controller_events_lost_total", reason="api") == 0.0
+    told = httpx.get(f"http://127.0.0.1:{port}/ready", trust_env=False)
+    assert (told.status_code, told.json()["leads"]) == (200, True)
+
+    def events() -> list[dict[str, Any]]:
+        found = on.get(f"{API}/events")["items"]
+        return [event for event in found if event["involvedObject"]["name"] == "cascadia-controller"]
+
+    until(lambda: "Moved" in {event["reason"] for event in events()}, "the end of the move is told")
+    uid = on.get(f"/apis/apps/v1/namespaces/{SPACE}/deployments/cascadia-controller")["metadata"]["uid"]
+    # Those of releases before this one are there still.
+    ours = [event for event in events() if event["involvedObject"]["uid"] == uid]
+    assert {event["source"]["component"] for event in ours} >= {"cascadia-controller"}
+    assert {"Holding", "Held", "PlanGiven", "MoveBegun", "Moved"} <= {event["reason"] for event in ours}
+
+
+def test_a_replica_that_is_slower_than_its_siblings_is_told_from_the_engines_own_figures(
+    controllers: Controllers,
+) -> None:
+    """Of two replicas of two GPUs each the second takes twice as long for a token; the model is one that is known."""
+    port = free_port()
+    known = tuple(replace(one, model="meta-llama/Llama-3.1-8B-Instruct") for one in BEFORE.stages)
+    of_a_known_model = replace(BEFORE, stages=known)
+    write_spec_of(of_a_known_model, controllers.folder)
+    controllers.give(of_a_known_model)
+    controllers.start("--port", str(port))
+    controllers.until_said("speed")
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+    assert 'cascadia_controller_drift{about="large-1"} 1.0' in text
+    assert 'cascadia_controller_drift{about="large-0"}' not in text
+    found = Figures(text)
+    slow = found("controller_replica_slowness", stage="large", replica="large-1")
+    assert slow / found("controller_replica_slowness", stage="large", replica="large-0") == pytest.approx(
+        2.0, rel=0.2
+    )

@@ -91,7 +91,7 @@ def test_a_table_measured_on_a_real_engine_survives_a_kill_and_can_be_planned_wi
         with pytest.raises(subprocess.TimeoutExpired):  # it runs
             killed.wait(0.2)
     killed.kill()
-    killed.communicate()
+    killed.communicate(timeout=60)
     kept = lines(journal) - 1
     assert not (folder / "quality.parquet").exists()
 

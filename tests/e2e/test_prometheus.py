@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from cascadia.clients.local_ports import free_port
 from tests.e2e.test_ui import scene
@@ -50,6 +51,68 @@ def test_the_alerts_are_rules_that_prometheus_takes() -> None:
         [PROMTOOL, "check", "rules", GRAFANA / "alerts.yaml"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+ABOUT = 'job="cascadia-controller", instance="a"'
+WELL = {
+    "leads{}": "1x400",
+    'state{doing="watching"}': "1x400",
+    "last_success_timestamp_seconds{}": "0+60x400",
+    "alarm{}": "0x400",
+    'moves_total{result="rolled-back"}': "0x400",
+    'alarms_total{watched="promise"}': "1x400",
+    'holds_total{result="failed"}': "0x400",
+    "plan_failures_total{}": "0x400",
+    'plan_gpus{pool="h100"}': "8x400",
+    'cluster_gpus{pool="h100"}': "8x400",
+}
+"""Samples of a controller that gets on, one a minute, as promtool writes them."""
+ILL = {
+    "CascadiaControllerDown": {"leads{}": "1x100 _x300"},
+    "CascadiaControllerNoLeader": {"leads{}": "1x100 0x300"},
+    "CascadiaControllerStuck": {"last_success_timestamp_seconds{}": "0+60x100 6000x300"},
+    "CascadiaControllerUndecided": {"alarm{}": "0x100 1x300"},
+    "CascadiaPlanningFailing": {"plan_failures_total{}": "0x240 1x160"},
+    "CascadiaMovesFailing": {'moves_total{result="rolled-back"}': "0x240 1x160"},
+    "CascadiaMoveLong": {'state{doing="moving"}': "0x100 1x300", 'state{doing="watching"}': "1x100 0x300"},
+    "CascadiaPlanBroken": {'alarms_total{watched="promise"}': "1x200 2x30 3x30 4x140"},
+    "CascadiaPlanNotHeld": {'holds_total{result="failed"}': "0x240 0+1x160"},
+    "CascadiaGpusMissing": {'cluster_gpus{pool="h100"}': "8x100 6x300"},
+    "CascadiaReplicaDrifts": {'drift{about="small-1"}': "_x100 1x300"},
+}
+AT = "250m"
+
+
+def test_each_of_the_controllers_alerts_fires_for_what_it_says_and_for_nothing_else(tmp_path: Path) -> None:
+    rules = yaml.safe_load((GRAFANA / "alerts.yaml").read_text())["groups"]
+    names = [r["alert"] for group in rules for r in group["rules"] if group["name"] == "cascadia-controller"]
+    assert sorted(ILL) == sorted(names)
+    tests = [fires(samples, {alert}, names) for alert, samples in ILL.items()] + [fires({}, set(), names)]
+    told = {"rule_files": [str(GRAFANA / "alerts.yaml")], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "tests.yaml").write_text(json.dumps(told))
+    assert PROMTOOL is not None
+    done = subprocess.run(
+        [PROMTOOL, "test", "rules", tmp_path / "tests.yaml"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def fires(samples: dict[str, str], wanted: set[str], names: list[str]) -> dict[str, object]:
+    """A test of promtool: which of `names` are firing at `AT`, each once."""
+    series = [
+        {"series": f"cascadia_controller_{name[:-1]}{', ' if '=' in name else ''}{ABOUT}}}", "values": values}
+        for name, values in (WELL | samples).items()
+    ]
+    counted = 'count by (alertname) (ALERTS{{alertstate="firing", alertname="{}"}})'
+    asked = [
+        {
+            "expr": counted.format(name),
+            "eval_time": AT,
+            "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1}] if name in wanted else [],
+        }
+        for name in names
+    ]
+    return {"interval": "1m", "input_series": series, "promql_expr_test": asked}
 
 
 def test_what_the_router_says_is_well_formed_and_the_dashboard_has_figures(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_requests_at_once_of_a_killed_router_are_forgotten(
             assert 5.0 < time.monotonic() - since_s < 20.0
         finally:
             held.kill()
-            held.wait()
+            held.wait(timeout=60)
 
 
 def test_a_hundred_new_plans_under_load_fail_no_request(

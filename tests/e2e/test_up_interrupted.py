@@ -31,7 +31,7 @@ def up(place: Place) -> Iterator["subprocess.Popen[bytes]"]:
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.wait(timeout=60)
 
 
 def until(true: Callable[[], bool]) -> None:

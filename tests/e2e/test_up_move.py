@@ -1,6 +1,9 @@
 """`cascadia move` on real processes: another plan or another engine by hand, forward, back, and not at all."""
 
+import asyncio
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from cascadia.clients.local_guard import descendants
 from cascadia.planner.plan_file import write_plan
 from tests.e2e.test_up_commands import Place
 from tests.e2e.test_up_commands import place as place  # a fixture
 from tests.unit.controller.machine import two_stages
+from tests.unit.controller.test_local_process import alive, until
 
 OPTIONS = ("--engines", "local.yaml")
 
@@ -50,7 +55,7 @@ def asked_all_the_while(place: Place) -> Iterator[list[int]]:
         yield statuses
     finally:
         stop.set()
-        client.join()
+        client.join(timeout=60)
 
 
 def test_what_both_plans_have_stays_and_no_request_fails(running: Place) -> None:
@@ -96,10 +101,23 @@ def test_an_engine_that_does_not_start_leads_back(running: Place) -> None:
     assert in_force(running) == running.folder / "plan.json"
 
 
-def test_a_fleet_that_comes_up_anew_has_the_plan_that_it_came_up_with(running: Place) -> None:
+def test_a_fleet_that_comes_up_anew_has_the_plan_that_somebody_chose(running: Place) -> None:
+    """Killed, or ended: what it moved to is neither forgotten nor taken up in silence."""
+    running.run("down")
+    pid = running.up()
     running.run("move", "more", *OPTIONS)
     (running.folder / "cascadia-run" / "move.json").write_text("{}")
+    tree = descendants(pid)
+    os.kill(pid, signal.SIGKILL)
+    asyncio.run(until(lambda: not any(alive(process) for process in [pid, *tree])))
+    began = ("up", "plan.json", *OPTIONS, "--port", str(running.port), "--detach")
+    said = running.run(*began, code=2)
+    assert f"has moved to {running.folder / 'more' / 'plan.json'} since it came up with" in said
+    assert said.count("\n") == 1
+    running.run(*began, "--resume")
+    assert in_force(running) == running.folder / "more" / "plan.json"
+    assert len(pids(running)) == 3
     running.run("down")
-    running.up()
+    running.run(*began, "--replace")
     assert in_force(running) == running.folder / "plan.json"
     assert not (running.folder / "cascadia-run" / "move.json").exists()

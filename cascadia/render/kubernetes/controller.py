@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from cascadia.render.kubernetes.containers import service_ports
 from cascadia.render.kubernetes.own_service import Mounted, own_deployment
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
@@ -64,7 +65,20 @@ def controller(release: Release) -> Iterator[dict[str, Any]]:
         release.named(NAME),
         _mounted(release),
         _GRACE_S,
+        "/ready",
     )
+    # For Prometheus alone, which is to hear also of one that is not ready.
+    yield {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": release.metadata(NAME, NAME),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": release.selector(cascadia__workload=NAME),
+            "ports": service_ports(),
+        },
+    }
 
 
 def _arguments(release: Release) -> list[str]:
@@ -120,6 +134,7 @@ def _rules(release: Release) -> list[dict[str, Any]]:
             "resourceNames": made,
             "verbs": ["get", "update", "patch", "delete"],
         },
+        {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
         {
             "apiGroups": ["coordination.k8s.io"],

@@ -11,7 +11,7 @@ from cascadia.render.kubernetes.network import network_policies
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router import router
 from cascadia.render.kubernetes.shared import shared
-from cascadia.render.kubernetes.units import units
+from cascadia.render.kubernetes.units import slots, units
 from cascadia.render.kubernetes.workloads import unit_objects, workload
 from cascadia.render.yaml_text import yaml_text
 
@@ -36,9 +36,9 @@ def objects(release: Release) -> Iterator[Object]:
     engines = [] if release.values["controller"]["enabled"] else units(release.values)
     for unit in engines:
         yield from unit_objects(release, unit)
-    pairs = [(unit, group) for unit in engines for group in unit["groups"]]
-    for of, group in sorted(pairs, key=lambda pair: -int(pair[1]["gpusPerPod"])):
-        yield workload(release, of, group)
+    placed = [(unit, group, slot) for unit in engines for slot, group in slots(unit)]
+    for of, group, slot in sorted(placed, key=lambda found: -int(found[1]["gpusPerPod"])):
+        yield workload(release, of, group, slot)
     yield from judge_service(release)
     yield from router(release)
     yield from controller(release)

@@ -29,6 +29,9 @@ def _alerts(release: Release) -> dict[str, Any]:
     found = release.metadata("", "monitoring")
     found["labels"] |= release.values["monitoring"]["alerts"]["labels"]
     rules = yaml.safe_load(_folder().joinpath("alerts.yaml").read_text(encoding="utf-8"))
+    if base := release.values["monitoring"]["alerts"]["runbookUrl"].removesuffix("/"):
+        for rule in [rule for group in rules["groups"] for rule in group["rules"]]:
+            rule["annotations"]["runbook_url"] = f"{base}/{rule['annotations']['runbook']}"
     return {"apiVersion": MONITORING, "kind": "PrometheusRule", "metadata": found, "spec": rules}
 
 
@@ -38,9 +41,10 @@ def _folder() -> Traversable:
 
 
 def _service_monitor(release: Release) -> dict[str, Any]:
-    """The router, and every engine: both answer `/metrics` at the port that serves. TensorRT-LLM's is JSON."""
+    """The router, the controller and every engine: all answer `/metrics` where they serve. TensorRT-LLM's is JSON."""
     values = release.values["monitoring"]["serviceMonitor"]
-    serving = {"key": "app.kubernetes.io/component", "operator": "In", "values": ["router", "stage", "judge"]}
+    components = ["router", "stage", "judge", "controller"]
+    serving = {"key": "app.kubernetes.io/component", "operator": "In", "values": components}
     found = release.metadata("", "monitoring")
     found["labels"] |= values["labels"]
     return {

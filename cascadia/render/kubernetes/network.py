@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from cascadia.render.kubernetes.containers import HTTP_PORT
+from cascadia.render.kubernetes.engine_labels import unit_selector
 from cascadia.render.kubernetes.release import Release
-from cascadia.render.kubernetes.units import units
+from cascadia.render.kubernetes.units import Unit, units
 
 _DNS = {"ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]}
 _PORTS = [{"protocol": "TCP", "port": HTTP_PORT}]
@@ -17,11 +18,10 @@ def network_policies(release: Release) -> Iterator[dict[str, Any]]:
     if not values["networkPolicy"]["enabled"]:
         return
     yield _policy(release, "default", release.selector(), [], [])
-    if values["controller"]["enabled"]:
-        yield _all_engines(release)
+    yield _engines(release)
     for unit in [] if values["controller"]["enabled"] else units(values):
-        for group in unit["groups"]:
-            yield _engines(release, group)
+        if any(group["podsPerReplica"] > 1 for group in unit["groups"]):
+            yield _ranks(release, unit)
     yield _router(release)
     if values["judge"]["kind"] == "embedding" and not values["judge"]["url"]:
         asked = [_from(release, "router"), *_scraped(release)]
@@ -42,29 +42,28 @@ def _router(release: Release) -> dict[str, Any]:
     return _policy(release, "router", release.selector(cascadia__workload="router"), came, out)
 
 
-def _engines(release: Release, group: dict[str, Any]) -> dict[str, Any]:
-    """Ranks of a replica talk to each other at ports that they choose."""
-    matching = release.selector(cascadia__workload=group["name"])
-    came = [_from(release, "router"), _from(release, "controller"), *_scraped(release)]
-    out = [_DNS, *release.values["networkPolicy"]["engineEgress"]]
-    if group["podsPerReplica"] > 1:
-        ranks = [{"podSelector": {"matchLabels": matching}}]
-        came, out = [*came, {"from": ranks}], [*out, {"to": ranks}]
-    return _policy(release, group["name"], matching, came, out)
-
-
-def _all_engines(release: Release) -> dict[str, Any]:
-    """Of whichever plan: the controller may not write policies."""
+def _engines(release: Release) -> dict[str, Any]:
+    """Of whichever plan: pods of the last one serve on while those of the next start, and a controller may not write
+    policies. With one, that goes for ranks too."""
     matching: dict[str, Any] = {
         "matchLabels": release.selector(),
         "matchExpressions": [{"key": "cascadia/service", "operator": "Exists"}],
     }
-    ranks = [{"podSelector": matching}]
-    came = [_from(release, "router"), _from(release, "controller"), *_scraped(release), {"from": ranks}]
-    out = [_DNS, *release.values["networkPolicy"]["engineEgress"], {"to": ranks}]
+    came = [_from(release, "router"), _from(release, "controller"), *_scraped(release)]
+    out = [_DNS, *release.values["networkPolicy"]["engineEgress"]]
+    if release.values["controller"]["enabled"]:
+        ranks = [{"podSelector": matching}]
+        came, out = [*came, {"from": ranks}], [*out, {"to": ranks}]
     found = _policy(release, "engines", {}, came, out)
     found["spec"]["podSelector"] = matching
     return found
+
+
+def _ranks(release: Release, unit: Unit) -> dict[str, Any]:
+    """Ranks of a replica talk to each other at ports that they choose."""
+    matching = unit_selector(release, unit)
+    ranks = [{"podSelector": {"matchLabels": matching}}]
+    return _policy(release, f"{unit['name']}-ranks", matching, [{"from": ranks}], [{"to": ranks}])
 
 
 def _from(release: Release, component: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def own_deployment(
     account: str,
     mounted: list[Mounted],
     grace_s: int,
+    ready_path: str = "/health",
 ) -> dict[str, Any]:
     matching = release.selector(cascadia__workload=component)
     labels = {
@@ -54,7 +55,7 @@ def own_deployment(
                     "securityContext": pod_security(),
                     "topologySpreadConstraints": spread(matching),
                     "terminationGracePeriodSeconds": grace_s,
-                    "containers": [_container(release, component, values, mounted)],
+                    "containers": [_container(release, component, values, mounted, ready_path)],
                     "volumes": [{"name": "tmp", "emptyDir": {}}, *(volume for volume, _ in mounted)],
                 },
             },
@@ -62,7 +63,9 @@ def own_deployment(
     }
 
 
-def _container(release: Release, name: str, values: dict[str, Any], mounted: list[Mounted]) -> dict[str, Any]:
+def _container(
+    release: Release, name: str, values: dict[str, Any], mounted: list[Mounted], ready_path: str
+) -> dict[str, Any]:
     health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
     return {
         "name": name,
@@ -75,7 +78,12 @@ def _container(release: Release, name: str, values: dict[str, Any], mounted: lis
         "resources": values["resources"],
         "securityContext": CONTAINER_SECURITY,
         "startupProbe": {**health, "periodSeconds": 2, "failureThreshold": 150},
-        "readinessProbe": {**health, "periodSeconds": 5, "failureThreshold": 2},
+        "readinessProbe": {
+            **health,
+            "httpGet": {"path": ready_path, "port": "http"},
+            "periodSeconds": 5,
+            "failureThreshold": 2,
+        },
         "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 6},
         # Routers forget the pod before it ends.
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", "15"]}}},

@@ -17,6 +17,9 @@ BUILT_IN = frozenset({"policy/v1", "autoscaling/v2"})
 SERVES = "cascadia/serves"
 """Marks the pods that answer HTTP: the first rank of each replica."""
 
+SLOT = "cascadia/slot"
+"""Of the chart's workloads and their pods: the place of a group in its stage, which outlives the group's shape."""
+
 
 @dataclass(frozen=True, slots=True)
 class Release:

@@ -6,7 +6,7 @@ from cascadia.render.kubernetes.chart_values import Values, merged
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.units import Unit
-from cascadia.render.kubernetes.workloads import service_name
+from cascadia.render.kubernetes.workloads import reached
 
 JUDGE_KEY = "CASCADIA_JUDGE_KEY"
 """Variable of the router's container with the key of a judge elsewhere."""
@@ -22,10 +22,12 @@ def router_config(release: Release) -> dict[str, Any]:
     router = release.values["router"]
     judge = _judge(release)
     known = release.values["cascade"]["stages"]
+    unit = release.values["cascade"].get("costUnit")
     config = {
         "cascade": release.values["cascade"]["name"],
         "stages": [_stage(release, stage) for stage in release.values["stages"]],
         **({"names": known} if known else {}),
+        **({"cost_unit": unit} if unit else {}),
         **({"judge": judge} if judge else {}),
         "host": "0.0.0.0",
         "port": HTTP_PORT,
@@ -57,6 +59,7 @@ def _stage(release: Release, stage: Unit) -> dict[str, Any]:
         "max_model_len": stage["maxModelLen"],
         "replicas": _replicas(release, stage),
         **({"skip_below": stage["skipBelow"]} if stage.get("skipBelow") else {}),
+        **({"cost": stage["cost"]} if stage.get("cost") else {}),
     }
     return merged(found, stage["routing"])
 
@@ -64,12 +67,12 @@ def _stage(release: Release, stage: Unit) -> dict[str, Any]:
 def _replicas(release: Release, unit: Unit) -> list[dict[str, Any]]:
     return [
         {
-            "url": f"http://{service_name(release, group)}:{HTTP_PORT}",
+            "url": f"http://{release.named(name)}:{HTTP_PORT}",
             "resolve": "dns",
             "share": float(f"{group['share'] / max(1, group['replicas']):.6g}"),
             "max_concurrency": min(unit["maxConcurrency"], LARGEST_CONCURRENCY),
         }
-        for group in unit["groups"]
+        for name, _, group in reached(release, unit)
     ]
 
 

@@ -96,6 +96,10 @@ function spark(points) {
   return picture;
 }
 
+function dollars(value) {
+  return `$${value.toPrecision(3)}`;
+}
+
 function tiles(state) {
   const { requests, series, savings, judge } = state;
   const errors = Object.entries(requests.statuses).filter(([status]) => status >= "500" || status === "429");
@@ -118,7 +122,9 @@ function tiles(state) {
   }
   boxes.push(savings
     ? tile("Saved", `${(100 * savings.share).toFixed(0)} %`, "",
-      `against ${large} alone: tokens × cost ${short.format(savings.spent)} for ${short.format(savings.alone)}`)
+      savings.usd
+        ? `${dollars(savings.usd.spent)} of GPU time for ${dollars(savings.usd.alone)} of ${large} alone`
+        : `against ${large} alone: tokens × cost ${short.format(savings.spent)} for ${short.format(savings.alone)}`)
     : tile("Saved", "–", "", "needs answers, and a cost for each stage"));
   byId("tiles").replaceChildren(...boxes);
 }

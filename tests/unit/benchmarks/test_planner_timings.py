@@ -19,6 +19,7 @@ def test_it_tells_how_it_is_used() -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=3600,
     )
     assert "--no-growth" in told.stdout
 

@@ -99,7 +99,11 @@ with module.output_dir(Path("out"), ("plan.json", "report.html")) as folder:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "plan.json").write_text("old")
     subprocess.run(
-        [sys.executable, "-c", script, str(number)], cwd=tmp_path, check=False, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", script, str(number)],
+        cwd=tmp_path,
+        check=False,
+        stderr=subprocess.DEVNULL,
+        timeout=300,
     )
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["out", "plan.json", "report.html"]
     assert (tmp_path / "out" / "plan.json").read_text() == "new"
@@ -125,7 +129,7 @@ def test_outside_the_main_thread_nothing_is_held(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=write)
     thread.start()
-    thread.join()
+    thread.join(timeout=60)
     assert (tmp_path / "out" / "plan.json").exists()
 
 

@@ -124,7 +124,7 @@ def test_a_judge_is_served_until_sigterm(judge: Path, encoder: Path) -> None:
         assert process.wait(20) == 0
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize(

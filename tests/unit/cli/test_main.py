@@ -145,7 +145,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_a_real_process_says_what_is_wrong_and_returns_2(tmp_path: Path) -> None:
     (tmp_path / "cascade.yaml").write_text("stagse: []")
     command = [*CASCADIA, "plan", "cascade.yaml", "--out", "plan", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
     line = "cascade.yaml: stagse: unknown key; did you mean 'stages'?"
     assert done.stderr == f"error: {line}\n"

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from cascadia.cli.output import Output
+from cascadia.cli.status import ANY_WIDTH, _table
 from cascadia.clients.local_ports import listen
 from cascadia.controller.history import Entry, History
 from cascadia.planner.plan_file import write_plan
@@ -34,6 +36,18 @@ def test_a_local_yaml_that_makes_no_sense_is_one_line(
     assert done.exit_code == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_in_a_pipe_a_replica_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """However long its last failure is."""
+    kind = {"stage": "small", "pool": "h100", "gpus": 1, "spec": "", "pods": 1}
+    failed = "cannot start " + "/a/long/path" * 20 + ": no such file"
+    replica = {"name": "small-0", "kind": kind, "state": "failed", "running": 0, "gpus": [0]}
+    replica |= {"url": "http://127.0.0.1:8100", "starts": 6, "why": failed, "again_in_s": None}
+    Output().show(_table({"replicas": [replica]}), ANY_WIDTH)
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "small-0" in line]
+    assert failed in line
+    assert "http://127.0.0.1:8100" in line
 
 
 @pytest.mark.parametrize(

@@ -225,3 +225,20 @@ def test_the_loop_notes_drift_and_hands_what_was_learnt_to_the_planner(tmp_path:
     assert any("planning with times as served" in note.what and "1.20" in note.what for note in notes)
     assert world.asked
     assert world.asked[0].learned == {"small": {"gpu": 1.2}}
+
+
+def test_a_replica_of_several_pods_is_known_by_all_of_its_gpus() -> None:
+    assert key_of(Kind("large", "here", 16, "b", pods=2)) == ("large", "here", 16)
+
+
+def test_a_replica_that_has_left_is_forgotten_and_another_may_have_its_name(tmp_path: Path) -> None:
+    times = {"small-0": (ONE, 1.0), "small-1": (ONE, 1.0), "small-2": (ONE, 1.5)}
+    found, engines, looks = watch(tmp_path, times)
+    looks(20)
+    assert "small-2" in found.drifting
+    engines.silent.add("small-2")
+    looks(2)
+    assert "small-2" in found.served(), "it may be busy"
+    looks(4)
+    assert set(found.served()) == {"small-0", "small-1"}
+    assert "small-2" not in found.drifting

@@ -227,4 +227,4 @@ def test_after_kill_9_of_the_supervisor_or_the_guard_nothing_is_left(tmp_path: P
         asyncio.run(scenario())
     finally:
         parent.kill()
-        parent.wait()
+        parent.wait(timeout=60)

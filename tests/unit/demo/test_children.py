@@ -46,7 +46,7 @@ def test_a_child_is_waited_for_and_stopped(tmp_path: Path) -> None:
     with Children(tmp_path) as children:
         port = free_port()
         child = children.start("one", serving(port), port)
-        children.wait()
+        children.wait(limit_s=300)
         assert child.process.poll() is None
         assert child.cpu_s > 0
     assert child.process.returncode == 128 + signal.SIGTERM
@@ -75,7 +75,7 @@ def test_one_that_does_not_listen_to_sigterm_is_killed(
     with Children(tmp_path) as children:
         port = free_port()
         child = children.start("stubborn", serving(port, STUBBORN), port)
-        children.wait()
+        children.wait(limit_s=300)
     assert child.process.returncode == 128 + signal.SIGKILL
 
 
@@ -85,7 +85,7 @@ def test_one_that_ends_is_named_with_what_it_said_last(tmp_path: Path) -> None:
         with pytest.raises(
             CascadiaError, match=r"^engine ended with code 1: no such model \(.*engine\.log\)$"
         ):
-            children.wait()
+            children.wait(limit_s=300)
 
 
 def test_one_that_never_gets_ready_is_named(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_child_has_its_own_core(tmp_path: Path) -> None:
     with Children(tmp_path) as children:
         port = free_port()
         child = children.start("one", serving(port), port, core)
-        children.wait()
+        children.wait(limit_s=300)
         assert child.pid is not None
         assert os.sched_getaffinity(child.pid) == {core}
 
@@ -127,5 +127,5 @@ def test_none_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
     pid = int(parent.stdout.readline())
     assert alive(pid)
     parent.kill()
-    parent.communicate()
+    parent.communicate(timeout=60)
     until_gone(pid)

@@ -180,7 +180,11 @@ MATRIX: dict[str, Case] = {
             {
                 "monitoring": {
                     "serviceMonitor": {"enabled": "always", "labels": {"release": "prom"}},
-                    "alerts": {"enabled": "always", "labels": {"release": "prom"}},
+                    "alerts": {
+                        "enabled": "always",
+                        "labels": {"release": "prom"},
+                        "runbookUrl": "https://git.example/cascadia/",
+                    },
                 }
             }
         )

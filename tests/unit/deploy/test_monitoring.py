@@ -65,3 +65,25 @@ def test_an_engine_whose_metrics_are_no_prometheus_text_is_left_out() -> None:
         for labels in pods
     ]
     assert sorted(labels[label] == rule["regex"] for labels in names) == [False, True, True]
+
+
+def test_the_controllers_figures_are_scraped_also_while_it_is_not_ready() -> None:
+    found = by_us("a controller with all")
+    service = found["v1", "Service", "cascadia-controller"]["spec"]
+    pods = found["apps/v1", "Deployment", "cascadia-controller"]["spec"]["template"]
+    assert service["selector"].items() <= pods["metadata"]["labels"].items()
+    assert service["publishNotReadyAddresses"] is True
+    probe = pods["spec"]["containers"][0]["readinessProbe"]["httpGet"]
+    assert probe == {"path": "/ready", "port": "http"}
+    monitor = by_us("prometheus is there")["monitoring.coreos.com/v1", "ServiceMonitor", "cascadia"]
+    (serving,) = monitor["spec"]["selector"]["matchExpressions"]
+    component = found["v1", "Service", "cascadia-controller"]["metadata"]["labels"][serving["key"]]
+    assert component in serving["values"]
+
+
+def test_alerts_link_to_the_runbook_where_it_is_served() -> None:
+    rules = by_us("a monitor in any case")["monitoring.coreos.com/v1", "PrometheusRule", "cascadia"]["spec"]
+    for rule in [rule for group in rules["groups"] for rule in group["rules"]]:
+        base, _, path = rule["annotations"]["runbook_url"].partition("/docs/")
+        assert base == "https://git.example/cascadia"
+        assert rule["annotations"]["runbook"] == f"docs/{path}"

@@ -9,13 +9,15 @@ import pytest
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.problem import Problem
+from cascadia.planner import compare
 from cascadia.planner.baselines import searched, uniform_allocation, uniform_parallelism
 from cascadia.planner.cascadeserve import cascadeserve
-from cascadia.planner.compare import outcome, slo_base_s
+from cascadia.planner.compare import System, outcome, slo_base_s
 from cascadia.planner.packing import fits
 from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.prerouter import SKILL, prerouter
-from cascadia.planner.refine import EFFORT
+from cascadia.planner.refine import EFFORT, Effort
+from cascadia.planner.rivals import alone, served, their_deployments
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.throughput import PRECISION, largest_factor, max_rate_rps
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
@@ -43,6 +45,39 @@ def test_neither_uniform_parallelism_nor_uniform_allocation_is_faster(
     assert ours is not None
     for other in (uniform_parallelism(search, EFFORT), uniform_allocation(search, EFFORT)):
         assert other.best is None or ours.latency_s <= other.best.latency_s
+
+
+def test_none_of_what_others_deploy_within_our_reach_is_better_than_ours(
+    threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours starts from each, so that hardly any effort of its own is needed for that."""
+    given = problem((MEDIUM, LARGE), pools=(NODES,), trace=traffic(150, 40.0))
+
+    def two(search: Search, effort: Effort) -> list[System]:
+        return [
+            ("uniform parallelism", lambda: uniform_parallelism(search, EFFORT)),
+            ("cascadeserve", lambda: cascadeserve(search, EFFORT)),
+        ]
+
+    monkeypatch.setattr(compare, "others", two)
+    little = Effort(routings=1, combinations=30, simulated_requests=0, fewest_simulations=1)
+    first, *theirs = compare.compare(search_of(given, threads), little).outcomes
+    assert first.name == "cascadia"
+    assert [np.isfinite(o.latency_s) for o in theirs] == [True, True]
+    assert all(first.latency_s <= o.latency_s for o in theirs)
+
+
+def test_a_plan_is_level_with_what_its_report_shows_of_others(threads: ThreadPoolExecutor) -> None:
+    given = problem((MEDIUM, LARGE), pools=(NODES,), trace=traffic(150, 40.0))
+    little = Effort(routings=1, combinations=30, simulated_requests=0, fewest_simulations=1)
+    result = plan(given, effort=little)
+    known = {d.key for d in their_deployments(result.search)}
+    assert known
+    assert known <= {c.deployment.key for c in result.candidates}
+    others = [served(result.search), *(alone(result.search, s) for s in range(2))]
+    for other in others:
+        if other.best is not None and other.quality_lower >= 52.0:
+            assert result.fastest.latency_s <= other.best.latency_s
 
 
 def test_cascadeserve_sustains_no_more_than_any_deployment_of_its_routing_does(

@@ -13,7 +13,7 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation import allocate
 from cascadia.planner.deployment import deployment
-from cascadia.planner.nearest import rounded_down
+from cascadia.planner.nearest import MOST_KEPT, MOST_SUSTAINED, rounded_down
 from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.search import allowed, start_search
 from cascadia.planner.simulation import Simulator
@@ -137,6 +137,27 @@ def test_too_few_gpus_name_a_number_that_is_enough(given: Problem) -> None:
     assert enough.gpus > given.cluster.pool(enough.name).gpus
     found = plan(in_place(given, enough)).plan
     assert found.predicted.quality.lower >= (given.objective.quality_min or 0.0)
+
+
+def replans(given: Problem) -> int:
+    """So many times a refusal asked for a plan of something else."""
+    told: list[str] = []
+    with pytest.raises(Infeasible):
+        plan(given, progress=told.append)
+    return sum(text.startswith("is there a plan") for text in told)
+
+
+@overloaded
+def test_a_refusal_asks_for_few_plans(given: Problem) -> None:
+    """For GPUs of each pool, for quality and for the rate."""
+    things = len(given.cluster.pools) + 2
+    assert 0 < replans(given) <= MOST_SUSTAINED * things
+
+
+def test_so_does_one_of_a_latency_bound_that_no_number_of_gpus_keeps() -> None:
+    late = replace(OVERLOADED["one model"].objective, latency_max_s=0.01)
+    asked = replans(replace(OVERLOADED["one model"], objective=late))
+    assert 0 < asked <= (MOST_SUSTAINED + MOST_KEPT) * 3
 
 
 @overloaded

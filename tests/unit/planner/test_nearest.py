@@ -31,6 +31,22 @@ def test_no_value_is_asked_for_twice_and_a_good_guess_needs_few_questions(first:
     assert len(asked) <= (3 if abs(guess - first) <= 1 else 16)
 
 
+@given(st.integers(0, 120), st.integers(0, 99), st.integers(1, 12))
+def test_no_more_questions_are_asked_than_may_be_and_what_is_found_holds(
+    first: int, guess: int, most: int
+) -> None:
+    asked: list[int] = []
+
+    def holds(at: int) -> bool:
+        asked.append(at)
+        return at >= first
+
+    found = first_that_holds(-1, 100, guess, holds, most)
+    assert len(asked) <= most
+    assert (found is None) == (first >= 100)
+    assert found is None or first <= found < 100
+
+
 def test_a_single_node_is_filled_before_nodes_are_added() -> None:
     sizes = [(p.nodes, p.gpus_per_node) for p in grown(pool(1, 6))]
     assert sizes[:4] == [(1, 7), (1, 8), (2, 8), (3, 8)]

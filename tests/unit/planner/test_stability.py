@@ -21,7 +21,7 @@ from cascadia.planner.repeats import at_rate, problem_repeated
 from cascadia.planner.routings import Decisions
 from cascadia.planner.search import find_shapes
 from cascadia.planner.simulation import Simulator
-from cascadia.planner.stability import Certificate, certify
+from cascadia.planner.stability import Certificate, certify, seems_to_hold
 from cascadia.planner.throughput import max_rate_rps
 from cascadia_traces.trace import Trace
 from tests.unit.planner.played_again import Played, played_again
@@ -128,6 +128,15 @@ def test_headroom_is_the_largest_factor_that_holds() -> None:
     assert 1.6 < found < 2.05
     assert certify(simulator, chosen, decided, shares, factor=found).holds
     assert not certify(simulator, chosen, decided, shares, factor=found * 1.1).holds
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 1.1])
+def test_what_a_certificate_lets_through_its_first_rounds_let_through(share: float) -> None:
+    given, chosen, decided, shares = alone(at_share(share, 1200))
+    simulator = Simulator.of(given)
+    for factor in (0.8, 1.0, 1.15):
+        holds = certify(simulator, chosen, decided, shares, factor=factor).holds
+        assert seems_to_hold(simulator, chosen, decided, shares, factor=factor) or not holds
 
 
 @pytest.mark.parametrize("edge", [1.0, 1.3, 1.87, 2.4, 3.0])

@@ -53,7 +53,7 @@ def test_another_pools_shape_beats_none() -> None:
 
 def test_what_is_left_out_would_not_have_been_chosen() -> None:
     """Of a search with tables of all shapes the allocation is no better."""
-    from cascadia.planner.plan import solver
+    from cascadia.planner.solver import solver
 
     asked = problem()
     with ThreadPoolExecutor(2) as threads:

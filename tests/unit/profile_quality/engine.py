@@ -123,5 +123,5 @@ def serving(reply: Callable[[Body], Says], models: tuple[str, ...] = ("m",)) -> 
         yield engine
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(timeout=60)
         server.server_close()

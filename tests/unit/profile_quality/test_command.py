@@ -145,7 +145,7 @@ def test_killed_at_any_point_it_goes_on_and_asks_for_nothing_twice_that_was_done
 
     bench.engines["large"].reply = bench.engines["small"].reply = deadly
     running = subprocess.Popen([PROGRAM, *bench.args()], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    running.communicate()
+    running.communicate(timeout=60)
     assert running.returncode == -signal.SIGKILL
     assert not bench.out.exists()
     kept = max(0, bench.journal.read_bytes().count(b"\n") - 1)
@@ -171,7 +171,7 @@ def test_interrupted_it_says_how_to_go_on(bench: Bench) -> None:
     running = subprocess.Popen(
         [PROGRAM, *bench.args()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    _, said = running.communicate()
+    _, said = running.communicate(timeout=60)
     assert running.returncode == 130
     *_, note, last = filter(None, said.splitlines())
     assert re.fullmatch(r"\d+ of 40 answers are kept; the same command goes on from there", note)

@@ -20,7 +20,7 @@ def fake_redis() -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join()
+        thread.join(timeout=60)
 
 
 @contextmanager

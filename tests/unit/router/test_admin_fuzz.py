@@ -50,7 +50,7 @@ def admin() -> Iterator[httpx.Client]:
     with httpx.Client(base_url=f"{base}/admin/", headers=header, trust_env=False) as client:
         yield client
     ended.set()
-    thread.join()
+    thread.join(timeout=60)
 
 
 def answered(admin: httpx.Client, method: str, path: str, content: bytes = b"", **query: Any) -> int:

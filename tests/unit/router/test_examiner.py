@@ -181,7 +181,7 @@ def test_who_stops_waiting_costs_no_process() -> None:
     examining(main, cpu_s=0.05)
 
 
-def test_verifiers_and_readings_come_back_as_they_do_in_process() -> None:
+def test_verifiers_and_extracts_come_back_as_they_do_in_process() -> None:
     async def main(examiner: Examiner, failures: Failures) -> None:
         number = Verifier("regex", r"\d+")
         assert await examiner.passes(number, ["366", "7"]) is True
@@ -189,7 +189,6 @@ def test_verifiers_and_readings_come_back_as_they_do_in_process() -> None:
         assert await examiner.passes(Verifier("regex", r"\d+", absent=True), ["none"]) is True
         assert await examiner.passes(Verifier("python-syntax"), ["x = 1"]) is True
         assert await examiner.passes(Verifier("json-schema", {"type": "object"}), ["[]"]) is False
-        assert await examiner.readings("Carbon is C.") == ["Carbon is C."]
         assert await examiner.said([" 42. ", "x"], None) == ["42", "x"]
         assert not failures
         assert await examiner.passes(Verifier("regex", LOOKS_AROUND), ["a" * 60 + "!"]) is False

@@ -76,7 +76,7 @@ def address() -> Iterator[str]:
     assert ready.wait(30)
     yield found[0]
     ended.set()
-    thread.join()
+    thread.join(timeout=60)
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from cascadia.router.answers import Choice
+from cascadia.router.examiner import Examiner
 from cascadia.router.gate_certainty import CertaintyGate
 from cascadia.router.gates import JudgeFailed
-from cascadia.router.settings import JudgeSettings
+from cascadia.router.settings import JudgeSettings, Limits
 from cascadia.router.verdict_cache import CachedGate
+from tests.injection.honest import HONEST
 from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
 
 
@@ -46,6 +48,49 @@ def test_the_llm_judges_score_is_the_expected_digit() -> None:
         assert asked["max_tokens"] == 1
         assert "What is 2+2?" in asked["messages"][1]["content"]
         assert "four" in asked["messages"][1]["content"]
+
+    run(main)
+
+
+def test_an_honest_answer_in_any_format_is_graded_once_and_as_it_stands() -> None:
+    answers = [answer for some in HONEST.values() for answer in some]
+    wanted = ""
+
+    async def grade(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        whole = f"]\n{wanted}\n[end of answer" in body["messages"][1]["content"]
+        send(writer, 200, graded({"7": 1.0} if whole else {"0": 1.0}))
+
+    async def main() -> None:
+        nonlocal wanted
+        small, large, judge = FakeEngine(), FakeEngine("4"), FakeEngine(answer=grade)
+        async with started(small, large, judge):
+            settings = stages(small, large, thresholds=(70,))
+            async with running(settings, judge=judge_of(judge)) as up:
+                await until(lambda: up.router.judge is not None and up.router.judge.ready)
+                for small.text in answers:
+                    wanted = small.text
+                    reply = await up.chat()
+                    assert (reply.headers["x-cascadia-stage"], reply.headers["x-cascadia-score"]) == (
+                        "small",
+                        "77.78",
+                    ), wanted
+        assert len(judge.requests) == len(answers)
+        assert large.requests == []
+
+    run(main)
+
+
+@pytest.mark.parametrize("empty", ["", " \n", "\u200b"])
+def test_an_answer_of_which_nothing_is_seen_is_worth_nothing_and_no_judge_is_asked(empty: str) -> None:
+    async def main() -> None:
+        small, large, judge = FakeEngine(empty), FakeEngine("4"), FakeEngine("9")
+        async with started(small, large, judge):
+            settings = stages(small, large, thresholds=(1,))
+            async with running(settings, judge=judge_of(judge)) as up:
+                await until(lambda: up.router.judge is not None and up.router.judge.ready)
+                reply = await up.chat()
+        assert reply.headers["x-cascadia-stage"] == "large"
+        assert judge.requests == []
 
     run(main)
 
@@ -133,7 +178,7 @@ def entry(*logprobs: float) -> dict[str, Any]:
 
 def certainty(*parts: object) -> float:
     choice = Choice("x", logprobs=[json.dumps(part).encode() for part in parts])
-    return asyncio.run(CertaintyGate().score("", choice, 0.0))
+    return asyncio.run(CertaintyGate(Examiner(Limits())).score("", choice, 0.0))
 
 
 def test_certainty_is_the_mean_margin_between_the_first_two_tokens() -> None:

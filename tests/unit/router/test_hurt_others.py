@@ -252,6 +252,7 @@ def test_nothing_is_asked_of_the_environment_at_import() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

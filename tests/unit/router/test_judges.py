@@ -13,10 +13,11 @@ from cascadia.router.answers import Choice
 from cascadia.router.examinations import said
 from cascadia.router.examiner import Examiner
 from cascadia.router.gate_agreement import AgreementGate
-from cascadia.router.gate_certainty import CertaintyGate, certainty_of
+from cascadia.router.gate_certainty import CertaintyGate
 from cascadia.router.gate_context import ASKED, Asked
 from cascadia.router.gate_ensemble import EnsembleGate
 from cascadia.router.gates import JudgeFailed
+from cascadia.router.logprobs import certainty_in
 from cascadia.router.settings import JudgeSettings, Limits, RouterSettings, StageSettings
 from cascadia_judge.verifiers import Verifier
 from tests.unit.router.engines import (
@@ -360,7 +361,7 @@ LEGACY = json.dumps(
 
 @pytest.mark.parametrize("logprobs", [CHAT, LEGACY])
 def test_both_forms_of_logprobs_give_the_same_certainty(logprobs: bytes) -> None:
-    found = certainty_of(Choice("ac", logprobs=[logprobs]))
+    found = certainty_in([logprobs])
     assert (found.sum_logprob, found.mean_logprob, found.min_logprob) == pytest.approx((-2.1, -1.05, -2.0))
     margins = (math.exp(-0.1) - math.exp(-3.0), math.exp(-0.2) - math.exp(-2.0))
     assert found.mean_margin == pytest.approx(sum(margins) / 2)
@@ -381,5 +382,5 @@ def test_both_forms_of_logprobs_give_the_same_certainty(logprobs: bytes) -> None
 def test_a_statistic_becomes_a_score_by_itself_or_by_points(
     statistic: Any, points: Any, score: float
 ) -> None:
-    gate = CertaintyGate(statistic, points)
+    gate = CertaintyGate(Examiner(Limits()), statistic, points)
     assert asyncio.run(gate.score("q", Choice("ac", logprobs=[CHAT]), 0.0)) == pytest.approx(score)

@@ -20,7 +20,7 @@ def test_who_writes_does_not_wait_for_a_pipe_that_takes_nothing_and_what_goes_be
     go, found = threading.Event(), []
 
     def stuck(lines: bytes) -> None:
-        go.wait()
+        go.wait(timeout=60)
         found.append(lines)
 
     writer = LogWriter(stuck)

@@ -58,8 +58,8 @@ async def scraped(router: Running) -> Figures:
     return Figures((await router.client.get("/metrics")).text)
 
 
-def documented() -> dict[str, set[str]]:
-    section = PAGE.read_text(encoding="utf-8").partition("\n## Metrics\n")[2].partition("\n## ")[0]
+def documented(page: Path = PAGE) -> dict[str, set[str]]:
+    section = page.read_text(encoding="utf-8").partition("\n## Metrics\n")[2].partition("\n## ")[0]
     return {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in ROW.findall(section)}
 
 

@@ -5,14 +5,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from tests.unit.controller.test_figures import PAGE as of_controllers
 from tests.unit.router.test_metrics import documented
 
 ROOT = Path(__file__).parents[3]
-DASHBOARD = ROOT / "deploy/grafana/cascadia.json"
+DASHBOARDS = tuple(ROOT / f"deploy/grafana/{name}.json" for name in ("cascadia", "controller"))
 ALERTS = ROOT / "deploy/grafana/alerts.yaml"
 SHIPPED = (ALERTS, ROOT / "deploy/helm/cascadia/dashboards/alerts.yaml")
+CONTROLLER = "controller_"
+"""What the controller's metrics begin with, after `cascadia_`."""
 SCRAPED = {"job", "instance", "le"}
 """Labels that Prometheus adds, or a histogram has."""
 PROCESS = {
@@ -24,8 +28,8 @@ PROCESS = {
 
 
 def panels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
-    return [panel for panel in found if panel["type"] != "row"]
+    boards = [json.loads(path.read_text(encoding="utf-8")) for path in DASHBOARDS]
+    return [panel for board in boards for panel in board["panels"] if panel["type"] != "row"]
 
 
 def queries() -> list[str]:
@@ -41,7 +45,8 @@ def named(query: str) -> set[str]:
 def known() -> dict[str, set[str]]:
     """By full name, a histogram's parts among them."""
     found = {}
-    for name, labels in documented().items():
+    of_both = documented() | {f"{CONTROLLER}{n}": labels for n, labels in documented(of_controllers).items()}
+    for name, labels in of_both.items():
         for suffix in ("", "_bucket", "_sum", "_count"):
             found[f"cascadia_{name}{suffix}"] = labels
     return found | {name: set() for name in PROCESS}
@@ -67,13 +72,14 @@ def test_every_query_selects_and_groups_by_labels_that_its_metrics_have() -> Non
 
 def test_every_metric_is_on_the_dashboard() -> None:
     shown = set().union(*(named(target["expr"]) for panel in panels() for target in panel["targets"]))
-    for name in documented():
+    for name in [*documented(), *(f"{CONTROLLER}{name}" for name in documented(of_controllers))]:
         seen = any(one.startswith(f"cascadia_{name}") for one in shown)
         assert seen or name in {"build_info", "shadow_tokens_total"}, name
 
 
-def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
-    found = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+@pytest.mark.parametrize("board", DASHBOARDS, ids=lambda path: path.stem)
+def test_panels_do_not_overlap_and_have_numbers_of_their_own(board: Path) -> None:
+    found = json.loads(board.read_text(encoding="utf-8"))["panels"]
     assert len({panel["id"] for panel in found}) == len(found)
     taken: set[tuple[int, int]] = set()
     for panel in found:

@@ -50,6 +50,8 @@ CASES: dict[str, list[Case]] = {
                 "judge": EMBEDDING,
                 "foresight": {"replicas": [REPLICA]},
                 "cascade": "c",
+                "cost_unit": "usd-per-million-tokens",
+                "cors": {"allow_origins": ["https://h"]},
                 "conversations": {"start": "sticky"},
                 "host": "::",
                 "port": 1,
@@ -66,6 +68,19 @@ CASES: dict[str, list[Case]] = {
             },
         ),
         (lambda section: section, whole(keys={"file": "k"}), {"admin": {"port": 1}}),
+    ],
+    "_Cors": [
+        (
+            lambda section: whole(cors=section),
+            {"allow_origins": ["https://h"]},
+            {
+                "allow_origins": ["*"],
+                "allow_methods": ["GET"],
+                "allow_headers": ["x-a"],
+                "allow_credentials": True,
+                "max_age_s": 1,
+            },
+        )
     ],
     "_Stage": [
         (

@@ -73,6 +73,38 @@ def test_the_state_tells_the_funnel_the_savings_and_each_decision_without_a_word
     run(main)
 
 
+def test_costs_in_dollars_are_told_as_dollars() -> None:
+    async def main() -> None:
+        small, large = FakeEngine("weak"), FakeEngine("strong")
+        gate = ScriptedGate({"weak": 30.0, "fine": 80.0})
+        async with (
+            started(small, large),
+            running(
+                replace(shown(small, large, (1.0, 10.0)), cost_unit="usd-per-million-tokens"), gate
+            ) as router,
+        ):
+            both = await router.chat()
+            small.text = "fine"
+            one = await router.chat()
+            live = await router.chat("cascadia", stream=True, stream_options={"include_usage": True})
+            straight = await router.chat("large")
+            state = (await router.client.get("/ui/state?window=all")).json()
+            metrics = (await router.client.get("/metrics")).text
+        # 13 tokens an answer, at a dollar a million and at ten.
+        assert both.headers["x-cascadia-usd"] == "0.000143000"
+        assert both.json()["cascadia"]["usd"] == pytest.approx(143e-6)
+        assert one.headers["x-cascadia-usd"] == "0.000013000"
+        assert '"usd":0.000013' in live.text.replace("1.3e-5", "0.000013")
+        assert "x-cascadia-usd" not in straight.headers
+        assert state["savings"]["usd"] == {"spent": pytest.approx(169e-6), "alone": pytest.approx(390e-6)}
+        figures = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
+        assert float(figures['cascadia_cascade_usd_total{stage="large"}']) == pytest.approx(130e-6)
+        assert float(figures['cascadia_cascade_usd_total{stage="small"}']) == pytest.approx(39e-6)
+        assert float(figures["cascadia_alone_usd_total"]) == pytest.approx(390e-6)
+
+    run(main)
+
+
 def test_savings_are_not_told_where_a_cost_is_not_known() -> None:
     async def main() -> None:
         small, large = FakeEngine("fine"), FakeEngine("better")

@@ -1,4 +1,4 @@
-{{/* The pod of one rank of a replica: (list root unit role group serves). */}}
+{{/* The pod of one rank of a replica: (list root unit role group serves slot). */}}
 
 {{- define "cascadia.engineLabels" -}}
 {{- $unit := index . 1 -}}
@@ -23,6 +23,7 @@ cascadia/plan: {{ (index . 0).Values.plan.digest | quote }}
 metadata:
   labels:
     {{- include "cascadia.engineLabels" . | nindent 4 }}
+    cascadia/slot: {{ index . 5 | quote }}
     {{- if $serves }}
     cascadia/serves: "true"
     {{- end }}

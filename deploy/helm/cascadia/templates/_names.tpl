@@ -36,6 +36,18 @@ app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 cascadia/workload: {{ index . 1 | quote }}
 {{- end }}
 
+{{/* (list root unit): all pods of a stage, or of the judge. */}}
+{{- define "cascadia.unitSelector" -}}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+cascadia/service: {{ (index . 1).name | quote }}
+{{- end }}
+
+{{/* (list root slot): the pods of the group that has this place in its stage, of whichever shape. */}}
+{{- define "cascadia.slotSelector" -}}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+cascadia/slot: {{ index . 1 | quote }}
+{{- end }}
+
 {{- define "cascadia.policyVersion" -}}
 {{- if .Capabilities.APIVersions.Has "policy/v1" }}policy/v1{{ else }}policy/v1beta1{{ end -}}
 {{- end }}

@@ -1,4 +1,5 @@
-{{/* A service of ours beside the router: (list root component values account mounted).
+{{/* A service of ours beside the router: (list root component values account mounted), and the path of readiness where it
+     is not /health.
      `mounted` is a list of {volume, path}; the service finds each at its path. */}}
 
 {{- define "cascadia.ownDeployment" -}}
@@ -7,6 +8,7 @@
 {{- $own := index . 2 -}}
 {{- $account := index . 3 -}}
 {{- $mounted := index . 4 -}}
+{{- $ready := gt (len .) 5 | ternary (last .) "/health" -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -67,7 +69,7 @@ spec:
             periodSeconds: 2
             failureThreshold: 150
           readinessProbe:
-            httpGet: {path: /health, port: http}
+            httpGet: {path: {{ $ready }}, port: http}
             timeoutSeconds: 5
             periodSeconds: 5
             failureThreshold: 2

@@ -8,12 +8,18 @@
 {{- if .skipBelow -}}
 {{- $_ := set $stage "skip_below" .skipBelow -}}
 {{- end -}}
+{{- with .cost -}}
+{{- $_ := set $stage "cost" . -}}
+{{- end -}}
 {{- $_ := set $stage "replicas" (include "cascadia.routerReplicas" (list $ .) | fromYamlArray) -}}
 {{- $stages = append $stages (mergeOverwrite $stage (deepCopy .routing)) -}}
 {{- end -}}
 {{- $config := dict "cascade" .Values.cascade.name "stages" $stages "host" "0.0.0.0" "port" 8000 -}}
 {{- with .Values.cascade.stages -}}
 {{- $_ := set $config "names" . -}}
+{{- end -}}
+{{- with .Values.cascade.costUnit -}}
+{{- $_ := set $config "cost_unit" . -}}
 {{- end -}}
 {{- with include "cascadia.routerJudge" . | fromYaml -}}
 {{- $_ := set $config "judge" . -}}
@@ -27,10 +33,10 @@
 {{- define "cascadia.routerReplicas" -}}
 {{- $root := index . 0 -}}
 {{- $unit := index . 1 -}}
-{{- range $unit.groups }}
-- url: http://{{ include "cascadia.named" (list $root (printf "%s-http" .name)) }}:8000
+{{- range $i, $group := $unit.groups }}
+- url: http://{{ include "cascadia.named" (list $root (printf "%s-%d-http" $unit.name $i)) }}:8000
   resolve: dns
-  share: {{ printf "%.6g" (divf (float64 .share) (max 1 (int .replicas))) }}
+  share: {{ printf "%.6g" (divf (float64 $group.share) (max 1 (int $group.replicas))) }}
   max_concurrency: {{ min (int $unit.maxConcurrency) 100000 }}
 {{- end }}
 {{- end }}

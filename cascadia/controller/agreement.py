@@ -1,0 +1,59 @@
+"""Whether a spec and a plan are of the same fleet: told when a controller starts, not when it first plans anew.
+
+From the spec comes each next plan, from the plan what runs. A plan may take fewer GPUs than the spec has; it was made
+for fewer, or while some were away.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Plan
+from cascadia.planner.plan_file import read_plan
+from cascadia.planner.problem_file_cluster import build_cluster
+from cascadia.planner.spec import Spec
+from cascadia.planner.spec_file import read_spec
+
+INSTEAD = "give the spec that this plan was made from, or plan anew from this one"
+
+
+def check_agreement(spec: Path, plan: Path) -> None:
+    """Raises `BadInput` where they are not of the same stages, models, judge, pools and GPUs."""
+    wanted, found = read_spec(spec), read_plan(plan)
+    for what in _differences(wanted, found, spec.parent, spec.name):
+        raise BadInput(f"{spec.name} and the plan {plan}", what, INSTEAD)
+
+
+def _differences(spec: Spec, plan: Plan, folder: Path, file: str) -> Iterator[str]:
+    """In words, the gravest first."""
+    theirs, ours = [stage.name for stage in spec.stages], [stage.name for stage in plan.stages]
+    if theirs != ours:
+        yield f"have other stages ({', '.join(theirs)}; {', '.join(ours)})"
+        return
+    for one, other in zip(spec.stages, plan.stages, strict=True):
+        if one.model != other.model:
+            yield f"have other models for {one.name} ({one.model}; {other.model})"
+    judge = "llm" if spec.judge.kind == "external" else spec.judge.kind
+    if judge != plan.judge.kind:
+        yield f"have other judges ({judge}; {plan.judge.kind})"
+    elif plan.judge.replicas and spec.judge.model != plan.judge.model:
+        yield f"have other models for the judge ({spec.judge.model}; {plan.judge.model})"
+    pools = {pool.name: pool for pool in build_cluster(spec.cluster, folder, file).cluster.pools}
+    for name, gpus in sorted(_taken(plan).items()):
+        planned = plan.cluster.pool(name)
+        if name not in pools:
+            yield f"have other pools ({', '.join(sorted(pools))}; {name})"
+        elif pools[name].gpu != planned.gpu:
+            yield f"have other GPUs in pool {name} ({pools[name].gpu}; {planned.gpu})"
+        elif gpus > pools[name].gpus:
+            yield f"do not fit: pool {name} has {pools[name].gpus} GPUs, the plan takes {gpus}"
+
+
+def _taken(plan: Plan) -> Counter[str]:
+    """GPUs by pool."""
+    groups = [group for stage in plan.stages for group in stage.replicas] + list(plan.judge.replicas)
+    taken: Counter[str] = Counter()
+    for group in groups:
+        taken[group.pool] += group.gpus
+    return taken

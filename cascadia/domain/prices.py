@@ -1,0 +1,48 @@
+"""What a token costs at each stage of a plan: the price of its GPUs' time over what they get done in it.
+
+A stage's GPUs are paid for whether they are busy or not. What is told is the cost of a token where they are as busy as
+the plan found that they can be, so that a stage which the plan keeps half idle does not look dear beside the others.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from cascadia.domain.plan import Plan, StagePlan, StagePrediction
+
+HOUR_S = 3600.0
+MILLION = 1e6
+USD_PER_MILLION: Literal["usd-per-million-tokens"] = "usd-per-million-tokens"
+
+
+class TokenCosts(NamedTuple):
+    """Of a million tokens, read or written, by stage: in dollars, or where no GPU has a price in hours of a GPU."""
+
+    in_usd: bool
+    by_stage: Mapping[str, float]
+
+
+def token_costs(plan: Plan) -> TokenCosts | None:
+    """Of the deployed stages; None where the plan does not say what one of them gets done."""
+    predicted = {stage.name: stage for stage in plan.predicted.stages}
+    deployed = [stage for stage in plan.stages if stage.deployed]
+    sustained = {stage.name: _tokens_per_s(predicted.get(stage.name)) for stage in deployed}
+    if not deployed or not all(sustained.values()):
+        return None
+    priced = {stage.name: _usd_per_hour(plan, stage) for stage in deployed}
+    in_usd = all(priced.values())
+    if not in_usd and any(priced.values()):
+        return None
+    per_hour = priced if in_usd else {stage.name: float(stage.gpus) for stage in deployed}
+    costs = {name: per_hour[name] / (HOUR_S * tokens_per_s) for name, tokens_per_s in sustained.items()}
+    return TokenCosts(in_usd, {name: float(f"{MILLION * cost:.4g}") for name, cost in costs.items()})
+
+
+def _tokens_per_s(predicted: StagePrediction | None) -> float:
+    """What the stage sustains; 0 where that is not known."""
+    if predicted is None or not predicted.load:
+        return 0.0
+    return predicted.tokens_per_s / predicted.load
+
+
+def _usd_per_hour(plan: Plan, stage: StagePlan) -> float:
+    return sum(plan.cluster.pool(group.pool).usd_per_gpu_hour * group.gpus for group in stage.replicas)

@@ -1,0 +1,100 @@
+"""JSON that somebody else wrote, decoded no further than so many values, and read no more of at once than a slice.
+
+The event loop does both, and everybody else waits meanwhile: a megabyte may hold half a million values, at up to 300 ns
+each. What decides how a request is served has a few hundred. What is skipped (`msgspec.Raw`, unknown members) costs
+some 4 ns a byte and is not counted.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+MOST_VALUES = 2048
+SMALL_BYTES = 16 * 1024
+"""What is no longer than this is read at once, and has no more values than can be."""
+
+LONG_BYTES = 128 * 1024
+"""Reading through a body takes up to 5 ms a megabyte, and is done a few times."""
+
+T = TypeVar("T")
+
+
+class _Left:
+    """How many values more may be decoded: there is one decoding at a time, on the event loop's thread."""
+
+    count = MOST_VALUES
+
+
+class Counted(Struct):
+    """What is decoded into one of these counts as a value; see `decoded`."""
+
+    def __post_init__(self) -> None:
+        _count()
+
+
+class _Name(str):
+    """A member's name, counted."""
+
+    __slots__ = ()
+
+
+def decoded(decoder: "msgspec.json.Decoder[T]", content: bytes) -> T:
+    """Raises `msgspec.ValidationError` for more than `MOST_VALUES` of `Counted` in it."""
+    _Left.count = MOST_VALUES
+    return decoder.decode(content)
+
+
+def _count() -> None:
+    _Left.count -= 1
+    if _Left.count < 0:
+        # A `ValueError` becomes msgspec's own, and ends the decoding where it stands.
+        raise ValueError(f"more than {MOST_VALUES:,} values")
+
+
+def _counted(_: type, name: Any) -> _Name:
+    _count()
+    return _Name(name)
+
+
+_members = msgspec.json.Decoder(dict[str, Raw])
+_counted_members = msgspec.json.Decoder(dict[_Name, Raw], dec_hook=_counted)
+_listed = msgspec.json.Decoder(list[dict[str, Raw]])
+_counted_listed = msgspec.json.Decoder(list[dict[_Name, Raw]], dec_hook=_counted)
+
+
+def members_of(document: bytes) -> dict[str, Any]:
+    """Those of a JSON object, as they are. Raises `msgspec.DecodeError`, also for more than `MOST_VALUES`."""
+    if len(document) <= SMALL_BYTES:
+        return dict(_members.decode(document))
+    return {str(name): value for name, value in decoded(_counted_members, document).items()}
+
+
+def each_members_of(documents: bytes) -> list[dict[str, Any]]:
+    """As `members_of`, of each object in a list, all together counted."""
+    if len(documents) <= SMALL_BYTES:
+        return [dict(each) for each in _listed.decode(documents)]
+    found = decoded(_counted_listed, documents)
+    return [{str(name): value for name, value in each.items()} for each in found]
+
+
+async def turn_after(body: bytes) -> None:
+    """Lets others have their turn of the event loop where `body`, which was read through, is long."""
+    if len(body) > LONG_BYTES:
+        await asyncio.sleep(0)
+
+
+def values_in(document: bytes) -> int:
+    """No fewer than there are in a JSON document, counted at a gigabyte a second."""
+    return document.count(b",") + document.count(b"[") + document.count(b"{") + 1
+
+
+def slices(lines: bytes) -> Iterator[bytes]:
+    """`lines` in parts of about `SMALL_BYTES`, each of whole lines."""
+    at = 0
+    while at < len(lines):
+        end = lines.rfind(b"\n", at, at + SMALL_BYTES) + 1 or lines.find(b"\n", at + SMALL_BYTES) + 1
+        yield lines[at : end or len(lines)]
+        at = end or len(lines)

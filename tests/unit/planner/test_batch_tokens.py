@@ -1,0 +1,101 @@
+"""How many tokens engines take an iteration is searched where the spec leaves it open, and what is chosen is served."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.controller.as_served import problem_as_started
+from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Problem
+from cascadia.planner.batch_tokens import GAIN
+from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.plan_file import read_plan, write_plan
+from cascadia.planner.problem_file_models import leaves_batch_tokens
+from cascadia.planner.replay import replay
+from cascadia.planner.spec_models import StageSpec
+from cascadia_traces.trace import Trace
+from tests.unit.planner.problems import NODE, hosted_judge, problem, traffic
+
+HALF = replace(NODE, gpus_per_node=4)
+
+
+def bursts() -> Trace:
+    """Twenty prompts of about 2,000 tokens at once, with short answers: prefill stalls who already decodes."""
+    rng = np.random.default_rng(3)
+    starts = np.sort(rng.uniform(0, 20, 20))
+    arrival_s = np.sort((starts[:, None] + rng.exponential(0.05, (20, 20))).ravel())
+    reads = np.clip(rng.lognormal(np.log(2000), 0.7, 400), 50, 7500).astype(np.int64)
+    wrote = np.clip(rng.lognormal(np.log(30), 0.6, 400), 4, 400).astype(np.int64)
+    return Trace(arrival_s - arrival_s[0], reads, wrote)
+
+
+def left_open(p: Problem) -> Problem:
+    judge = replace(p.judge, searches_batch_tokens=p.judge.config is not None)
+    return replace(p, stages=tuple(replace(s, searches_batch_tokens=True) for s in p.stages), judge=judge)
+
+
+@pytest.fixture(scope="module")
+def fixed() -> PlanResult:
+    return plan(problem(trace=bursts(), pools=(HALF,)))
+
+
+@pytest.fixture(scope="module")
+def searched() -> PlanResult:
+    return plan(left_open(problem(trace=bursts(), pools=(HALF,))))
+
+
+def budgets(found: PlanResult) -> list[int]:
+    return [s.config.max_num_batched_tokens for s in found.plan.stages if s.deployed]
+
+
+def test_long_prompts_are_read_in_smaller_pieces(fixed: PlanResult, searched: PlanResult) -> None:
+    assert set(budgets(fixed)) == {8192}
+    assert min(budgets(searched)) < 8192
+    assert searched.fastest.latency_s <= fixed.fastest.latency_s * (1 - GAIN)
+
+
+def test_the_written_plan_is_the_simulated_one(searched: PlanResult, tmp_path: Path) -> None:
+    write_plan(searched.plan, tmp_path / "plan.json")
+    found = read_plan(tmp_path / "plan.json")
+    assert found.stages == searched.plan.stages
+    p = left_open(problem(trace=bursts(), pools=(HALF,)))
+    again = replay(found, bursts(), folder=tmp_path, table=p.quality)
+    assert again.predicted.objective_s == pytest.approx(searched.plan.predicted.objective_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("goal", ["latency", "cost", "quality"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_it_is_never_worse_than_leaving_them(goal: str, seed: int) -> None:
+    limit = None if goal == "latency" else 9.0
+    objective = Objective(goal, 0.95, 0.0 if goal == "quality" else 52.0, limit)  # type: ignore[arg-type]
+    p = problem(
+        trace=traffic(160, 20.0, seed), pools=(HALF,), judge=hosted_judge(), objective=objective, seed=seed
+    )
+    was, now = plan(p), plan(left_open(p))
+    key = {
+        "latency": lambda r: r.fastest.latency_s,
+        "cost": lambda r: r.fastest.usd_per_hour,
+        "quality": lambda r: -r.fastest.quality_lower,
+    }[goal]
+    assert key(now) <= key(was) + 1e-9
+
+
+def test_what_the_spec_names_stays() -> None:
+    model = {"name": "s", "model": "m"}
+    assert leaves_batch_tokens(StageSpec.model_validate(model))
+    for named in (
+        {"max_num_batched_tokens": 8192},
+        {"enable_chunked_prefill": False},
+        {"engine": "llama.cpp", "quantization": "q4_k_m"},
+    ):
+        assert not leaves_batch_tokens(StageSpec.model_validate(model | named))
+
+
+def test_a_controller_keeps_what_engines_were_started_with(searched: PlanResult) -> None:
+    p = problem_as_started(left_open(problem(trace=bursts(), pools=(HALF,))), searched.plan)
+    for stage, by in zip(p.stages, searched.plan.stages, strict=True):
+        if by.deployed:
+            assert stage.config.max_num_batched_tokens == by.config.max_num_batched_tokens
+        assert stage.searches_batch_tokens is not by.deployed

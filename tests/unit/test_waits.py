@@ -1,0 +1,85 @@
+"""No test waits for ever: each wait for a process or a thread has a limit, and each test has one for all else."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCKING = frozenset({"wait", "communicate", "join"})
+"""Of processes, threads and events. What is awaited instead is ended with its test."""
+RUNS = frozenset(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output"))
+OWN = {"tests/unit/sim_engine/twin.py": "a request of the simulated engine waits: nothing blocks"}
+
+
+def unlimited(tree: ast.AST) -> Iterator[int]:
+    """Lines with a wait that has no limit."""
+    awaited = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Await):
+            awaited.add(node.value)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("wait_for"):
+            awaited |= set(node.args)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or node in awaited or not isinstance(node.func, ast.Attribute):
+            continue
+        bare = not node.args and not node.keywords
+        runs = ast.unparse(node.func) in RUNS
+        if (node.func.attr in BLOCKING and bare) or (
+            runs and not any(keyword.arg in ("timeout", None) for keyword in node.keywords)
+        ):
+            yield node.lineno
+
+
+def test_every_wait_for_a_process_or_a_thread_has_a_limit() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if str(path.relative_to(ROOT)) not in OWN
+        for line in unlimited(ast.parse(path.read_text()))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["process.wait()", "_, said = process.communicate()", "thread.join()", "subprocess.run(['true'])"],
+)
+def test_one_without_a_limit_is_found(line: str) -> None:
+    assert list(unlimited(ast.parse(line))) == [1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("process.wait(timeout=5)", "thread.join(5)", "', '.join(names)", "await event.wait()"),
+        *("await asyncio.wait_for(event.wait(), 5)", "subprocess.run(['true'], timeout=5)"),
+    ],
+)
+def test_one_with_a_limit_and_one_that_is_awaited_are_not(line: str) -> None:
+    assert list(unlimited(ast.parse(f"async def f():\n    {line}"))) == []
+
+
+def test_a_test_that_hangs_is_ended_with_its_stack(tmp_path: Path) -> None:
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert told["faulthandler_exit_on_timeout"] is True
+    assert 0 < told["faulthandler_timeout"] <= 1200
+    hangs = "import asyncio\n\ndef test_it():\n    asyncio.run(asyncio.Event().wait())\n"
+    (tmp_path / "test_hangs.py").write_text(hangs)
+    options = [
+        "-o",
+        "faulthandler_timeout=1",
+        "-o",
+        "faulthandler_exit_on_timeout=true",
+        "-p",
+        "no:cacheprovider",
+    ]
+    command = [sys.executable, "-m", "pytest", *options, "test_hangs.py"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 1
+    assert "test_hangs.py" in ended.stderr
+    assert "Timeout" in ended.stderr
