@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.e2e.k8s_services import Services
+from tests.e2e.k8s_services import LAG_S, Services
 
 Pod = dict[str, Any]
 
@@ -15,6 +15,8 @@ async def run_once(pod: Pod, environment: dict[str, str], services: Services) ->
     """The pod's status when it has ended. Names of Services in its variables stand for the address of a ready pod."""
     container = pod["spec"]["containers"][0]
     program = {"python": sys.executable}.get(container["command"][0], container["command"][0])
+    # DNS tells late of a pod that is ready.
+    await asyncio.sleep(2 * LAG_S)
     known = services.addresses()
     given = {key: _resolved(text, known) for key, text in environment.items()}
     done = await asyncio.to_thread(
