@@ -1,4 +1,5 @@
-"""Writes the reference pages that follow from the code: the command line, the spec, plan.json, the chart.
+"""Writes the reference pages that follow from the code: the command line, the spec, plan.json, the chart; and the
+definitions in the chart's values.schema.json.
 
 `python docs/generate.py` writes them; with `--check` it fails where a page is stale.
 """
@@ -7,8 +8,10 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
+from chart_schema import filled
 from helm_page import helm_page
 from schema_pages import plan_page, spec_page, table
 
@@ -18,7 +21,7 @@ from cascadia_sim.support_matrix import support_matrix
 
 PAGES = Path(__file__).parent / "reference"
 BEGIN, END = "<!-- support: docs/generate.py -->", "<!-- end of support -->"
-CHART = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia"
+VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "values.schema.json"
 
 
 def cli_page() -> Iterator[str]:
@@ -83,7 +86,12 @@ def option_help(option: click.Option) -> str:
 
 
 def chart_page() -> Iterator[str]:
-    return helm_page(json.loads((CHART / "values.schema.json").read_text(encoding="utf-8")))
+    return helm_page(values_schema())
+
+
+def values_schema() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(VALUES_SCHEMA.read_text(encoding="utf-8"))
+    return found
 
 
 def catalogue_page() -> Iterator[str]:
@@ -102,8 +110,9 @@ def run(check: bool) -> int:
         for name, page in pages.items()
     }
     texts["catalogue.md"] = "".join(catalogue_page()) + "\n"
-    for name, text in texts.items():
-        path = PAGES / name
+    files = {PAGES / name: text for name, text in texts.items()}
+    files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
+    for path, text in files.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)
             if not check:

@@ -49,7 +49,7 @@ def _kind(entry: Schema) -> str:
         return "list"
     if entry.get("type") == "object":
         return "map"
-    return kind(entry)
+    return kind({key: value for key, value in entry.items() if key != "$ref"})
 
 
 def _default(values: dict[str, Any], key: str) -> str:

@@ -17,4 +17,16 @@ def data_path(name: str) -> Path:
     for path in (data_dir() / name, data_dir() / f"{name}.gz"):
         if path.exists():
             return path
-    pytest.skip(f"public data is absent: set CASCADIA_DATA to the folder that holds {name}")
+    pytest.skip(absent(name))
+
+
+ABSENT = "public data is absent"
+
+
+def absent(name: str) -> str:
+    return f"{ABSENT}: set CASCADIA_DATA to the folder that holds {name}"
+
+
+def is_public(path: object) -> bool:
+    """Whether it is, or would be, of the data directory."""
+    return isinstance(path, str | Path) and Path(path).resolve().is_relative_to(data_dir().resolve())

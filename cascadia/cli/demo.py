@@ -30,7 +30,7 @@ def demo(plan_only: bool, out: Path | None, keep: bool, port: int, calibrate: bo
     """Run a cascade of two small models on this machine, no GPU needed, and measure it against its plan.
 
     Gets the models (700 MB, once), measures how fast they are here (once), plans for two cores, starts what
-    the plan says, and sends 76 questions with known answers through the cascade and through each model alone.
+    the plan says, and sends 72 questions with known answers through the cascade and through each model alone.
     """
     if plan_only:
         if keep or calibrate:

@@ -7,10 +7,11 @@ interpreter that has `xllamacpp` can run this file.
 import signal
 import sys
 import threading
+from pathlib import Path
 
 FLAGS = (
     *("--model", "--alias", "--host", "--port", "--parallel", "--ctx-size", "--batch-size"),
-    *("--threads", "--cache-ram", "--n-gpu-layers"),
+    *("--threads", "--cache-ram", "--n-gpu-layers", "--chat-template-file"),
 )
 """Those with a value."""
 
@@ -44,6 +45,8 @@ def serve(flags: dict[str, str]) -> None:
     # More than one thread on a busy core is far slower than one.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = int(flags.get("--threads", 1))
     params.cache_ram_mib = int(flags.get("--cache-ram", 0))
+    if "--chat-template-file" in flags:
+        params.chat_template = Path(flags["--chat-template-file"]).read_text(encoding="utf-8")
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

@@ -38,6 +38,7 @@ from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Sto
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.release import SERVES, Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
+from cascadia.render.kubernetes.workloads import least_available
 
 LOOK_S = 0.5
 RETRY_S = 60.0
@@ -149,6 +150,7 @@ class KubernetesBackend:
                 await self._start(step)
             case AwaitReady(name):
                 await self._await_ready(name)
+                await self._budgets()
             case Undrain(name):
                 found = await self._of(name)
                 await self._label(found, "true")
@@ -272,6 +274,22 @@ class KubernetesBackend:
             for document in await self.api.all(kind, self._release.selector() | {"cascadia/service": None}):
                 if document["metadata"]["name"] not in names:
                     await self.api.delete(kind, document["metadata"]["name"])
+        await self._budgets()
+
+    async def _budgets(self) -> None:
+        """Of as many replicas as a stage has now: of fewer a drain could take more, of more it could take none."""
+        staying: dict[str, list[int]] = {}
+        for found in (await self._found()).values():
+            if not found.said(DRAINING) and not leaves(found.workload):
+                stage = found.workload["metadata"]["labels"]["cascadia/service"]
+                staying.setdefault(stage, []).append(kind_of(found.workload).pods)
+        for document in await self.api.all(
+            "PodDisruptionBudget", self._release.selector() | {"cascadia/service": None}
+        ):
+            least = least_available(staying.get(document["metadata"]["labels"]["cascadia/service"], []))
+            if least and document["spec"].get("minAvailable") != least:
+                name = document["metadata"]["name"]
+                await self.api.merge("PodDisruptionBudget", name, {"spec": {"minAvailable": least}})
 
     async def _found(self) -> dict[str, _Found]:
         """By the replica's name; those that are being deleted as well, while they hold their GPUs."""

@@ -21,6 +21,7 @@ from cascadia.render.engine_groups import engine_groups
 from cascadia.render.gpu_nodes import gpu_node, labelled
 from cascadia.render.helm_values import helm_values
 from cascadia.render.kubernetes.chart_values import Values, defaults, merged
+from cascadia.render.kubernetes.engine_affinity import PREFERRED, REQUIRED
 from cascadia.render.kubernetes.engine_pods import engine_pod
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router_config import router_config
@@ -216,10 +217,10 @@ def owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, An
 def _place(affinity: dict[str, Any], machine: str, only: bool) -> None:
     named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [machine]}]}
     if only:
-        (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-        term |= named
+        for term in affinity[REQUIRED]["nodeSelectorTerms"]:
+            term |= named
     elif machine:
-        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 100, "preference": named}]
+        affinity[PREFERRED] = [*affinity.get(PREFERRED, ()), {"weight": 100, "preference": named}]
 
 
 def _pools(plan: Plan, base: Values) -> dict[str, PoolGpus]:

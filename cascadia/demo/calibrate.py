@@ -16,7 +16,7 @@ from cascadia.domain.errors import CascadiaError
 
 MEASURE_S = 90
 MEASURED_CONTEXT = 256
-"""Twice what the demo's requests take: longer prompts would take all the time."""
+"""As much as the demo's requests take, examples included: longer prompts would take all the time."""
 
 
 def calibration_paths() -> Mapping[str, Path]:
@@ -34,7 +34,8 @@ def calibrate(weights: Mapping[str, Path], cores: Mapping[str, int | None], logs
         engines = {}
         for stage in STAGES:
             port = free_port()
-            command = engine_command(stage, weights[stage.name], port, MEASURED_CONTEXT)
+            # Prompts of a measured length: without the examples that a template would put in front.
+            command = engine_command(stage, weights[stage.name], port, MEASURED_CONTEXT, bare=True)
             engines[stage.name] = children.start(f"calibrated-{stage.name}", command, port, cores[stage.name])
         children.wait()
         measuring = {}

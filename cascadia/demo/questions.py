@@ -13,7 +13,7 @@ from cascadia.demo.question import Question
 from cascadia.demo.question_kinds import KINDS, drawn
 
 Side = Literal["demo", "training"]
-DEMO_QUESTIONS = 76
+DEMO_QUESTIONS = 72
 DEMO_SEED = 60
 TRAINING_SEED = 1
 _TRIES_PER_QUESTION = 200

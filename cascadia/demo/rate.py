@@ -11,9 +11,9 @@ from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.profile_check import capacity_rps
 from cascadia_sim.profile_fit import Setup
 
-LOAD = 0.75
+LOAD = 0.9
 MOST_RPS = 3.0
-USUAL_LENGTHS = [(15, 4)] * 50
+USUAL_LENGTHS = [(17, 11)] * 50
 """Tokens of a question beside the examples that the prefix cache holds, and of an answer."""
 
 

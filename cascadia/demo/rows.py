@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascadia.demo.asking import Answer, ask
-from cascadia.demo.prompt import messages
 from cascadia.demo.question import Question
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def row(answer: Answer, stage: str) -> dict[str, Any]:
     return {
         "prompt_id": prompt_id(answer.question),
         "kind": answer.question.kind,
-        "question": messages(answer.question.text),
+        "question": answer.question.text,
         "stage": stage,
         "answer": answer.text,
         "quality": 100.0 if answer.right else 0.0,

@@ -17,8 +17,8 @@ SLOTS = 2
 """Sequences at once. On one core more of them answer no more questions a second."""
 BATCH_TOKENS = 2048
 CONTEXT = 1024
-PREFIX_TOKENS = 100
-"""Of the four examples that every request begins with, at least; engines find them in their prefix cache."""
+PREFIX_TOKENS = 200
+"""Of the examples that every request of a stage begins with, at least; engines find them in their prefix cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class Stage:
     @property
     def quantization(self) -> str:
         return (self.model.quantization or "").lower()
+
+    @property
+    def template(self) -> Path:
+        """Of its chats: how it is told to answer, with examples."""
+        return Path(str(files("cascadia.demo").joinpath("data", f"{self.name}.jinja")))
 
     def file(self, weights: Path) -> Path:
         """In the folder `weights` of its model."""
@@ -63,8 +68,10 @@ def engine_config(stage: Stage, context: int = CONTEXT) -> EngineConfig:
     )
 
 
-def engine_command(stage: Stage, weights: Path, port: int, context: int = CONTEXT) -> list[str]:
-    """As `cascadia up` starts it."""
+def engine_command(
+    stage: Stage, weights: Path, port: int, context: int = CONTEXT, *, bare: bool = False
+) -> list[str]:
+    """As `cascadia up` starts it, with the stage's own chat template; `bare`: with the model's."""
     file, config = str(stage.file(weights)), engine_config(stage, context)
     launch = Launch(
         LLAMA_CPP,
@@ -79,7 +86,8 @@ def engine_command(stage: Stage, weights: Path, port: int, context: int = CONTEX
         port,
         drain_s=0,
     )
-    return [sys.executable, llama_server.__file__, *arguments(launch)]
+    template = [] if bare else ["--chat-template-file", str(stage.template)]
+    return [sys.executable, llama_server.__file__, *arguments(launch), *template]
 
 
 def cascadia_command(*args: str) -> list[str]:

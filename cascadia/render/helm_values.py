@@ -106,7 +106,7 @@ def _unit(members: Sequence[EngineGroup]) -> dict[str, Any]:
 def _share(group: EngineGroup, members: Sequence[EngineGroup]) -> float:
     """By number of replicas where a group has none: a router sends something to each."""
     if min(member.share for member in members) > 0:
-        return round(group.share, 9)
+        return max(round(group.share, 9), 1e-9)
     return round(len(group.replicas) / sum(len(member.replicas) for member in members), 9)
 
 

@@ -11,7 +11,7 @@ from cascadia.render.engine_groups import engine_groups
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.helm_values import helm_values, helm_values_yaml
 from cascadia.render.kubernetes import kubernetes_yaml
-from cascadia.render.kubernetes.chart_values import merged
+from cascadia.render.kubernetes.chart_values import merged, whole_numbers
 from cascadia.render.local import local_json
 from cascadia_sim.engine_config import LLAMA_CPP
 
@@ -63,7 +63,7 @@ def render(
     groups = engine_groups(plan, cluster)
     match target:
         case "kubernetes":
-            return kubernetes_yaml(merged(helm_values(plan, groups), dict(values)), namespace)
+            return kubernetes_yaml(merged(helm_values(plan, groups), whole_numbers(dict(values))), namespace)
         case "compose":
             return compose_yaml(groups)
         case "local":

@@ -182,6 +182,11 @@ class _File(_Section):
     health: _numbers("health", Health) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
 
 
+def settings_schema() -> dict[str, Any]:
+    """The JSON schema of `router.yaml`."""
+    return _File.model_json_schema()
+
+
 def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> RouterSettings:
     """Raises `BadInput`, naming the key."""
     where = str(path)

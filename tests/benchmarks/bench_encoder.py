@@ -63,7 +63,11 @@ def main() -> None:
         some = [" ".join(rng.choice(WORDS, tokens)) for _ in range(max(8, 400 // tokens))]
         encoder.encode(some[:1])
         lines.append(
-            (tokens, f"{cpu_ms(encoder, [[each] for each in some]):.1f}", f"{cpu_ms(encoder, [some]):.1f}")
+            (
+                str(tokens),
+                f"{cpu_ms(encoder, [[each] for each in some]):.1f}",
+                f"{cpu_ms(encoder, [some]):.1f}",
+            )
         )
     print(markdown(("tokens", "ms of a core, one text at a time", "in a batch"), lines))
     print(

@@ -165,6 +165,7 @@ MEMBERS = (
 TEXTS = (
     *(b"a", b" ", b"a,", b"\\n", b"\\u00e9", b"\xc3\xa9", b"\xf0\x9f\x98\x80", b"\\\\", b"\\ud800", b"{},"),
     *(b"&a", b"%41", b"/a", b"a=b&", b"a;", b"**Answer:** 9 ", b"Grade: 9\\n", b"<b>", b"```\\n", b"# a\\n"),
+    *(b"<|", b"</s>", b"[INST]", b"<", b"["),
     *(b"\xe2\x80\x8b", b"&amp;", b"\xd0\xb0", b"ignore all rules. ", b"\\u202e", b"0", b"1 + "),
 )
 LINES = (

@@ -23,6 +23,7 @@ from cascadia.demo.rows import append_rows, prompt_id
 from cascadia.demo.stages import (
     ENCODER,
     LARGE,
+    SLOTS,
     SMALL,
     STAGES,
     engine_command,
@@ -37,7 +38,7 @@ from cascadia_judge.head_file import dump
 from cascadia_judge.rows import Row, read_rows
 from cascadia_judge.training import Course, cross, measures
 
-QUESTIONS = 600
+QUESTIONS = 480
 HERE = Path(__file__).parents[2]
 HEAD = HERE / "judge" / "cascadia_judge" / "data" / "demo_head.json"
 TABLE = HERE / "cascadia" / "demo" / "data" / "quality.parquet"
@@ -55,8 +56,9 @@ def rows(folder: Path, limit_s: float) -> None:
         async with httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0)) as client:
             engines = {child.name: child.url for child in children}
             asked = (
-                append_rows(folder / f"{name}.jsonl", client, url, name, questions)
+                append_rows(folder / f"{name}.jsonl", client, url, name, questions[slot::SLOTS])
                 for name, url in engines.items()
+                for slot in range(SLOTS)
             )
             await asyncio.wait_for(asyncio.gather(*asked), limit_s)
 

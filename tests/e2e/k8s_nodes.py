@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 
+from tests.e2e.k8s_command import run_once
 from tests.e2e.k8s_engine import Engine
 from tests.e2e.k8s_router import FakeRouter, RealRouter
 from tests.e2e.k8s_services import Services
@@ -96,6 +97,9 @@ class Kubelets:
         pod = self.pods[uid]
         if _is_broken(pod):
             await self._status(pod, _cannot_pull(pod))
+            await self._until_deleted(uid)
+        elif pod["spec"]["restartPolicy"] == "Never":
+            await self._status(pod, await run_once(pod, await self._environment(pod) or {}, self.services))
             await self._until_deleted(uid)
         else:
             process = self._process(pod)

@@ -44,6 +44,10 @@ class Services:
         beside.write_text(json.dumps(self._seen[0][1]))
         beside.replace(self.hosts)
 
+    def addresses(self) -> Names:
+        """As they are told now."""
+        return self._seen[0][1] if self._seen else {}
+
 
 def _ready(pod: dict[str, Any]) -> bool:
     said = {c["type"]: c["status"] for c in pod["status"].get("conditions", ())}

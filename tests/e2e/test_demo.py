@@ -17,6 +17,7 @@ import openai
 import pytest
 
 from cascadia.clients.local_ports import free_port
+from cascadia.demo.questions import DEMO_QUESTIONS
 from tests.e2e.commands import PROGRAM, environment, told
 
 STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
@@ -61,6 +62,12 @@ def test_it_is_better_than_the_small_model_and_cheaper_than_the_large_one(first:
     assert cascade["engine_s_per_question"] < large["engine_s_per_question"]
 
 
+def test_it_goes_at_least_half_of_the_way_from_a_coin_to_an_oracle(first: Ran) -> None:
+    skill = first.document["skill"]
+    assert skill["way"] >= 0.5
+    assert skill["gain_lower"] > 0
+
+
 def test_both_models_answer_and_the_table_says_what_was_planned(first: Ran, place: Path) -> None:
     shares = first.way("cascadia")["answered_by"]
     assert 0.1 < shares["small"] < 0.9
@@ -68,7 +75,7 @@ def test_both_models_answer_and_the_table_says_what_was_planned(first: Ran, plac
     predicted = first.document["predicted"]
     assert predicted["answered_by"]["small"] == pytest.approx(shares["small"], abs=0.2)
     answers = json.loads((place / "demo-run" / "answers.json").read_text())["answers"]
-    assert len(answers) == 180
+    assert len(answers) == 3 * DEMO_QUESTIONS
     assert all(answer["answer"] for answer in answers)
 
 

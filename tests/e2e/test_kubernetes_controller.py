@@ -74,6 +74,10 @@ def test_a_leader_killed_in_a_move_is_followed_by_another_that_ends_it(controlle
     assert kinds == ["given", "begun", "adopted", "moved"]
     assert engines(on) == {"small": 2, "large": 3}
     assert seen.most <= 8
+    # Of each stage one may go at a time, of how many there are now.
+    budgets = on.get(f"/apis/policy/v1beta1/namespaces/{SPACE}/poddisruptionbudgets")["items"]
+    least = {one["metadata"]["name"]: one["spec"].get("minAvailable") for one in budgets}
+    assert least == {"cascadia-router": None, "cascadia-small": 1, "cascadia-large": 2}
     lease = on.get(f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/cascadia-controller")["spec"]
     assert lease["leaseTransitions"] == 1
 

@@ -110,10 +110,11 @@ def test_a_real_engine_is_as_fast_as_profiled_until_it_is_not(
         print(
             f"\nas profiled: {usual.told()}\nwith half of its core: {slow.told()}\nothers had {others:.0%} of it"
         )
-    assert usual.told()
-    assert slow.told()
+    # An engine whose core is in other hands may say too little to be sure of anything.
     if others > OTHERS:
         pytest.skip(f"others had {others:.0%} of the engine's core")
+    assert usual.told()
+    assert slow.told()
     before, after = (watch.learned()["small"]["cpu"] for watch in (usual, slow))
     assert before == pytest.approx(1.0, rel=0.4)
     assert after / before == pytest.approx(2.0, rel=0.4)

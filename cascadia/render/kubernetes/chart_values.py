@@ -30,3 +30,12 @@ def merged(base: Values, over: Values) -> Values:
         else:
             result[key] = value
     return result
+
+
+def whole_numbers(values: Any) -> Any:
+    """As Helm writes numbers: 2.0 is 2."""
+    if isinstance(values, dict):
+        return {key: whole_numbers(value) for key, value in values.items()}
+    if isinstance(values, list):
+        return [whole_numbers(value) for value in values]
+    return int(values) if isinstance(values, float) and values.is_integer() else values

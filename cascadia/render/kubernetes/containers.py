@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from cascadia.render.kubernetes.chart_values import Values
+from cascadia.render.kubernetes.chart_values import Values, merged
 from cascadia.render.kubernetes.release import Release
 
 USER_ID = 1000
 HTTP_PORT = 8000
 
-CONTAINER_SECURITY = {
+_CONTAINER_SECURITY = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
@@ -20,8 +20,9 @@ APP_VERSION = "0.1.0"
 """The chart's `appVersion`: the tag of our own images."""
 
 
-def pod_security() -> dict[str, Any]:
-    return {
+def pod_security(over: Values) -> dict[str, Any]:
+    """`over` is a user's, put over ours."""
+    ours = {
         "runAsNonRoot": True,
         "runAsUser": USER_ID,
         "runAsGroup": USER_ID,
@@ -29,6 +30,24 @@ def pod_security() -> dict[str, Any]:
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
     }
+    return merged(ours, over)
+
+
+def container_security(over: Values) -> dict[str, Any]:
+    return merged(_CONTAINER_SECURITY, over)
+
+
+def scheduling(values: Values) -> dict[str, Any]:
+    """Where the pods of a service of ours may run, and before whom."""
+    return given(
+        **{key: values[key] for key in ("priorityClassName", "nodeSelector", "affinity", "tolerations")}
+    )
+
+
+def variables(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of a container: the last of a name is the one."""
+    last = {one["name"]: i for i, one in enumerate(found)}
+    return [one for i, one in enumerate(found) if last[one["name"]] == i]
 
 
 def image(release: Release, found: Values) -> str:

@@ -2,19 +2,27 @@
 
 from typing import Any
 
-from cascadia.render.kubernetes.containers import CONTAINER_SECURITY, HTTP, given, pod_security, pull_secrets
-from cascadia.render.kubernetes.engine_labels import group_selector, pod_labels
+from cascadia.render.kubernetes.containers import (
+    HTTP,
+    container_security,
+    given,
+    pod_security,
+    pull_secrets,
+    variables,
+)
+from cascadia.render.kubernetes.engine_affinity import engine_affinity
+from cascadia.render.kubernetes.engine_labels import pod_labels
 from cascadia.render.kubernetes.engine_volumes import mounts, volumes
 from cascadia.render.kubernetes.release import SERVES, Release
-from cascadia.render.kubernetes.units import Group, Unit
+from cascadia.render.kubernetes.units import Engines, Group, Unit, engines_of
 
 _PROBE_PERIOD_S = 10
 
 
 def engine_pod(release: Release, unit: Unit, group: Group, serves: bool) -> dict[str, Any]:
     """The template of a replica that is one pod, of a leader, or (where it does not serve) of a worker."""
-    engines = release.values["engines"]
-    labels = pod_labels(release, unit, group) | ({SERVES: "true"} if serves else {})
+    engines = engines_of(release.values, unit)
+    labels = pod_labels(release, unit, group) | ({SERVES: "true"} if serves else {}) | engines["podLabels"]
     grace_s = engines["preStopSeconds"] + unit["drainSeconds"] + engines["marginSeconds"]
     return {
         "metadata": {"labels": labels, **given(annotations=engines["podAnnotations"])},
@@ -27,49 +35,36 @@ def engine_pod(release: Release, unit: Unit, group: Group, serves: bool) -> dict
                 imagePullSecrets=pull_secrets(release),
                 priorityClassName=engines["priorityClassName"],
                 runtimeClassName=engines["runtimeClassName"],
+                nodeSelector=engines["nodeSelector"],
+                initContainers=engines["initContainers"],
             ),
-            "securityContext": pod_security(),
-            "affinity": _affinity(release, group),
+            "securityContext": pod_security(engines["podSecurityContext"]),
+            "affinity": engine_affinity(release, group, engines),
             "tolerations": [
                 {"key": group["gpuResource"], "operator": "Exists", "effect": "NoSchedule"},
                 *engines["tolerations"],
             ],
             "terminationGracePeriodSeconds": grace_s,
-            "containers": [_container(release, unit, group, serves)],
-            "volumes": volumes(release, unit, group),
+            "containers": [_container(release, unit, group, engines, serves)],
+            "volumes": volumes(release, unit, group, engines),
         },
     }
 
 
-def _affinity(release: Release, group: Group) -> dict[str, Any]:
-    """Nodes with the pool's GPU; ranks of a replica near one another."""
-    on_gpu = {"key": group["gpuLabel"], "operator": "In", "values": group["gpuProducts"]}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [on_gpu]}]}
-    found: dict[str, Any] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    key = release.values["engines"]["topologyKey"]
-    if group["podsPerReplica"] > 1 and key:
-        near = {"topologyKey": key, "labelSelector": {"matchLabels": group_selector(release, group)}}
-        found["podAffinity"] = {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": near}]
-        }
-    return found
-
-
-def _container(release: Release, unit: Unit, group: Group, serves: bool) -> dict[str, Any]:
-    engines = release.values["engines"]
+def _container(release: Release, unit: Unit, group: Group, engines: Engines, serves: bool) -> dict[str, Any]:
     return {
         "name": "engine",
         "image": group["image"],
         "imagePullPolicy": "IfNotPresent",
         "command": group["command"],
         "args": group["args"] if serves else group["workerArgs"],
-        "env": _environment(release),
+        "env": variables([*_environment(release), *engines["env"]]),
         **({"ports": [HTTP]} if serves else {}),
         "resources": _resources(engines, group),
-        "securityContext": CONTAINER_SECURITY,
+        "securityContext": container_security(engines["securityContext"]),
         **(_probes(engines["startupSeconds"]) if serves else {}),
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(engines["preStopSeconds"])]}}},
-        "volumeMounts": mounts(release, unit),
+        "volumeMounts": mounts(unit, engines),
     }
 
 
@@ -88,21 +83,22 @@ def _environment(release: Release) -> list[dict[str, Any]]:
     return [
         *({"name": name, "value": value} for name, value in plain.items()),
         {"name": "HF_TOKEN", "valueFrom": token},
-        *release.values["engines"]["env"],
     ]
 
 
-def _resources(engines: dict[str, Any], group: Group) -> dict[str, Any]:
+def _resources(engines: Engines, group: Group) -> dict[str, Any]:
     """No CPU limit: loading weights and compiling kernels peak far above serving."""
     gpus = group["gpusPerPod"]
+    extra = {name: str(int(count)) for name, count in engines["extraResources"].items()}
+    counted = {group["gpuResource"]: str(gpus), **extra}
     asked = {"cpu": engines["cpuPerGpu"], "memory": engines["memoryGiPerGpu"]}
     return {
         "requests": {
             "cpu": str(asked["cpu"] * gpus),
             "memory": f"{asked['memory'] * gpus}Gi",
-            group["gpuResource"]: str(gpus),
+            **counted,
         },
-        "limits": {"memory": f"{engines['memoryLimitGiPerGpu'] * gpus}Gi", group["gpuResource"]: str(gpus)},
+        "limits": {"memory": f"{engines['memoryLimitGiPerGpu'] * gpus}Gi", **counted},
     }
 
 

@@ -5,15 +5,14 @@ from typing import Any
 from cascadia.render.kubernetes.containers import given
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.shared import claim
-from cascadia.render.kubernetes.units import Group, Unit
+from cascadia.render.kubernetes.units import Engines, Group, Unit
 from cascadia.render.models import MODELS_DIR
 
 Volume = dict[str, Any]
 
 
-def volumes(release: Release, unit: Unit, group: Group) -> list[Volume]:
+def volumes(release: Release, unit: Unit, group: Group, engines: Engines) -> list[Volume]:
     """Tensor-parallel workers talk through /dev/shm; the default of 64 MiB is too small."""
-    engines = release.values["engines"]
     shm = {"medium": "Memory", "sizeLimit": f"{max(4, 2 * group['gpusPerPod'])}Gi"}
     models = {"claimName": engines["modelsClaimName"], "readOnly": True}
     return [
@@ -22,11 +21,12 @@ def volumes(release: Release, unit: Unit, group: Group) -> list[Volume]:
         {"name": "tmp", "emptyDir": {}},
         *({"name": f"writable-{i}", "emptyDir": {}} for i, _ in enumerate(engines["writablePaths"])),
         *([{"name": "models", "persistentVolumeClaim": models}] if unit["modelsVolume"] else []),
+        *engines["volumes"],
     ]
 
 
-def mounts(release: Release, unit: Unit) -> list[Volume]:
-    paths = release.values["engines"]["writablePaths"]
+def mounts(unit: Unit, engines: Engines) -> list[Volume]:
+    paths = engines["writablePaths"]
     models = {"name": "models", "mountPath": MODELS_DIR, "readOnly": True}
     return [
         {"name": "cache", "mountPath": "/cache"},
@@ -34,6 +34,7 @@ def mounts(release: Release, unit: Unit) -> list[Volume]:
         {"name": "tmp", "mountPath": "/tmp"},
         *({"name": f"writable-{i}", "mountPath": path} for i, path in enumerate(paths)),
         *([models] if unit["modelsVolume"] else []),
+        *engines["volumeMounts"],
     ]
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from cascadia.render.kubernetes.chart_values import Values, defaults, merged
+from cascadia.render.kubernetes.checks import check
 from cascadia.render.kubernetes.controller import controller
+from cascadia.render.kubernetes.ingress import ingress
 from cascadia.render.kubernetes.judge_service import judge_service
 from cascadia.render.kubernetes.monitoring import monitoring
 from cascadia.render.kubernetes.network import network_policies
@@ -19,15 +21,19 @@ Object = dict[str, Any]
 
 
 def kubernetes_yaml(values: Values, namespace: str) -> str:
-    """`values` are the plan's, and a user's over them; the chart's own are put under them."""
-    return yaml_text(objects(Release(merged(defaults(), values), namespace=namespace)))
+    """`values` are the plan's, and a user's over them; the chart's own are put under them.
+
+    Raises `BadInput` where no valid objects can be made of them.
+    """
+    release = Release(merged(defaults(), values), namespace=namespace)
+    check(release)
+    return yaml_text(objects(release))
 
 
 def objects(release: Release) -> Iterator[Object]:
     """What the chart's templates make of the same release, object by object.
 
-    Where the chart refuses (no stages, a judge elsewhere without an address) the router will: it says what is
-    missing when it starts. Workloads come with the largest pods first: small ones would scatter and leave no node
+    Workloads come with the largest pods first: small ones would scatter and leave no node
     whole.
     """
     yield from shared(release)
@@ -41,5 +47,6 @@ def objects(release: Release) -> Iterator[Object]:
         yield workload(release, of, group, slot)
     yield from judge_service(release)
     yield from router(release)
+    yield from ingress(release)
     yield from controller(release)
     yield from monitoring(release)

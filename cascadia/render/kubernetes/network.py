@@ -36,7 +36,8 @@ def _router(release: Release) -> dict[str, Any]:
     network = release.values["networkPolicy"]
     clients: dict[str, Any] = {"ports": _PORTS}
     if network["routerFrom"]:
-        clients = {"from": network["routerFrom"], **clients}
+        # And the pod of `helm test`.
+        clients = {"from": [*network["routerFrom"], _pods(release, "test")], **clients}
     came = [clients, _from(release, "controller"), *_scraped(release)]
     out = [_DNS, _to(release, "stage"), _to(release, "judge"), *network["routerEgress"]]
     return _policy(release, "router", release.selector(cascadia__workload="router"), came, out)

@@ -3,13 +3,15 @@
 from typing import Any
 
 from cascadia.render.kubernetes.containers import (
-    CONTAINER_SECURITY,
     HTTP,
+    container_security,
     given,
     image,
     pod_security,
     pull_secrets,
+    scheduling,
     spread,
+    variables,
 )
 from cascadia.render.kubernetes.release import Release
 
@@ -42,17 +44,17 @@ def own_deployment(
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "revisionHistoryLimit": 3,
             "template": {
-                "metadata": {"labels": labels},
+                "metadata": {
+                    "labels": labels | values["podLabels"],
+                    **given(annotations=values["podAnnotations"]),
+                },
                 "spec": {
                     "serviceAccountName": account,
                     "automountServiceAccountToken": account != release.full_name,
                     "enableServiceLinks": False,
-                    **given(
-                        imagePullSecrets=pull_secrets(release),
-                        nodeSelector=values["nodeSelector"],
-                        tolerations=values["tolerations"],
-                    ),
-                    "securityContext": pod_security(),
+                    **given(imagePullSecrets=pull_secrets(release)),
+                    **scheduling(values),
+                    "securityContext": pod_security(values["podSecurityContext"]),
                     "topologySpreadConstraints": spread(matching),
                     "terminationGracePeriodSeconds": grace_s,
                     "containers": [_container(release, component, values, mounted, ready_path)],
@@ -73,10 +75,10 @@ def _container(
         "imagePullPolicy": values["image"]["pullPolicy"],
         "command": ["cascadia"],
         "args": values["args"],
-        **given(env=values["env"]),
+        **given(env=variables(values["env"])),
         "ports": [HTTP],
         "resources": values["resources"],
-        "securityContext": CONTAINER_SECURITY,
+        "securityContext": container_security(values["securityContext"]),
         "startupProbe": {**health, "periodSeconds": 2, "failureThreshold": 150},
         "readinessProbe": {
             **health,

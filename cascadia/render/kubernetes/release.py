@@ -32,7 +32,9 @@ class Release:
 
     @property
     def full_name(self) -> str:
-        return str(self.values["fullnameOverride"] or self.name.replace(".", "-"))
+        """The release's own unless a user has another. A Service's begins with a letter."""
+        name = self.name.replace(".", "-")
+        return str(self.values["fullnameOverride"] or (f"cascadia-{name}" if name[0].isdigit() else name))
 
     def named(self, stem: str) -> str:
         """The name of an object, short enough for what controllers append to it."""

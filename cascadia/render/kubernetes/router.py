@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from cascadia.render.kubernetes.containers import (
-    CONTAINER_SECURITY,
     HTTP,
+    container_security,
     from_secret,
     given,
     image,
     pod_security,
     pull_secrets,
+    scheduling,
     spread,
+    variables,
 )
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router_config import (
@@ -79,6 +81,7 @@ def _deployment(release: Release, matching: dict[str, str], digest: str) -> dict
         **release.labels(NAME),
         "app.kubernetes.io/name": "cascadia-router",
         "cascadia/workload": NAME,
+        **values["podLabels"],
     }
     return {
         "apiVersion": "apps/v1",
@@ -106,13 +109,9 @@ def _pod(release: Release, matching: dict[str, str]) -> dict[str, Any]:
         "serviceAccountName": release.full_name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        **given(
-            imagePullSecrets=pull_secrets(release),
-            priorityClassName=values["priorityClassName"],
-            nodeSelector=values["nodeSelector"],
-            tolerations=values["tolerations"],
-        ),
-        "securityContext": pod_security(),
+        **given(imagePullSecrets=pull_secrets(release)),
+        **scheduling(values),
+        "securityContext": pod_security(values["podSecurityContext"]),
         "topologySpreadConstraints": spread(matching),
         "terminationGracePeriodSeconds": values["noticeSeconds"] + values["drainSeconds"] + MARGIN_S,
         "containers": [_container(release)],
@@ -152,10 +151,10 @@ def _container(release: Release) -> dict[str, Any]:
             "/etc/cascadia/router.yaml",
             *([] if values["logRequests"] else ["--no-log"]),
         ],
-        **given(env=_environment(release)),
+        **given(env=variables(_environment(release))),
         "ports": [HTTP],
         "resources": values["resources"],
-        "securityContext": CONTAINER_SECURITY,
+        "securityContext": container_security(values["securityContext"]),
         "startupProbe": {**health, "periodSeconds": 1, "failureThreshold": 120},
         "readinessProbe": {**ready, "periodSeconds": 5, "failureThreshold": 1},
         "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 3},

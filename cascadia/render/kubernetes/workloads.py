@@ -84,17 +84,21 @@ def _service(release: Release, unit: Unit, name: str, selector: Selector) -> dic
 
 def _disruption_budget(release: Release, unit: Unit) -> dict[str, Any]:
     """One pod at a time, over all groups; the pods of a stage's only replica not at all, until another serves."""
-    pods = sum(group["replicas"] * group["podsPerReplica"] for group in unit["groups"])
-    alone = sum(group["replicas"] for group in unit["groups"]) == 1
+    sizes = [group["podsPerReplica"] for group in unit["groups"] for _ in range(group["replicas"])]
     return {
         "apiVersion": release.first("policy/v1", "policy/v1beta1"),
         "kind": "PodDisruptionBudget",
         "metadata": unit_metadata(release, unit, unit["name"]),
         "spec": {
-            "minAvailable": pods if alone else pods - 1,
+            "minAvailable": least_available(sizes),
             "selector": {"matchLabels": unit_selector(release, unit)},
         },
     }
+
+
+def least_available(sizes: list[int]) -> int:
+    """Pods that disruptions leave of replicas of so many pods each: all of an only one, and of several all but one."""
+    return sum(sizes) - (len(sizes) > 1)
 
 
 def _rolling(release: Release, unit: Unit, group: Group) -> dict[str, int]:

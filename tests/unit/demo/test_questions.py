@@ -19,13 +19,13 @@ TRAINING = 600
 
 def test_there_are_as_many_as_it_says_and_they_are_always_the_same() -> None:
     one = demo_questions()
-    assert len({question.text for question in one}) == DEMO_QUESTIONS == 76
+    assert len({question.text for question in one}) == DEMO_QUESTIONS == 72
     assert one == demo_questions()
 
 
 def test_half_ask_for_a_fact() -> None:
     asked = Counter(question.kind in FACT_KINDS for question in demo_questions())
-    assert asked[True] == 38
+    assert asked[True] == 36
 
 
 def test_no_question_and_no_listed_fact_is_on_both_sides() -> None:

@@ -36,7 +36,7 @@ def run_helm(major: int, *arguments: str, values: dict[str, Any]) -> subprocess.
 
 def template(major: int, case: Case) -> subprocess.CompletedProcess[str]:
     apis = [argument for api in case.more_apis for argument in ("--api-versions", api)]
-    named = ["template", case.release, str(CHART), "--namespace", case.namespace]
+    named = ["template", case.release, str(CHART), "--skip-tests", "--namespace", case.namespace]
     return run_helm(major, *named, *apis, values=case.values)
 
 

@@ -17,6 +17,38 @@ ELSEWHERE = JudgePlan("llm", "external", "org/judge", "vllm", None, 4096, ())
 EMBEDDING = JudgePlan("embedding", "router", None, "vllm", None, 0, ())
 CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
 
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["nvme"]}]},
+                {"matchExpressions": [{"key": "site", "operator": "Exists"}]},
+            ]
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 7, "preference": {"matchExpressions": [{"key": "new", "operator": "Exists"}]}}
+        ],
+    },
+    "podAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 5,
+                "podAffinityTerm": {"topologyKey": "rack", "labelSelector": {"matchLabels": {"a": "b"}}},
+            }
+        ]
+    },
+}
+OURS: Values = {
+    "podAnnotations": {"a": "on"},
+    "podLabels": {"team": "chat"},
+    "nodeSelector": {"pool": "cpu"},
+    "affinity": AFFINITY,
+    "tolerations": [{"key": "cpu", "operator": "Exists"}],
+    "priorityClassName": "high",
+    "podSecurityContext": {"fsGroup": 2000},
+    "securityContext": {"readOnlyRootFilesystem": False},
+}
+
 OPERATOR = ("monitoring.coreos.com/v1", "monitoring.coreos.com/v1/PrometheusRule")
 
 
@@ -149,6 +181,97 @@ MATRIX: dict[str, Case] = {
                     "topologyKey": "",
                     "preStopSeconds": 45,
                     "cache": {"size": "200Gi"},
+                }
+            }
+        )
+    ),
+    "engines with more": Case(
+        _with(
+            {
+                "engines": {
+                    "env": [{"name": "HF_HOME", "value": "/elsewhere"}],
+                    "podLabels": {"team": "chat"},
+                    "nodeSelector": {"fabric": "infiniband"},
+                    "affinity": AFFINITY,
+                    "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+                    "podSecurityContext": {"supplementalGroups": [5000]},
+                    "extraResources": {"rdma/hca_shared_devices_a": 1},
+                    "initContainers": [
+                        {
+                            "name": "fetch",
+                            "image": "example/fetch:1",
+                            "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+                        }
+                    ],
+                    "volumes": [{"name": "adapters", "persistentVolumeClaim": {"claimName": "adapters"}}],
+                    "volumeMounts": [{"name": "adapters", "mountPath": "/adapters", "readOnly": True}],
+                }
+            }
+        )
+    ),
+    "engines of one stage": Case(
+        _with(
+            {
+                "engines": {
+                    "env": [{"name": "A", "value": "all"}],
+                    "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                    "perStage": {
+                        "large": {
+                            "env": [{"name": "A", "value": "large"}],
+                            "tolerations": [{"key": "large", "operator": "Exists"}],
+                            "affinity": AFFINITY,
+                            "memoryGiPerGpu": 64,
+                            "priorityClassName": "high",
+                            "securityContext": {"readOnlyRootFilesystem": False},
+                            "extraResources": {"rdma/hca_shared_devices_a": "2"},
+                            "writablePaths": ["/opt/large"],
+                        },
+                        "judge": {"nodeSelector": {"a": "b"}, "podAnnotations": {"c": "d"}},
+                    },
+                }
+            }
+        )
+    ),
+    "our services with more": Case(
+        _with(
+            {
+                "router": OURS,
+                "judge": {"service": {**OURS, "env": [{"name": "A", "value": "1"}]}},
+                "controller": OURS,
+            },
+            _two(EMBEDDING),
+        )
+    ),
+    "a controller with more": Case(_with({"controller": {"enabled": True, **OURS}})),
+    "an ingress": Case(_with({"ingress": {"enabled": True}})),
+    "an ingress with all": Case(
+        _with(
+            {
+                "ingress": {
+                    "enabled": True,
+                    "className": "nginx",
+                    "annotations": {"nginx.ingress.kubernetes.io/proxy-buffering": "off"},
+                    "hosts": ["llm.example", "*.llm.example"],
+                    "paths": ["/v1", "/health"],
+                    "tls": {"secretName": "llm-tls"},
+                },
+                "router": {"service": {"port": 80}},
+            }
+        )
+    ),
+    "a route": Case(
+        _with({"httpRoute": {"enabled": True, "parentRefs": [{"name": "public"}], "timeouts": {}}})
+    ),
+    "a route with all": Case(
+        _with(
+            {
+                "httpRoute": {
+                    "enabled": True,
+                    "parentRefs": [{"name": "public", "namespace": "gateways", "sectionName": "https"}],
+                    "hostnames": ["llm.example"],
+                    "annotations": {"a": "b"},
+                    "paths": ["/v1", "/ui"],
+                    "timeouts": {"request": "1h", "backendRequest": "30m"},
                 }
             }
         )

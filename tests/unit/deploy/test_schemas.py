@@ -21,13 +21,17 @@ DEFINITIONS = {
 }
 
 
+WITHOUT_DEFINITION = ("PrometheusRule", "HTTPRoute")
+"""There is none here to check them against: see the tests below."""
+
+
 def distinct(custom: bool) -> list[Object]:
     """Of all cases, each object once: most differ by names only."""
     found = {
         json.dumps(o, sort_keys=True): o
         for name in MATRIX
         for (api, kind, _), o in by_us(name).items()
-        if ((api, kind) in DEFINITIONS) is custom and kind != "PrometheusRule"
+        if ((api, kind) in DEFINITIONS) is custom and kind not in WITHOUT_DEFINITION
     }
     return list(found.values())
 
@@ -75,6 +79,21 @@ def test_alerts_have_the_members_that_a_rule_of_prometheus_has() -> None:
         assert group.keys() <= {"name", "interval", "rules"}
         for rule in group["rules"]:
             assert {"alert", "expr"} <= rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+
+
+def test_a_route_has_the_members_that_the_gateway_api_has() -> None:
+    for name in ("a route", "a route with all"):
+        route = by_us(name)["gateway.networking.k8s.io/v1", "HTTPRoute", "cascadia-router"]
+        assert route["spec"].keys() <= {"parentRefs", "hostnames", "rules"}
+        for parent in route["spec"]["parentRefs"]:
+            assert parent.keys() <= {"group", "kind", "namespace", "name", "sectionName", "port"}
+        (rule,) = route["spec"]["rules"]
+        assert rule.keys() <= {"matches", "backendRefs", "timeouts"}
+        assert rule["backendRefs"] == [{"name": "cascadia-router", "port": 8000}]
+        for match in rule["matches"]:
+            assert match["path"].keys() == {"type", "value"}
+            assert match["path"]["type"] == "PathPrefix"
+        assert rule.get("timeouts", {}).keys() <= {"request", "backendRequest"}
 
 
 def test_every_kind_is_known_to_kubernetes_or_has_a_definition() -> None:

@@ -1,7 +1,10 @@
 {{/* Names and labels. cascadia/render/kubernetes/release.py has the same for `render --target kubernetes`. */}}
 
 {{- define "cascadia.fullName" -}}
-{{- .Values.fullnameOverride | default (.Release.Name | replace "." "-") -}}
+{{- $name := .Release.Name | replace "." "-" -}}
+{{- /* A Service's name begins with a letter. */ -}}
+{{- if regexMatch "^[0-9]" $name }}{{ $name = printf "cascadia-%s" $name }}{{ end -}}
+{{- .Values.fullnameOverride | default $name -}}
 {{- end }}
 
 {{/* (list root stem): short enough for what controllers append to it. */}}
@@ -18,14 +21,14 @@
 {{- define "cascadia.labels" -}}
 app.kubernetes.io/part-of: cascadia
 app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
-app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/component: {{ index . 1 | quote }}
 {{- end }}
 
 {{/* (list root stem component): of an object called after the stem, or after the release alone. */}}
 {{- define "cascadia.metadata" -}}
 {{- $root := index . 0 -}}
-name: {{ if index . 1 }}{{ include "cascadia.named" (list $root (index . 1)) }}{{ else }}{{ include "cascadia.fullName" $root }}{{ end }}
-namespace: {{ $root.Release.Namespace }}
+name: {{ ternary (include "cascadia.named" (list $root (index . 1))) (include "cascadia.fullName" $root) (ne (index . 1) "") | quote }}
+namespace: {{ $root.Release.Namespace | quote }}
 labels:
   {{- include "cascadia.labels" (list $root (index . 2)) | nindent 2 }}
 {{- end }}

@@ -26,50 +26,50 @@ spec:
     metadata:
       labels:
         {{- include "cascadia.labels" (list $root $component) | nindent 8 }}
-        app.kubernetes.io/name: cascadia-{{ $component }}
-        cascadia/workload: {{ $component }}
+        app.kubernetes.io/name: {{ printf "cascadia-%s" $component | quote }}
+        cascadia/workload: {{ $component | quote }}
+        {{- with $own.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $own.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec:
-      serviceAccountName: {{ $account }}
+      serviceAccountName: {{ $account | quote }}
       automountServiceAccountToken: {{ ne $account (include "cascadia.fullName" $root) }}
       enableServiceLinks: false
       {{- include "cascadia.pullSecrets" $root | indent 6 }}
-      {{- with $own.nodeSelector }}
-      nodeSelector:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with $own.tolerations }}
-      tolerations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+      {{- include "cascadia.scheduling" $own | indent 6 }}
       securityContext:
-        {{- include "cascadia.podSecurity" . | nindent 8 }}
+        {{- include "cascadia.podSecurity" $own.podSecurityContext | nindent 8 }}
       topologySpreadConstraints:
         {{- include "cascadia.spread" (list $root $component) | nindent 8 }}
       terminationGracePeriodSeconds: 60
       containers:
-        - name: {{ $component }}
-          image: {{ include "cascadia.image" (list $root $own.image) }}
-          imagePullPolicy: {{ $own.image.pullPolicy }}
+        - name: {{ $component | quote }}
+          image: {{ include "cascadia.image" (list $root $own.image) | quote }}
+          imagePullPolicy: {{ $own.image.pullPolicy | quote }}
           command: [cascadia]
           args:
             {{- toYaml $own.args | nindent 12 }}
           {{- with $own.env }}
           env:
-            {{- toYaml . | nindent 12 }}
+            {{- include "cascadia.variables" . | nindent 12 }}
           {{- end }}
           ports:
             {{- include "cascadia.httpPort" . | nindent 12 }}
           resources:
             {{- toYaml $own.resources | nindent 12 }}
           securityContext:
-            {{- include "cascadia.containerSecurity" . | nindent 12 }}
+            {{- include "cascadia.containerSecurity" $own.securityContext | nindent 12 }}
           startupProbe:
             httpGet: {path: /health, port: http}
             timeoutSeconds: 5
             periodSeconds: 2
             failureThreshold: 150
           readinessProbe:
-            httpGet: {path: {{ $ready }}, port: http}
+            httpGet: {path: {{ $ready | quote }}, port: http}
             timeoutSeconds: 5
             periodSeconds: 5
             failureThreshold: 2
@@ -86,7 +86,7 @@ spec:
           volumeMounts:
             - {name: tmp, mountPath: /tmp}
             {{- range $mounted }}
-            - {name: {{ .volume.name }}, mountPath: {{ .path }}, readOnly: true}
+            - {name: {{ .volume.name | quote }}, mountPath: {{ .path | quote }}, readOnly: true}
             {{- end }}
       volumes:
         - name: tmp
@@ -103,8 +103,20 @@ spec:
 - name: CASCADIA_SAMPLES_TOKEN
   valueFrom:
     secretKeyRef:
-      name: {{ .samples.secretName }}
-      key: {{ .samples.secretKey }}
+      name: {{ .samples.secretName | quote }}
+      key: {{ .samples.secretKey | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "cascadia.judgeKey" -}}
+{{- with .Values.judge.apiKey }}
+{{- if .secretName -}}
+- name: CASCADIA_JUDGE_KEY
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secretName | quote }}
+      key: {{ .secretKey | quote }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -12,7 +12,7 @@
 {{- $_ := set $stage "cost" . -}}
 {{- end -}}
 {{- $_ := set $stage "replicas" (include "cascadia.routerReplicas" (list $ .) | fromYamlArray) -}}
-{{- $stages = append $stages (mergeOverwrite $stage (deepCopy .routing)) -}}
+{{- $stages = append $stages (include "cascadia.merged" (list $stage .routing) | fromYaml) -}}
 {{- end -}}
 {{- $config := dict "cascade" .Values.cascade.name "stages" $stages "host" "0.0.0.0" "port" 8000 -}}
 {{- with .Values.cascade.stages -}}
@@ -29,7 +29,7 @@
 {{- end -}}
 {{- $_ := set $config "limits" (dict "drain_notice_s" $router.noticeSeconds "drain_s" $router.drainSeconds) -}}
 {{- $_ := set $config "health" (dict "startup_s" .Values.engines.startupSeconds) -}}
-{{- mergeOverwrite $config (deepCopy $router.config) | toYaml -}}
+{{- include "cascadia.merged" (list $config $router.config) -}}
 {{- end }}
 
 {{/* (list root unit) */}}
@@ -37,7 +37,7 @@
 {{- $root := index . 0 -}}
 {{- $unit := index . 1 -}}
 {{- range $i, $group := $unit.groups }}
-- url: http://{{ include "cascadia.named" (list $root (printf "%s-%d-http" $unit.name $i)) }}:8000
+- url: {{ printf "http://%s:8000" (include "cascadia.named" (list $root (printf "%s-%d-http" $unit.name $i))) | quote }}
   resolve: dns
   share: {{ printf "%.6g" (divf (float64 $group.share) (max 1 (int $group.replicas))) }}
   max_concurrency: {{ min (int $unit.maxConcurrency) 100000 }}
@@ -47,9 +47,9 @@
 {{- define "cascadia.routerJudge" -}}
 {{- $judge := .Values.judge -}}
 {{- if ne $judge.kind "none" -}}
-kind: {{ $judge.kind }}
+kind: {{ $judge.kind | quote }}
 timeout_s: {{ $judge.timeoutSeconds }}
-on_failure: {{ $judge.onFailure }}
+on_failure: {{ $judge.onFailure | quote }}
 {{- if $judge.groups }}
 model: {{ $judge.servedModelName | quote }}
 replicas:
@@ -57,14 +57,14 @@ replicas:
 {{- else if $judge.url }}
 model: {{ $judge.servedModelName | quote }}
 replicas:
-  - url: {{ $judge.url }}
+  - url: {{ $judge.url | quote }}
     health_path: null
     {{- if $judge.apiKey.secretName }}
     api_key_env: CASCADIA_JUDGE_KEY
     {{- end }}
 {{- else if eq $judge.kind "embedding" }}
 replicas:
-  - url: http://{{ include "cascadia.named" (list . $judge.name) }}:8000
+  - url: {{ printf "http://%s:8000" (include "cascadia.named" (list . $judge.name)) | quote }}
 {{- else if eq $judge.kind "llm" }}
 {{- fail "values: judge.url is empty, and the judge runs elsewhere; write its address" }}
 {{- end }}

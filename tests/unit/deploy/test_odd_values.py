@@ -1,0 +1,58 @@
+"""Odd values make valid objects, or are refused in one clear line. (Helm and an API server: tests/e2e.)"""
+
+import json
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.render.kubernetes import BUILT_IN, Release, objects
+from cascadia.render.kubernetes.chart_values import defaults, merged, whole_numbers
+from cascadia.render.kubernetes.checks import check
+from tests.unit.deploy.matrix import THREE, Case
+from tests.unit.deploy.odd_values import ODD, without_dashboards
+from tests.unit.deploy.test_schemas import DEFINITIONS
+from tests.unit.deploy.validity import problems
+
+NEWEST = "1.37"
+CUSTOM = {"PrometheusRule", *(kind for _, kind in DEFINITIONS)}
+
+
+def rendered(case: Case) -> list[dict[str, Any]]:
+    values = merged(defaults(), whole_numbers(case.values))
+    release = Release(values, case.release, case.namespace, BUILT_IN | set(case.more_apis))
+    check(release)
+    found: list[dict[str, Any]] = json.loads(json.dumps(list(objects(release))))
+    return found
+
+
+KNOWN = {json.dumps(o, sort_keys=True) for o in rendered(Case(THREE))}
+"""Of values that are not odd: other tests hold them valid."""
+
+
+def test_the_list_is_long() -> None:
+    assert len(ODD) > 120
+    assert sum(odd.renders for odd in ODD.values()) > 50
+
+
+@pytest.mark.parametrize("name", [name for name, odd in ODD.items() if odd.renders])
+def test_what_is_only_odd_makes_valid_objects(name: str) -> None:
+    found = rendered(without_dashboards(ODD[name]).case)
+    named = [(o["kind"], o["metadata"]["name"]) for o in found]
+    assert len(set(named)) == len(named)
+    for o in found:
+        assert list(problems(o)) == [], (o["kind"], o["metadata"]["name"])
+        text = json.dumps(o, sort_keys=True)
+        if text not in KNOWN and o["kind"] not in CUSTOM:
+            kubernetes_validate.validate(o, NEWEST, strict=True)
+
+
+@pytest.mark.parametrize("name", [name for name, odd in ODD.items() if not odd.renders])
+def test_what_is_wrong_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        rendered(ODD[name].case)
+    said = str(refused.value)
+    assert "\n" not in said
+    assert said.startswith(("values: ", "namespace: "))
+    assert len(said) < 500
