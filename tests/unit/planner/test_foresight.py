@@ -103,7 +103,8 @@ def test_drawn_paths_of_such_a_plan_are_as_predicted() -> None:
     from cascadia.planner.replay import drawn_table
 
     made = plan(given((SMALL, LARGE), 0.9)).plan
-    decided = gate_decisions(made, drawn_table(made, seed=1), drawn=True)
+    drawn = drawn_table(made, seed=1)
+    decided = gate_decisions(made, drawn, np.arange(len(drawn)), drawn=True)
     assert not decided.judged.any()
     assert decided.reached[0].mean() == pytest.approx(made.predicted.stages[0].reached, abs=0.03)
 
