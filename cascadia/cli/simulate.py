@@ -92,6 +92,7 @@ def simulate(
     from cascadia.planner.quality_file import read_quality
     from cascadia.planner.replay import replay
     from cascadia.planner.trace_file import read_trace_for
+    from cascadia.report.words import mixture
 
     found = read_plan(plan)
     folder = plan if plan.is_dir() else plan.parent
@@ -120,7 +121,8 @@ def simulate(
         write_plots(plots, found, result, trace_file.name)
     for table_ in tables(found, result, slo_s):
         output.show(table_)
-    for note in (*oddities, *asides, *result.notes):
+    mixed = (mixture(found),) if found.mixture else ()
+    for note in (*oddities, *asides, *result.notes, *mixed):
         output.note(f"note: {note}")
     if plots is not None:
         output.show(f"plots in {plots}")

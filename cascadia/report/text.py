@@ -118,6 +118,7 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
             f"first token p50 {seconds(ttft.p50_s)}, p95 {seconds(ttft.p95_s)}",
         ),
         *([("error", words.error_range(plan))] if plan.error_range else []),
+        *([("mixture", words.mixture(plan))] if plan.mixture else []),
         *((("load", words.carries(plan)),) if words.carries(plan) else ()),
         ("cost", _cost(plan, names)),
         ("proof", words.proof(plan)),

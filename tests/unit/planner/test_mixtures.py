@@ -13,12 +13,17 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.planner import plan as planning
+from cascadia.planner.baselines import searched
+from cascadia.planner.compare import ours
 from cascadia.planner.mixtures import mixtures
-from cascadia.planner.plan import plan, routings_of
-from cascadia.planner.plan_file import parse_plan, plan_json
+from cascadia.planner.plan import open_search, plan, routings_of
+from cascadia.planner.plan_file import parse_plan, plan_json, write_plan
+from cascadia.planner.refine import EFFORT, rank
 from cascadia.planner.replay import gate_decisions, replay
 from cascadia.planner.search import start_search
 from cascadia.report import words
+from cascadia_traces.writing import write_trace
+from tests.unit.cli.commands import run
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 
 
@@ -91,6 +96,22 @@ def test_a_written_mixture_is_played_again_as_it_was_planned(tmp_path: Path) -> 
         assert now.reached == pytest.approx(was.reached, abs=0.05)
     assert "mixed" in words.gates(again)
     assert f"{written.mixture.share:.1%}".rstrip("%")[:2] in words.gates(again)
+    write_plan(written, tmp_path / "plan.json")
+    write_trace(traffic(200, 40.0), tmp_path / "trace.parquet")
+    shown = run("simulate", str(tmp_path / "plan.json"), "--trace", str(tmp_path / "trace.parquet"))
+    assert "Two routings are mixed" in " ".join(shown.output.split())
+
+
+def test_compare_plans_with_mixtures_too() -> None:
+    given = coarse()
+    with open_search(given) as search:
+        with_them = ours(search, EFFORT)
+        without = searched("cascadia", search, EFFORT)
+    assert with_them.best is not None
+    assert without.best is not None
+    assert rank(given, with_them.best) < rank(given, without.best)
+    assert with_them.max_rate_rps > without.max_rate_rps
+    assert with_them.quality_lower >= 62.0
 
 
 @pytest.mark.parametrize(
