@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cascadia.dispatch.turns import takes_other
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
+from cascadia.planner import plan as planning
 from cascadia.planner.guarantee import lower_bounds
+from cascadia.planner.mixtures import bounded
 from cascadia.planner.packing import fits
 from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.problem_file import read_problem
@@ -88,10 +91,13 @@ def test_thresholds_alone_tell_who_answers(planned: tuple[Problem, PlanResult]) 
         else:
             assert threshold in given.quality.score[s]
     score = given.quality.score[:, given.workload.row]
-    accepts = np.vstack(
-        [score[:-1] >= np.array(found.thresholds)[:, None], np.ones((1, score.shape[1]), bool)]
-    )
-    assert (accepts.argmax(axis=0) == result.run.answered_by).all()
+    last = np.ones((1, score.shape[1]), bool)
+    by = [
+        np.vstack([score[:-1] >= np.array(thresholds)[:, None], last]).argmax(axis=0)
+        for thresholds, _ in found.routings
+    ]
+    other = takes_other(np.arange(score.shape[1]), found.mixture.share if found.mixture else 0.0)
+    assert (np.where(other, by[-1], by[0]) == result.run.answered_by).all()
 
 
 def test_funnels_are_consistent(planned: tuple[Problem, PlanResult]) -> None:
@@ -117,9 +123,17 @@ def test_the_bar_is_held_by_the_lower_bound(planned: tuple[Problem, PlanResult])
         np.array([quality.mean]),
         np.zeros(1),
     )
-    assert lower_bounds(given.quality, one, given.confidence, given.seed)[0][0] == pytest.approx(
-        quality.lower, abs=1e-4
-    )
+    lower = lower_bounds(given.quality, one, given.confidence, given.seed)[0][0]
+    mixture = result.plan.mixture
+    if mixture is not None:
+        found = bounded(given.quality, given.objective.quality_min, given.confidence, given.seed)
+        assert found is not None
+        mixed = found[0].mixed
+        assert mixed is not None
+        same = (found[0].thresholds == result.plan.thresholds).all(axis=1)
+        same &= (mixed.other.thresholds == mixture.thresholds).all(axis=1) & (mixed.share == mixture.share)
+        (lower,) = found[0].lower[same]
+    assert lower == pytest.approx(quality.lower, abs=1e-4)
 
 
 def test_no_simulated_candidate_was_better(planned: tuple[Problem, PlanResult]) -> None:
@@ -158,7 +172,9 @@ def test_costs_are_those_of_the_gpus_in_use(planned: tuple[Problem, PlanResult])
     assert predicted.usd_per_1k_requests == pytest.approx(predicted.usd_per_hour / 3.6 / predicted.rate_rps)
 
 
-def test_an_external_judges_price_is_part_of_the_requests_price() -> None:
+def test_an_external_judges_price_is_part_of_the_requests_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Which mixtures are looked at depends on what verdicts cost.
+    monkeypatch.setattr(planning, "with_mixed", lambda found, *_: found)
     priced = replace(EXTERNAL, usd_per_million_input_tokens=10.0, usd_per_million_output_tokens=30.0)
     free, paid = (plan(problem(judge=j, trace=LONG)) for j in (EXTERNAL, priced))
     assert free.run.verdicts is not None

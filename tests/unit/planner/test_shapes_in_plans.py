@@ -173,7 +173,7 @@ def test_pools_of_different_gpus_serve_one_cascade() -> None:
     little = Pool("little", "a10g", 1, 4, 0.5)
     given = problem((SMALL, LARGE), pools=(big, little), judge=ON_ROUTER, trace=traffic(400, 44.0))
     found = plan(given).plan
-    assert [{g.pool for g in s.replicas} for s in found.stages] == [{"little"}, {"big"}]
+    assert {g.pool for s in found.stages for g in s.replicas} == {"little", "big"}
     for pool in (big, little):
         assert sum(g.gpus for s in found.stages for g in s.replicas if g.pool == pool.name) <= pool.gpus
     usd = sum(g.gpus * given.cluster.pool(g.pool).usd_per_gpu_hour for s in found.stages for g in s.replicas)
@@ -193,5 +193,6 @@ def test_pools_of_different_gpus_serve_one_cascade() -> None:
 )
 def test_a_second_pool_does_not_make_a_plan_slower(pools: tuple[Pool, Pool], rate_rps: float) -> None:
     given = problem((SMALL, LARGE), pools=pools, judge=ON_ROUTER, trace=traffic(200, rate_rps))
-    both, one = (plan(p).plan.predicted.objective_s for p in (given, only(given, pools[0])))
+    # Before a cheaper plan is taken that is about as fast.
+    both, one = (plan(p).fastest.latency_s for p in (given, only(given, pools[0])))
     assert both <= one
