@@ -22,7 +22,7 @@ from cascadia.planner.coin import coin
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.error_range import error_range
 from cascadia.planner.evidence import ATTAINMENT, Attainment, attainment, latencies_s
-from cascadia.planner.mixtures import least_quality, mixtures
+from cascadia.planner.mixed_search import least_quality, mixtures
 from cascadia.planner.payoff_table import Gate, gates
 from cascadia.planner.prerouter import prerouter
 from cascadia.planner.refine import Candidate, Effort, rank

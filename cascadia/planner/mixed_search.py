@@ -10,17 +10,24 @@ from dataclasses import replace
 
 import numpy as np
 
+from cascadia.domain.objective import Objective
+from cascadia.domain.quality import Floats
 from cascadia.planner.batch_tokens import rebudgeted
 from cascadia.planner.bilevel import Solver
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
-from cascadia.planner.mixtures import least_quality, mixtures
+from cascadia.planner.mixtures import bounded
 from cascadia.planner.references import References
 from cascadia.planner.refine import Candidate, Effort, rank, within_limits
 from cascadia.planner.routings import Routings, with_mixtures
 from cascadia.planner.search import Search, on_pools, restricted
+from cascadia.planner.stage_usd import stage_usd, verdict_usd
 from cascadia.planner.supersets import Found, parts, searched
 
+MOST = 4
+"""Mixtures that are searched, the cheapest of as many chords."""
+WORTHWHILE = 0.02
+"""A mixture must save at least this part of what the cheapest routing costs."""
 STARTS = 3
 """Of the best deployments of routings, so many are looked at for each mixture."""
 
@@ -48,6 +55,32 @@ def with_mixed(
         if one.best is not None and rank(search.problem, one.best) < rank(search.problem, chosen.best):
             chosen = _among(found, mixed, one)
     return chosen
+
+
+def mixtures(search: Search, least: float) -> Routings | None:
+    """The cheapest mixtures whose quality is at least `least`; None where none saves anything beside the search's own.
+
+    Costs are of all requests, each stage on its cheapest replicas.
+    """
+    problem = search.problem
+    found = bounded(problem.quality, least, problem.confidence, problem.seed)
+    if found is None:
+        return None
+    mixed, chord = found
+    cost = _cost(search, mixed)
+    good = search.routings.lower >= least
+    known = _cost(search, search.routings)[good].min(initial=np.inf)
+    order = np.argsort(cost, kind="stable")
+    order = order[(mixed.lower[order] >= least) & (cost[order] < (1 - WORTHWHILE) * known)]
+    first = np.unique(chord[order], return_index=True)[1]
+    chosen = order[np.sort(first)][:MOST]
+    return mixed.take(chosen) if len(chosen) else None
+
+
+def least_quality(objective: Objective, found: float) -> float:
+    """What a mixture must reach: the bar, or where quality itself is to be large, more than was `found` without."""
+    least = objective.quality_min or 0.0
+    return max(least, found + 1e-6) if objective.goal == "quality" else least
 
 
 def _starts(only: Search, found: Found) -> Iterator[Deployment]:
@@ -86,3 +119,11 @@ def _among(found: Found, mixed: Routings, one: Found) -> Found:
     return Found(
         numbered(one.best), (*found.candidates, *(numbered(c) for c in one.candidates)), search, loop
     )
+
+
+def _cost(search: Search, routings: Routings) -> Floats:
+    """Dollars an hour of each, had every stage just what its requests take of its cheapest replicas."""
+    usd = stage_usd(search)
+    of_stages = np.array([usd.get(s, 0.0) for s in range(len(search.problem.stages))])
+    verdicts = routings.verdicts(np.arange(len(routings))).sum(axis=1)
+    return np.asarray(routings.reached @ of_stages + verdicts * verdict_usd(search, usd))

@@ -11,12 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascadia.domain.objective import Objective
 from cascadia.domain.plan import ASKS_NONE
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.guarantee import mixture_bounds
 from cascadia.planner.lattice import Lattice
-from cascadia.planner.payoff_table import stage_usd, verdict_usd
 from cascadia.planner.routings import (
     ACCEPTS_ALL,
     ACCEPTS_NONE,
@@ -28,42 +26,11 @@ from cascadia.planner.routings import (
     decided,
     outcomes,
 )
-from cascadia.planner.search import Search
 
 STEPS = 40
 """Shares are tried in steps of 2.5 %."""
 MOST_TRIED = 1_500
-MOST = 4
-"""Mixtures that are searched, the cheapest of as many chords."""
-WORTHWHILE = 0.02
-"""A mixture must save at least this part of what the cheapest routing costs."""
 Z = 1.6449
-
-
-def mixtures(search: Search, least: float) -> Routings | None:
-    """The cheapest mixtures whose quality is at least `least`; None where none saves anything beside the search's own.
-
-    Costs are of all requests, each stage on its cheapest replicas.
-    """
-    problem = search.problem
-    found = bounded(problem.quality, least, problem.confidence, problem.seed)
-    if found is None:
-        return None
-    mixed, chord = found
-    cost = _cost(search, mixed)
-    good = search.routings.lower >= least
-    known = _cost(search, search.routings)[good].min(initial=np.inf)
-    order = np.argsort(cost, kind="stable")
-    order = order[(mixed.lower[order] >= least) & (cost[order] < (1 - WORTHWHILE) * known)]
-    first = np.unique(chord[order], return_index=True)[1]
-    chosen = order[np.sort(first)][:MOST]
-    return mixed.take(chosen) if len(chosen) else None
-
-
-def least_quality(objective: Objective, found: float) -> float:
-    """What a mixture must reach: the bar, or where quality itself is to be large, more than was `found` without."""
-    least = objective.quality_min or 0.0
-    return max(least, found + 1e-6) if objective.goal == "quality" else least
 
 
 def bounded(table: QualityTable, least: float, confidence: float, seed: int) -> tuple[Routings, Ints] | None:
@@ -150,11 +117,3 @@ def _written(ends: Routings, k: Ints, deployed: Bools) -> Routings:
         ends.lower[k],
         skip_below=np.where(at_end, SKIPS_NONE, skips),
     )
-
-
-def _cost(search: Search, routings: Routings) -> Floats:
-    """Dollars an hour of each, had every stage just what its requests take of its cheapest replicas."""
-    usd = stage_usd(search)
-    of_stages = np.array([usd.get(s, 0.0) for s in range(len(search.problem.stages))])
-    verdicts = routings.verdicts(np.arange(len(routings))).sum(axis=1)
-    return np.asarray(routings.reached @ of_stages + verdicts * verdict_usd(search, usd))

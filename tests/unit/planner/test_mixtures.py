@@ -15,7 +15,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner import plan as planning
 from cascadia.planner.baselines import searched
 from cascadia.planner.compare import ours
-from cascadia.planner.mixtures import mixtures
+from cascadia.planner.mixed_search import mixtures
 from cascadia.planner.plan import open_search, plan, routings_of
 from cascadia.planner.plan_file import parse_plan, plan_json, write_plan
 from cascadia.planner.refine import EFFORT, rank
