@@ -22,7 +22,7 @@ from cascadia.planner.refine import EFFORT, rank
 from cascadia.planner.replay import gate_decisions, replay
 from cascadia.planner.search import start_search
 from cascadia.report import words
-from cascadia_traces.writing import write_trace
+from cascadia_traces.formats.writing import write_trace
 from tests.unit.cli.commands import run
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 
