@@ -11,7 +11,7 @@ from cascadia.domain.quality import Floats
 from cascadia.planner.payoff import Pair, least_auc, margin
 from cascadia.planner.search import Search
 from cascadia.planner.stage_usd import stage_usd, verdict_usd
-from cascadia_judge.agreement import Agreement, agreement
+from cascadia_judge.scores.agreement import Agreement, agreement
 
 PERCENT = 100.0
 
