@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
-from cascadia.planner.frontier import frontier
-from cascadia.planner.guarantee import lower_bounds
-from cascadia.planner.mixtures import bounded
-from cascadia.planner.routings import Routings, decided
+from cascadia.planner.routing.frontier import frontier
+from cascadia.planner.routing.guarantee import lower_bounds
+from cascadia.planner.routing.mixtures import bounded
+from cascadia.planner.routing.routings import Routings, decided
 from tests.benchmarks.bench_guarantee import CONFIDENCE, Cascade, cascades, drawn
 
 LEVELS = (3, 5)

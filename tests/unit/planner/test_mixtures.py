@@ -12,15 +12,15 @@ from cascadia.dispatch.turns import takes_other
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
+from cascadia.files.plan_file import parse_plan, plan_json, write_plan
 from cascadia.planner import plan as planning
-from cascadia.planner.baselines import searched
-from cascadia.planner.compare import ours
-from cascadia.planner.mixed_search import mixtures
+from cascadia.planner.baselines.compare import ours
+from cascadia.planner.baselines.single_model import searched
 from cascadia.planner.plan import open_search, plan, routings_of
-from cascadia.planner.plan_file import parse_plan, plan_json, write_plan
-from cascadia.planner.refine import EFFORT, rank
-from cascadia.planner.replay import gate_decisions, replay
-from cascadia.planner.search import start_search
+from cascadia.planner.refinement.mixed_search import mixtures
+from cascadia.planner.refinement.refine import EFFORT, rank
+from cascadia.planner.replay.replay import gate_decisions, replay
+from cascadia.planner.search.context import start_search
 from cascadia.report import words
 from cascadia_traces.formats.writing import write_trace
 from tests.unit.cli.commands import run
