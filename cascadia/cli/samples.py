@@ -25,7 +25,7 @@ def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
     from cascadia.cli.output_dir import output_dir
     from cascadia.planner.quality_file import write_quality
     from cascadia.planner.samples_folder import read_samples
-    from cascadia_traces.writing import write_trace
+    from cascadia_traces.formats.writing import write_trace
 
     with output_dir(out, (TRACE, QUALITY), force=force) as staging:
         found = read_samples(folder)

@@ -53,8 +53,8 @@ def inspect(
 ) -> None:
     """Show rate, burstiness, lengths and their correlation of the trace in FILE."""
     from cascadia.cli.trace_table import summary_tables
-    from cascadia_traces.reading import detect_format
-    from cascadia_traces.stats import summarise
+    from cascadia_traces.formats.reading import detect_format
+    from cascadia_traces.statistics.stats import summarise
 
     kind = format_ or detect_format(file)
     with output.progress(f"reading {file.name}") as step:
@@ -79,8 +79,8 @@ def convert(
     source: Path, target: Path, sort: bool, format_: str | None, spread: bool, seed: int, output: Output
 ) -> None:
     """Write the trace IN in our own format to OUT: .parquet, .csv or .jsonl, the last two also with .gz."""
-    from cascadia_traces.reading import read_trace
-    from cascadia_traces.writing import write_trace
+    from cascadia_traces.formats.reading import read_trace
+    from cascadia_traces.formats.writing import write_trace
 
     options: dict[str, Any] = {"format": format_, "spread": spread, "seed": seed, "note": output.note}
     with output.progress(f"converting {source.name}") as step:
@@ -113,8 +113,8 @@ def scale(
 
     IN is read twice: for its rate, then to write it.
     """
-    from cascadia_traces.scaling import rate_span, scaled
-    from cascadia_traces.writing import write_trace
+    from cascadia_traces.formats.writing import write_trace
+    from cascadia_traces.generate.scaling import rate_span, scaled
 
     options: dict[str, Any] = {"format_": format_, "spread": spread, "seed": seed}
     with output.progress(f"measuring {source.name}") as step:
@@ -128,7 +128,7 @@ def scale(
 def _chunks(
     file: Path, output: Output, step: "Step", *, format_: str | None, spread: bool, seed: int
 ) -> "Iterator[Trace]":
-    from cascadia_traces.reading import iter_trace
+    from cascadia_traces.formats.reading import iter_trace
 
     size = file.stat().st_size if file.is_file() else 0
     return iter_trace(

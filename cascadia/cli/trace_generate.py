@@ -13,8 +13,8 @@ from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from cascadia.cli.output_progress import Step
-    from cascadia_traces.arrivals import Arrivals
-    from cascadia_traces.lengths import Lengths, Marginal
+    from cascadia_traces.generate.arrivals import Arrivals
+    from cascadia_traces.generate.lengths import Lengths, Marginal
     from cascadia_traces.trace import Trace
 
 KINDS = {
@@ -57,8 +57,8 @@ def generate(
     LENGTHS is lognormal:MEDIAN:SIGMA[:MAX], zipf:EXPONENT[:MAX] or empirical:FILE, a trace whose lengths are
     drawn. The same options and seed give the same trace.
     """
-    from cascadia_traces.generate import generate_chunks
-    from cascadia_traces.writing import write_trace
+    from cascadia_traces.formats.writing import write_trace
+    from cascadia_traces.generate.generate import generate_chunks
 
     if requests is None and duration_s is None:
         requests = 10_000
@@ -77,8 +77,8 @@ def generate(
 
 
 def _arrivals(kind: str, rate_rps: float | None, **options: Any) -> "Arrivals":
-    from cascadia_traces.arrivals import Arrivals
-    from cascadia_traces.rates import Constant, Diurnal, OnOff, Rate, Steps
+    from cascadia_traces.generate.arrivals import Arrivals
+    from cascadia_traces.generate.rates import Constant, Diurnal, OnOff, Rate, Steps
 
     every = {name for names in KINDS.values() for name in names}
     given = {name: options[name] for name in every if options[name] is not None}
@@ -99,10 +99,10 @@ def _arrivals(kind: str, rate_rps: float | None, **options: Any) -> "Arrivals":
 
 
 def _lengths(input_: str, output_: str, correlation: float, lengths_from: Path | None, **_: Any) -> "Lengths":
-    from cascadia_traces.lengths import Correlated, Resampled
+    from cascadia_traces.generate.lengths import Correlated, Resampled
 
     if lengths_from is not None:
-        from cascadia_traces.reading import read_trace
+        from cascadia_traces.formats.reading import read_trace
 
         return Resampled(read_trace(lengths_from))
     return Correlated(
@@ -113,11 +113,11 @@ def _lengths(input_: str, output_: str, correlation: float, lengths_from: Path |
 
 
 def _marginal(flag: str, text: str, column: str) -> "Marginal":
-    from cascadia_traces.lengths import Empirical, Lognormal, Zipf
+    from cascadia_traces.generate.lengths import Empirical, Lognormal, Zipf
 
     name, _, rest = text.partition(":")
     if name == "empirical" and rest:
-        from cascadia_traces.reading import read_trace
+        from cascadia_traces.formats.reading import read_trace
 
         return Empirical(getattr(read_trace(rest), column))
     numbers = _numbers(flag, rest) if rest else []

@@ -7,8 +7,8 @@ from cascadia.planner.text_file import write_whole
 from cascadia.report.charts import Bins, Series, histogram, line_chart, scatter
 from cascadia.report.numbers import figures
 from cascadia.report.page import Section, page
-from cascadia_traces.histogram import LengthHistogram
-from cascadia_traces.stats import TraceSummary
+from cascadia_traces.statistics.histogram import LengthHistogram
+from cascadia_traces.statistics.stats import TraceSummary
 
 
 def write_plots(path: Path, name: str, summary: TraceSummary) -> None:

@@ -7,7 +7,7 @@ from cascadia.report.numbers import figures, percent, seconds
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from cascadia_traces.stats import TraceSummary
+    from cascadia_traces.statistics.stats import TraceSummary
 
 
 def facts(summary: "TraceSummary") -> list[tuple[str, str]]:

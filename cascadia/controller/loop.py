@@ -32,7 +32,7 @@ from cascadia.controller.steps import Drain, Route, Start, Stop
 from cascadia.controller.windows import RATE, Samples, Window, windows
 from cascadia.domain.objective import Objective
 from cascadia.planner.plan_file import read_plan
-from cascadia_traces.writing import write_trace
+from cascadia_traces.formats.writing import write_trace
 
 AGAIN_S = 60.0
 """After a plan in force could not be made so, before it is tried again."""

@@ -166,7 +166,7 @@ def _remember_prefixes(request: Request) -> None:
     from cascadia.controller.demand import with_prefixes
     from cascadia.planner.spec_file import read_spec
     from cascadia.planner.trace_file import read_trace_for
-    from cascadia_traces.writing import write_trace
+    from cascadia_traces.formats.writing import write_trace
 
     spec = read_spec(request.spec)
     path = request.spec.parent / spec.workload.trace

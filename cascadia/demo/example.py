@@ -14,8 +14,8 @@ import numpy as np
 from cascadia.demo.stages import CONTEXT, CORES, HEAD, PREFIX_TOKENS, SLOTS, STAGES
 from cascadia.planner.quality_file import read_quality
 from cascadia.planner.text_file import write_whole
+from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
-from cascadia_traces.writing import write_trace
 
 SPEC_NAME, TRACE_NAME, QUALITY_NAME = "cascade.yaml", "questions.parquet", "quality.parquet"
 TRACE_REQUESTS = 600

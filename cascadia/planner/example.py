@@ -5,8 +5,8 @@ from pathlib import Path
 from cascadia.planner.example_quality import example_quality
 from cascadia.planner.quality_file import write_quality
 from cascadia.planner.text_file import write_whole
-from cascadia_traces.samples import chat_trace
-from cascadia_traces.writing import write_trace
+from cascadia_traces.formats.writing import write_trace
+from cascadia_traces.generate.samples import chat_trace
 
 SPEC_NAME = "cascade.yaml"
 TRACE_NAME = "chat.parquet"

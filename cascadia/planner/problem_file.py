@@ -19,7 +19,7 @@ from cascadia.planner.quality_file import read_quality
 from cascadia.planner.spec import ObjectiveSpec, Spec, WorkloadSpec
 from cascadia.planner.spec_file import read_spec
 from cascadia_traces.errors import TraceError
-from cascadia_traces.reading import read_trace
+from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.trace import Trace
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable
 from cascadia_traces.errors import TraceError
-from cascadia_traces.reading import read_trace
-from cascadia_traces.rows import Rows
+from cascadia_traces.formats.reading import read_trace
+from cascadia_traces.formats.rows import Rows
 from cascadia_traces.trace import Trace
 
 QUALITY_COLUMNS = ("prompt_id", "stage", "score", "input_tokens", "output_tokens", "at_s")

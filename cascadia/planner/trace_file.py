@@ -5,7 +5,7 @@ from pathlib import Path
 from cascadia.domain.errors import BadInput
 from cascadia.planner.join import at_rate
 from cascadia_traces.errors import TraceError
-from cascadia_traces.reading import read_trace
+from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.trace import Trace
 
 

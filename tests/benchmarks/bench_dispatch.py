@@ -33,7 +33,7 @@ from cascadia_sim.kernel_fleet import fleet_of, requests_of
 from cascadia_sim.replica import simulate_replica
 from cascadia_sim.stage import Replica, simulate_stage
 from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
-from cascadia_traces.reading import read_trace
+from cascadia_traces.formats.reading import read_trace
 from tests.benchmarks.report_table import markdown
 from tests.data import data_path
 

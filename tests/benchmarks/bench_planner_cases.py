@@ -11,9 +11,9 @@ from cascadia.domain.quality import QualityTable
 from cascadia.planner.example import QUALITY_NAME, SPEC, TRACE_NAME, write_example
 from cascadia.planner.problem_file import read_problem
 from cascadia.planner.quality_file import write_quality
-from cascadia_traces.reading import read_trace
+from cascadia_traces.formats.reading import read_trace
+from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace, join
-from cascadia_traces.writing import write_trace
 from tests.benchmarks.cases import LLAMA, LLAMA_STAGES, Case, case, gsm8k, reference_case
 from tests.data import data_path
 

@@ -23,12 +23,12 @@ class Row(NamedTuple):
 
 
 STEPS = {
-    "nothing but imports": "import pyarrow.parquet, pyarrow.csv, cascadia_traces.reading",
+    "nothing but imports": "import pyarrow.parquet, pyarrow.csv, cascadia_traces.formats.reading",
     "generate to Parquet": """
-from cascadia_traces.arrivals import gamma
-from cascadia_traces.generate import generate_chunks
-from cascadia_traces.lengths import Correlated, Lognormal
-from cascadia_traces.writing import write_trace
+from cascadia_traces.generate.arrivals import gamma
+from cascadia_traces.generate.generate import generate_chunks
+from cascadia_traces.generate.lengths import Correlated, Lognormal
+from cascadia_traces.formats.writing import write_trace
 lengths = Correlated(Lognormal(500, 1.0), Lognormal(200, 0.8), 0.3)
 write_trace(generate_chunks(gamma(10, 2), lengths, 1, requests={requests}, rows=250_000), "{parquet}")
 """,
@@ -38,21 +38,21 @@ for batch in parquet.ParquetFile("{parquet}").iter_batches(131_072):
     [column.to_numpy() for column in batch.columns]
 """,
     "read Parquet": """
-from cascadia_traces.reading import iter_trace
+from cascadia_traces.formats.reading import iter_trace
 assert sum(map(len, iter_trace("{parquet}", rows=250_000))) == {requests}
 """,
     "read, scale and summarise Parquet": """
-from cascadia_traces.reading import iter_trace
-from cascadia_traces.scaling import rate_span, scaled
-from cascadia_traces.stats import summarise
+from cascadia_traces.formats.reading import iter_trace
+from cascadia_traces.generate.scaling import rate_span, scaled
+from cascadia_traces.statistics.stats import summarise
 span = rate_span(iter_trace("{parquet}", rows=250_000))
 summary = summarise(scaled(iter_trace("{parquet}", rows=250_000), span, 20.0))
 assert summary.requests == {requests} and abs(summary.rate_rps - 20) < 1e-6
 """,
     "scale to CSV": """
-from cascadia_traces.reading import iter_trace
-from cascadia_traces.scaling import rate_span, scaled
-from cascadia_traces.writing import write_trace
+from cascadia_traces.formats.reading import iter_trace
+from cascadia_traces.generate.scaling import rate_span, scaled
+from cascadia_traces.formats.writing import write_trace
 span = rate_span(iter_trace("{parquet}", rows=250_000))
 write_trace(scaled(iter_trace("{parquet}", rows=250_000), span, 20.0), "{csv}")
 """,
@@ -62,8 +62,8 @@ for batch in csv.open_csv("{csv}"):
     [column.to_numpy() for column in batch.columns]
 """,
     "read and summarise CSV": """
-from cascadia_traces.reading import iter_trace
-from cascadia_traces.stats import summarise
+from cascadia_traces.formats.reading import iter_trace
+from cascadia_traces.statistics.stats import summarise
 assert summarise(iter_trace("{csv}", rows=250_000)).requests == {requests}
 """,
 }

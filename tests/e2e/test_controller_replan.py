@@ -9,8 +9,8 @@ import pytest
 
 from cascadia.controller.replan import PlanningFailed, Request, replan
 from cascadia.planner.plan_file import read_plan
+from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
-from cascadia_traces.writing import write_trace
 from tests.unit.cli.commands import run
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
 

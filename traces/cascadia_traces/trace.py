@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import Floats, Ints, first_fault
-from .errors import TraceError
+from cascadia_traces.checks import Floats, Ints, first_fault
+from cascadia_traces.errors import TraceError
 
 __all__ = ["Trace", "TraceError", "join"]
 

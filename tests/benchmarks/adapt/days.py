@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.quality_file import write_quality
-from cascadia_traces.arrivals import Arrivals, gamma
-from cascadia_traces.generate import generate
-from cascadia_traces.lengths import Correlated, Lognormal
-from cascadia_traces.rates import Diurnal, Steps
-from cascadia_traces.reading import read_trace
+from cascadia_traces.formats.reading import read_trace
+from cascadia_traces.generate.arrivals import Arrivals, gamma
+from cascadia_traces.generate.generate import generate
+from cascadia_traces.generate.lengths import Correlated, Lognormal
+from cascadia_traces.generate.rates import Diurnal, Steps
 from cascadia_traces.trace import Trace, join
 from tests.benchmarks import cases
 from tests.data import data_path

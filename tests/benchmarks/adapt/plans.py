@@ -13,8 +13,8 @@ from cascadia.planner.problem_file import read_problem
 from cascadia.planner.quality_file import write_quality
 from cascadia.planner.spec import Spec
 from cascadia.planner.spec_overrides import Overrides
+from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
-from cascadia_traces.writing import write_trace
 from tests.benchmarks.adapt.days import Day
 from tests.benchmarks.adapt.fleet import SimulatedFleet
 

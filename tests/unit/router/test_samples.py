@@ -18,7 +18,7 @@ from cascadia.planner.samples_folder import read_samples
 from cascadia.router.samples_rows import ARRIVALS, QUALITY, REQUESTS
 from cascadia.router.samples_writer import MOST_WAITING, Writer
 from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
-from cascadia_traces.reading import read_trace
+from cascadia_traces.formats.reading import read_trace
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,

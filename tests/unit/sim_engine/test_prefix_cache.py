@@ -14,7 +14,7 @@ from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.gpus_catalogue import gpu
 from cascadia_sim.prefix_cache import found_tokens, lru_tokens
 from cascadia_sim.shared_blocks import Ints, SharedBlocks, of_hashes, of_sessions
-from cascadia_traces.reading import read_trace
+from cascadia_traces.formats.reading import read_trace
 from tests.data import data_path
 from tests.unit.sim_engine.machines import machine
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia_traces.names import ROLES, role_of
-from cascadia_traces.reading import detect_format, read_trace
+from cascadia_traces.formats.names import ROLES, role_of
+from cascadia_traces.formats.reading import detect_format, read_trace
 from cascadia_traces.trace import Trace, TraceError
 from tests.unit.traces.samples import file_of
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from cascadia.cli.errors import failure
 from cascadia.cli.trace import trace
-from cascadia_traces.reading import read_trace
+from cascadia_traces.formats.reading import read_trace
 from tests.unit.traces.samples import MOONCAKE, file_of
 
 

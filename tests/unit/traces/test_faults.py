@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from cascadia_traces.reading import iter_trace, read_trace
+from cascadia_traces.formats.reading import iter_trace, read_trace
+from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import TraceError
-from cascadia_traces.writing import write_trace
 from tests.unit.traces.samples import AZURE, MOONCAKE, file_of, trace_of
 
 HEAD = "arrival_s,input_tokens,output_tokens\n"
@@ -88,7 +88,7 @@ def test_a_bad_file_gives_one_line_that_names_it(tmp_path: Path, name: str) -> N
 
 
 def test_rows_are_counted_through_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cascadia_traces.csv_rows.BLOCK_BYTES", 64)
+    monkeypatch.setattr("cascadia_traces.formats.csv_rows.BLOCK_BYTES", 64)
     path = file_of(tmp_path, HEAD + "".join(f"{i},1,1\n" for i in range(500)) + "3,1,1\n")
     with pytest.raises(TraceError, match=r"row 501: .* 3 s is before the previous one, 499 s"):
         list(iter_trace(path, rows=7))
@@ -97,15 +97,15 @@ def test_rows_are_counted_through_all_blocks(tmp_path: Path, monkeypatch: pytest
 def test_a_line_without_an_end_is_not_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cascadia_traces.json_lines.BATCH_BYTES", 100)
-    monkeypatch.setattr("cascadia_traces.json_lines.LONGEST_LINE_BYTES", 1000)
+    monkeypatch.setattr("cascadia_traces.formats.json_lines.BATCH_BYTES", 100)
+    monkeypatch.setattr("cascadia_traces.formats.json_lines.LONGEST_LINE_BYTES", 1000)
     path = file_of(tmp_path, row(0, 1, 1) + '{"arrival_s": ' + "1" * 5000)
     with pytest.raises(TraceError, match="line 2: longer than 64 MiB; one object a line"):
         read_trace(path)
 
 
 def test_lines_are_counted_through_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cascadia_traces.json_lines.BATCH_BYTES", 50)
+    monkeypatch.setattr("cascadia_traces.formats.json_lines.BATCH_BYTES", 50)
     path = file_of(tmp_path, "".join(row(i, 1, 1) + "\n" for i in range(50)) + "oops")
     with pytest.raises(TraceError, match="line 101: not JSON"):
         read_trace(path)

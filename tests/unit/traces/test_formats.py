@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cascadia_traces.reading import detect_format, iter_trace, read_trace, rechunked
+from cascadia_traces.formats.reading import detect_format, iter_trace, read_trace, rechunked
+from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import join
-from cascadia_traces.writing import write_trace
 from tests.unit.traces.samples import AZURE, BURSTGPT, MOONCAKE, file_of, same, trace_of
 
 OWN_CSV = "arrival_s,input_tokens,output_tokens\n0.5,3,4\n"
@@ -84,7 +84,7 @@ def test_the_blocks_of_prompts_outlive_a_change_of_format(tmp_path: Path, end: s
 def test_mooncake_prefixes_see_across_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = file_of(tmp_path, MOONCAKE)
     whole = read_trace(path, spread=False)
-    monkeypatch.setattr("cascadia_traces.json_lines.BATCH_BYTES", 1)
+    monkeypatch.setattr("cascadia_traces.formats.json_lines.BATCH_BYTES", 1)
     assert same(read_trace(path, spread=False), whole)
 
 

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from cascadia_traces.arrivals import Arrivals, gamma, poisson
-from cascadia_traces.generate import generate, generate_chunks
-from cascadia_traces.lengths import Correlated, Empirical, Lognormal, Resampled, Zipf
-from cascadia_traces.rates import Constant, Diurnal, OnOff, Rate, Steps
-from cascadia_traces.samples import chat_trace
-from cascadia_traces.stats import summarise
+from cascadia_traces.generate.arrivals import Arrivals, gamma, poisson
+from cascadia_traces.generate.generate import generate, generate_chunks
+from cascadia_traces.generate.lengths import Correlated, Empirical, Lognormal, Resampled, Zipf
+from cascadia_traces.generate.rates import Constant, Diurnal, OnOff, Rate, Steps
+from cascadia_traces.generate.samples import chat_trace
+from cascadia_traces.statistics.stats import summarise
 from cascadia_traces.trace import TraceError, join
 from tests.unit.traces.samples import same, trace_of
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cascadia_traces.reading import detect_format, iter_trace, read_trace
-from cascadia_traces.stats import summarise
+from cascadia_traces.formats.reading import detect_format, iter_trace, read_trace
+from cascadia_traces.statistics.stats import summarise
 from cascadia_traces.trace import join
 from tests.data import data_path
 from tests.unit.traces.samples import same

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cascadia_traces.reading import FORMATS, iter_trace, read_trace
-from cascadia_traces.samples import chat_trace
+from cascadia_traces.formats.reading import FORMATS, iter_trace, read_trace
+from cascadia_traces.formats.writing import SUFFIXES, write_trace
+from cascadia_traces.generate.samples import chat_trace
 from cascadia_traces.trace import Trace, TraceError, join
-from cascadia_traces.writing import SUFFIXES, write_trace
 from tests.unit.traces.samples import AZURE, BURSTGPT, MOONCAKE, file_of, same, traces
 
 FEW = settings(max_examples=60)

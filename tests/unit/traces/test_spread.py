@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia_traces.reading import iter_trace, read_trace
-from cascadia_traces.spread import on_ticks, spread_ticks
+from cascadia_traces.formats.reading import iter_trace, read_trace
+from cascadia_traces.formats.spread import on_ticks, spread_ticks
 from cascadia_traces.trace import Trace, join
 from tests.unit.traces.samples import file_of, same, trace_of
 

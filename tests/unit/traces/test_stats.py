@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from cascadia_traces.arrivals import gamma
-from cascadia_traces.burstiness import RateSeries, WindowCounts
-from cascadia_traces.generate import generate
-from cascadia_traces.histogram import RELATIVE_ERROR, LengthHistogram
-from cascadia_traces.lengths import Correlated, Lognormal
-from cascadia_traces.moments import Moments
-from cascadia_traces.stats import TraceSummary, summarise
+from cascadia_traces.generate.arrivals import gamma
+from cascadia_traces.generate.generate import generate
+from cascadia_traces.generate.lengths import Correlated, Lognormal
+from cascadia_traces.statistics.burstiness import RateSeries, WindowCounts
+from cascadia_traces.statistics.histogram import RELATIVE_ERROR, LengthHistogram
+from cascadia_traces.statistics.moments import Moments
+from cascadia_traces.statistics.stats import TraceSummary, summarise
 from cascadia_traces.trace import Trace, TraceError
 from tests.unit.traces.samples import trace_of, traces
 
@@ -148,7 +148,7 @@ def test_what_is_not_defined_is_none() -> None:
 
 
 def test_ranks_are_given_up_beyond_their_limit(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cascadia_traces.correlation.SPEARMAN_REQUESTS", 1000)
+    monkeypatch.setattr("cascadia_traces.statistics.correlation.SPEARMAN_REQUESTS", 1000)
     assert summarise(trace).spearman is None
     assert summarise(trace.rows(0, 1000)).spearman is not None
 

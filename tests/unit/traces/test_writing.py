@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cascadia_traces.reading import iter_trace, read_trace
-from cascadia_traces.scaling import rate_span, scaled
+from cascadia_traces.formats.reading import iter_trace, read_trace
+from cascadia_traces.formats.writing import SUFFIXES, write_trace
+from cascadia_traces.generate.scaling import rate_span, scaled
 from cascadia_traces.trace import Trace, TraceError
-from cascadia_traces.writing import SUFFIXES, write_trace
 from tests.unit.traces.samples import file_of, same, trace_of
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .checks import Floats, Ints, Numbers
+from cascadia_traces.checks import Floats, Ints, Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from .checks import Floats
-from .epoch import EPOCH_UNITS
-from .errors import TraceError
-from .json_lines import Batch, Object, numbers_of, read_objects, texts_of
-from .layout import Layout
-from .names import OPENAI_PAIRS, OPENAI_SESSIONS, OPENAI_TIMES
-from .rows import Rows
-from .source import Source
+from cascadia_traces.checks import Floats
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.epoch import EPOCH_UNITS
+from cascadia_traces.formats.json_lines import Batch, Object, numbers_of, read_objects, texts_of
+from cascadia_traces.formats.layout import Layout
+from cascadia_traces.formats.names import OPENAI_PAIRS, OPENAI_SESSIONS, OPENAI_TIMES
+from cascadia_traces.formats.rows import Rows
+from cascadia_traces.formats.source import Source
 
 INPUTS, OUTPUTS = zip(*OPENAI_PAIRS, strict=True)
 DETAILS = ("prompt_tokens_details", "input_tokens_details")

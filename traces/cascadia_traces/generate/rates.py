@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .checks import Floats
-from .errors import TraceError
+from cascadia_traces.checks import Floats
+from cascadia_traces.errors import TraceError
 
 DIURNAL_PIECES = 288
 """Pieces a period: five minutes of a day."""

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .checks import Floats, Ints
-from .detect import BOM
-from .errors import TraceError
-from .source import LONGEST_LINE_BYTES, Source
+from cascadia_traces.checks import Floats, Ints
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.detect import BOM
+from cascadia_traces.formats.source import LONGEST_LINE_BYTES, Source
 
 BATCH_BYTES = 8 << 20
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .checks import Floats
-from .trace import Trace, join
+from cascadia_traces.checks import Floats
+from cascadia_traces.trace import Trace, join
 
 ROUNDING_S = 0.01
 """How far from a multiple a time may be; Mooncake's are up to 3 ms off."""

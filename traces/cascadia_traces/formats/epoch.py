@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .checks import Floats
+from cascadia_traces.checks import Floats
 
 EPOCH_UNITS = ((1.0, 1e11), (1e3, 1e14), (1e6, 1e17), (1e9, 1e20))
 """Units in a second, and what a time in them stays below (until the year 5138)."""

@@ -13,10 +13,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .checks import LONGEST_TOKENS, Floats, Ints
-from .errors import TraceError
-from .rates import positive
-from .trace import Trace
+from cascadia_traces.checks import LONGEST_TOKENS, Floats, Ints
+from cascadia_traces.errors import TraceError
+from cascadia_traces.generate.rates import positive
+from cascadia_traces.trace import Trace
 
 LARGEST_ZIPF = 1 << 22
 """Tokens: the table of a Zipf distribution has as many entries."""

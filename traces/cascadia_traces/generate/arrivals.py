@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .checks import Floats
-from .errors import TraceError
-from .rates import Constant, Pieces, Rate
+from cascadia_traces.checks import Floats
+from cascadia_traces.errors import TraceError
+from cascadia_traces.generate.rates import Constant, Pieces, Rate
 
 LARGEST_CV = 100.0
 """Beyond it Gamma gaps underflow to zero and the trace is one stampede."""

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from .checks import Numbers, first_fault
-from .csv_rows import read_csv
-from .detect import layout_of
-from .errors import TraceError
-from .jsonl_rows import read_jsonl
-from .layout import LAYOUTS, Layout
-from .mooncake_rows import read_mooncake
-from .openai_rows import read_openai
-from .parquet_rows import read_parquet
-from .rows import Rows
-from .source import Source, open_source
-from .spread import spread_ticks
-from .trace import Trace, join
+from cascadia_traces.checks import Numbers, first_fault
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.csv_rows import read_csv
+from cascadia_traces.formats.detect import layout_of
+from cascadia_traces.formats.jsonl_rows import read_jsonl
+from cascadia_traces.formats.layout import LAYOUTS, Layout
+from cascadia_traces.formats.mooncake_rows import read_mooncake
+from cascadia_traces.formats.openai_rows import read_openai
+from cascadia_traces.formats.parquet_rows import read_parquet
+from cascadia_traces.formats.rows import Rows
+from cascadia_traces.formats.source import Source, open_source
+from cascadia_traces.formats.spread import spread_ticks
+from cascadia_traces.trace import Trace, join
 
 FORMATS = tuple(LAYOUTS)
 

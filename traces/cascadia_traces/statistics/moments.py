@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import sqrt
 
-from .checks import Floats
+from cascadia_traces.checks import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .errors import TraceError
-from .trace import Trace
+from cascadia_traces.errors import TraceError
+from cascadia_traces.trace import Trace
 
 
 class Span(NamedTuple):

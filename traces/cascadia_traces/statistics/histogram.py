@@ -10,7 +10,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from .checks import LONGEST_TOKENS, Floats, Ints
+from cascadia_traces.checks import LONGEST_TOKENS, Floats, Ints
 
 RELATIVE_ERROR = 0.005
 _GROWTH = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)

@@ -5,7 +5,7 @@ from math import ceil, log2
 
 import numpy as np
 
-from .checks import Floats, Ints
+from cascadia_traces.checks import Floats, Ints
 
 SERIES_BINS = 512
 FINEST_BIN_S = 1 / 64

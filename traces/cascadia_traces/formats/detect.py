@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from .errors import TraceError
-from .layout import LAYOUTS, Layout, csv_layouts
-from .names import COUNTS, OPENAI_TIMES, is_known, nearest, plain
-from .source import HEAD_BYTES, LONGEST_LINE_BYTES, Source
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.layout import LAYOUTS, Layout, csv_layouts
+from cascadia_traces.formats.names import COUNTS, OPENAI_TIMES, is_known, nearest, plain
+from cascadia_traces.formats.source import HEAD_BYTES, LONGEST_LINE_BYTES, Source
 
 PARQUET_MAGIC = b"PAR1"
 BOM = b"\xef\xbb\xbf"

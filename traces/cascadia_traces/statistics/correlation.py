@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .checks import Floats
-from .moments import Moments
-from .trace import Trace
+from cascadia_traces.checks import Floats
+from cascadia_traces.statistics.moments import Moments
+from cascadia_traces.trace import Trace
 
 SPEARMAN_REQUESTS = 1_000_000
 """Ranks need every length at once: beyond this many they are not computed."""

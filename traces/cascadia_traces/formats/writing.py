@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import TraceError
-from .trace import Trace
+from cascadia_traces.errors import TraceError
+from cascadia_traces.trace import Trace
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .burstiness import Burstiness, RateSeries, WindowCounts
-from .correlation import LengthPairs
-from .errors import TraceError
-from .histogram import LengthHistogram
-from .moments import Moments
-from .trace import Trace
+from cascadia_traces.errors import TraceError
+from cascadia_traces.statistics.burstiness import Burstiness, RateSeries, WindowCounts
+from cascadia_traces.statistics.correlation import LengthPairs
+from cascadia_traces.statistics.histogram import LengthHistogram
+from cascadia_traces.statistics.moments import Moments
+from cascadia_traces.trace import Trace
 
 WINDOWS_S = (0.1, 1.0, 10.0, 60.0, 600.0)
 SLICE_REQUESTS = 1 << 16

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .errors import TraceError
-from .source import Source
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .arrivals import Arrivals
-from .errors import TraceError
-from .lengths import Lengths
-from .trace import Trace, join
+from cascadia_traces.errors import TraceError
+from cascadia_traces.generate.arrivals import Arrivals
+from cascadia_traces.generate.lengths import Lengths
+from cascadia_traces.trace import Trace, join
 
 
 def generate(

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks import Numbers
-from .detect import find_columns
-from .errors import TraceError
-from .layout import Layout
-from .rows import Rows
-from .source import Source
+from cascadia_traces.checks import Numbers
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.detect import find_columns
+from cascadia_traces.formats.layout import Layout
+from cascadia_traces.formats.rows import Rows
+from cascadia_traces.formats.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa

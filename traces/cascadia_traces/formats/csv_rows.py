@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .checks import Floats
-from .csv_fault import csv_fault
-from .detect import find_columns, first_value, header
-from .epoch import epoch_s
-from .layout import Layout
-from .rows import Rows
-from .source import Source
+from cascadia_traces.checks import Floats
+from cascadia_traces.formats.csv_fault import csv_fault
+from cascadia_traces.formats.detect import find_columns, first_value, header
+from cascadia_traces.formats.epoch import epoch_s
+from cascadia_traces.formats.layout import Layout
+from cascadia_traces.formats.rows import Rows
+from cascadia_traces.formats.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa

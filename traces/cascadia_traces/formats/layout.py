@@ -8,7 +8,7 @@ go by name, never by position), OpenAI chat-completion, completion and response 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .names import OPENAI_NESTED, OPENAI_PAIRS, OPENAI_SESSIONS, OPENAI_TIMES, plain
+from cascadia_traces.formats.names import OPENAI_NESTED, OPENAI_PAIRS, OPENAI_SESSIONS, OPENAI_TIMES, plain
 
 
 @dataclass(frozen=True, slots=True)

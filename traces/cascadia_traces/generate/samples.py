@@ -1,10 +1,10 @@
 """Traces that come with Cascadia, generated so that no data need be shipped."""
 
-from .arrivals import Arrivals
-from .generate import generate
-from .lengths import Correlated, Lognormal
-from .rates import Diurnal
-from .trace import Trace
+from cascadia_traces.generate.arrivals import Arrivals
+from cascadia_traces.generate.generate import generate
+from cascadia_traces.generate.lengths import Correlated, Lognormal
+from cascadia_traces.generate.rates import Diurnal
+from cascadia_traces.trace import Trace
 
 CHAT_REQUESTS = 6_000
 CHAT_RATE_RPS = 6.0

@@ -9,7 +9,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from .errors import TraceError
+from cascadia_traces.errors import TraceError
 
 HEAD_BYTES = 1 << 16
 LONGEST_LINE_BYTES = 64 << 20

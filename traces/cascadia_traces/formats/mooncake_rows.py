@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from .checks import Floats
-from .errors import TraceError
-from .json_lines import Batch, numbers_of, read_objects
-from .layout import Layout
-from .rows import Rows
-from .source import Source
+from cascadia_traces.checks import Floats
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.json_lines import Batch, numbers_of, read_objects
+from cascadia_traces.formats.layout import Layout
+from cascadia_traces.formats.rows import Rows
+from cascadia_traces.formats.source import Source
 
 BLOCK_TOKENS = 512
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from .detect import find_columns
-from .errors import TraceError
-from .json_lines import numbers_of, read_objects, texts_of
-from .layout import Layout
-from .rows import Rows
-from .source import Source
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.detect import find_columns
+from cascadia_traces.formats.json_lines import numbers_of, read_objects, texts_of
+from cascadia_traces.formats.layout import Layout
+from cascadia_traces.formats.rows import Rows
+from cascadia_traces.formats.source import Source
 
 
 def read_jsonl(source: Source, layout: Layout, on_progress: Callable[[int], None]) -> Iterator[Rows]:

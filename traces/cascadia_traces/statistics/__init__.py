@@ -1,0 +1,3 @@
+"""What a trace looks like, from one pass in memory that does not grow with it. Of the trace package it may import
+`generate`, `formats`, `trace`, `checks`, `errors`.
+"""
