@@ -17,7 +17,7 @@ from schema_pages import plan_page, spec_page, table
 
 from cascadia.cli.catalogue_outputs import HEAD, rows
 from cascadia.cli.main import COMMANDS, main
-from cascadia_sim.support_matrix import support_matrix
+from cascadia_sim.evidence.support_matrix import support_matrix
 
 PAGES = Path(__file__).parent / "reference"
 BEGIN, END = "<!-- support: docs/generate.py -->", "<!-- end of support -->"

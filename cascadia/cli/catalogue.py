@@ -22,9 +22,9 @@ def catalogue(
     token and to the first token. --json tells each cell, with what was measured for it.
     """
     from cascadia.cli.catalogue_outputs import table
-    from cascadia_sim.calibrations_catalogue import SERVING_ENGINES
-    from cascadia_sim.quantization import FORMATS
-    from cascadia_sim.support_matrix import support_matrix
+    from cascadia_sim.calibration.catalogue import SERVING_ENGINES
+    from cascadia_sim.evidence.support_matrix import support_matrix
+    from cascadia_sim.models.quantization import FORMATS
 
     cards = tuple(_gpu(name) for name in gpus) or None
     chosen = _known("--engine", engines, SERVING_ENGINES)
@@ -34,7 +34,7 @@ def catalogue(
 
 
 def _gpu(name: str) -> str:
-    from cascadia_sim.gpus_catalogue import UnknownGpu, gpu
+    from cascadia_sim.hardware.catalogue import UnknownGpu, gpu
 
     try:
         return gpu(name).name

@@ -8,7 +8,7 @@ from cascadia.report.numbers import percent
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from cascadia_sim.support_matrix import Support
+    from cascadia_sim.evidence.support_matrix import Support
 
 HEAD = ("GPU", "engine", "precision", "rests on", "a token", "first token", "calibration")
 FEW = 3

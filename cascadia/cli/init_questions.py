@@ -42,7 +42,7 @@ class Asker:
 
 
 def known_gpu(name: str) -> str:
-    from cascadia_sim.gpus_catalogue import gpu
+    from cascadia_sim.hardware.catalogue import gpu
 
     gpu(name)
     return name
@@ -52,7 +52,7 @@ def known_model(model: str) -> str:
     """A name of the catalogue, or something that looks like a path: whether that exists, `plan` says."""
     if model.endswith(".json") or model.startswith((".", "/", "~")):
         return model
-    from cascadia_sim.architectures_catalogue import architecture
+    from cascadia_sim.models.catalogue import architecture
 
     architecture(model)
     return model

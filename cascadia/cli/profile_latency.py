@@ -92,7 +92,7 @@ def latency(
     from cascadia.clients.latency_file import read_measurements, write_profile
     from cascadia.clients.latency_profile import Profile, profile_latency
     from cascadia.clients.openai_engine import OpenAIEngine
-    from cascadia_sim.calibrations_catalogue import find_calibration
+    from cascadia_sim.calibration.catalogue import find_calibration
 
     asked = Asked(
         base_url,

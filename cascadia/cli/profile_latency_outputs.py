@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from cascadia.clients.latency_profile import Profile
 from cascadia.report.numbers import percent, seconds
-from cascadia_sim.calibration_json import as_data
-from cascadia_sim.profile_check import Figures
-from cascadia_sim.profile_fit import LeftOut
+from cascadia_sim.calibration.file import as_data
+from cascadia_sim.fit.profile_check import Figures
+from cascadia_sim.fit.profile_fit import LeftOut
 
 if TYPE_CHECKING:
     from rich.table import Table

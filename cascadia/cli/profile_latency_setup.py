@@ -8,17 +8,17 @@ from urllib.parse import urlsplit
 from cascadia.clients.engine_facts import EngineFacts
 from cascadia.domain.errors import BadInput
 from cascadia.planner.gpu_file import gpu_path, read_gpu
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.architectures_catalogue import UnknownModel, architecture
-from cascadia_sim.config_json import read_architecture
-from cascadia_sim.engine_config import EngineConfig
 from cascadia_sim.errors import InputError
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.gpus_catalogue import UnknownGpu, gpu, known_gpus
-from cascadia_sim.own_gpu import hardware_of
-from cascadia_sim.profile_fit import Setup
-from cascadia_sim.quantization import weight_format
-from cascadia_sim.sharding import check_shape
+from cascadia_sim.fit.profile_fit import Setup
+from cascadia_sim.hardware.catalogue import UnknownGpu, gpu, known_gpus
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.hardware.own import hardware_of
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.sharding import check_shape
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.catalogue import UnknownModel, architecture
+from cascadia_sim.models.config_json import read_architecture
+from cascadia_sim.models.quantization import weight_format
 
 # A machine with one of these may run its engines on a GPU.
 GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd")

@@ -5,7 +5,7 @@ from typing import Any
 
 from cascadia.planner.iterations import Explained, NotOnShape, OnShape
 from cascadia.report.numbers import figures, percent, seconds
-from cascadia_sim.breakdown import Part
+from cascadia_sim.iteration.breakdown import Part
 
 BAR = 40
 """Characters of a bar that takes all of the time."""

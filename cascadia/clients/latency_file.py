@@ -10,8 +10,8 @@ from cascadia.clients.latency_points import Point
 from cascadia.clients.latency_profile import Profile
 from cascadia.domain.errors import BadInput
 from cascadia.whole_file import whole_file
-from cascadia_sim.calibration_json import MEASUREMENTS, as_data
-from cascadia_sim.profile_fit import Setup
+from cascadia_sim.calibration.file import MEASUREMENTS, as_data
+from cascadia_sim.fit.profile_fit import Setup
 
 NOT_ONE = "name the --out file of an earlier run, or leave --resume out"
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from cascadia_sim.profile_coverage import Observed, missing
-from cascadia_sim.profile_fit import Observation
+from cascadia_sim.fit.profile_coverage import Observed, missing
+from cascadia_sim.fit.profile_fit import Observation
 
 T = TypeVar("T")
 SHORT = 24

@@ -16,13 +16,13 @@ from cascadia.clients.latency_rounds import NEEDED_SHARE, Known, Limits, Rounds,
 from cascadia.clients.made_up_prompts import MadeUp
 from cascadia.clients.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
-from cascadia_sim.build import replica_timing
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_standing import standing
-from cascadia_sim.profile_check import CAPACITY_REQUESTS, Check, Served, capacity_rps, check
-from cascadia_sim.profile_coverage import Part, missing, told
-from cascadia_sim.profile_fit import Fitted, Observation, Setup, fit_profile
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.evidence.standing import standing
+from cascadia_sim.fit.profile_check import CAPACITY_REQUESTS, Check, Served, capacity_rps, check
+from cascadia_sim.fit.profile_coverage import Part, missing, told
+from cascadia_sim.fit.profile_fit import Fitted, Observation, Setup, fit_profile
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.timing import ReplicaTiming
 
 # Of the time allowed: until then single points are measured, until then mixed requests are sent.
 POINTS_UNTIL, MIXED_UNTIL = 0.65, 0.9

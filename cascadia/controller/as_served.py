@@ -6,7 +6,7 @@ from dataclasses import replace
 from cascadia.controller.fleet import JUDGE
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 
 def problem_as_served(problem: Problem, learned: Mapping[str, Mapping[str, float]]) -> Problem:

@@ -26,7 +26,7 @@ from cascadia.render.engines import STARTUP_S
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
 from cascadia.render.processes import LOOPBACK
-from cascadia_sim.engine_config import LLAMA_CPP
+from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
 _ANY_PORT = 0
 

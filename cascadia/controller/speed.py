@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 FORGETS = 0.97
 """Of a window's weight, what is left a window later: a memory of about 33."""

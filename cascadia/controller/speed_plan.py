@@ -7,8 +7,8 @@ from typing import NamedTuple
 from cascadia.controller.fleet import JUDGE, Kind, planned_stage
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
 from cascadia.planner.problem_file_models import find_architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.timing import ReplicaTiming
 
 ERROR = 0.2
 """Of a plan that does not tell its calibrations' errors."""

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from cascadia.clients.latency_profile import timing_of
 from cascadia.demo.stages import CONTEXT, LARGE, SLOTS, engine_config
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.calibration_json import read_calibration
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.profile_check import capacity_rps
-from cascadia_sim.profile_fit import Setup
+from cascadia_sim.calibration.file import read_calibration
+from cascadia_sim.fit.profile_check import capacity_rps
+from cascadia_sim.fit.profile_fit import Setup
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.models.catalogue import architecture
 
 LOAD = 0.9
 MOST_RPS = 3.0

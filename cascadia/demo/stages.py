@@ -9,8 +9,8 @@ from pathlib import Path
 from cascadia.clients import llama_server
 from cascadia.clients.model_catalogue import CatalogueModel, model_named
 from cascadia.render.engine_args import Launch, arguments
-from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
 
 CORES = 2
 SLOTS = 2

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.own_gpu import OwnGpu, hardware_of
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.hardware.own import OwnGpu, hardware_of
 
 
 @dataclass(frozen=True, slots=True)

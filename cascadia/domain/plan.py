@@ -5,7 +5,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 FORMAT_VERSION = 3
 """2 added `skip_below`; 3 `stability`, `headroom`, `load`, `foresight`; older plans are read as

@@ -7,8 +7,8 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.architecture import Architecture
 
 Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
 

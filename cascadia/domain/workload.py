@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_sim.shared_blocks import SharedBlocks
+from cascadia_sim.prefix_cache.shared_blocks import SharedBlocks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

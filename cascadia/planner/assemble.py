@@ -26,10 +26,10 @@ from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.options import Mix
 from cascadia.planner.simulation import quantile_s
-from cascadia_sim.cascade import CascadeRun, Verdicts
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.stage import StageRun
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.cascade.cascade import CascadeRun, Verdicts
+from cascadia_sim.cascade.stage import StageRun
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

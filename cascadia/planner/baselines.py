@@ -30,7 +30,7 @@ from cascadia.planner.simulation import Simulator
 from cascadia.planner.solver import solver
 from cascadia.planner.tables import TableCache
 from cascadia.planner.throughput import max_rate_rps
-from cascadia_sim.cascade import CascadeRun
+from cascadia_sim.cascade.cascade import CascadeRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from cascadia.planner.deployment import Deployment, deployment
 from cascadia.planner.options import Mix
 from cascadia.planner.search import Search, longest_request, start_search
 from cascadia.planner.shapes import Shape
-from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 LADDER = (512, 1024, 2048, 4096, 8192, 16384)
 FIRST = (-2, +1)

@@ -10,14 +10,14 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.demand import JUDGE
 from cascadia.planner.deployment import Deployment
 from cascadia.planner.options import Mix
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.calibration_range import Use, beyond
-from cascadia_sim.calibration_standing import Standing, standing_of
-from cascadia_sim.cascade import CascadeRun
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.results import present
-from cascadia_sim.stage import StageRun
-from cascadia_sim.timing import Ints
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.cascade.stage import StageRun
+from cascadia_sim.engine.results import present
+from cascadia_sim.evidence.range import Use, beyond
+from cascadia_sim.evidence.standing import Standing, standing_of
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import Ints
+from cascadia_sim.models.architecture import Architecture
 
 CONTEXT_SHARE = 0.99
 """Of a stage's requests, whose longest context counts: a lone long request is not what a quantile rests on."""

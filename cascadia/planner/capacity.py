@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.planner.loads import Load
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from cascadia.planner.deployment import Deployment
 from cascadia.planner.loads import Load, judge_load, stage_load
 from cascadia.planner.options import Mix
 from cascadia.planner.routings import Decisions
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.iteration.timing import ReplicaTiming
 
 
 @dataclass(eq=False)

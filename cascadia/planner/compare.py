@@ -27,8 +27,8 @@ from cascadia.planner.prerouter import prerouter
 from cascadia.planner.refine import Candidate, Effort
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator, quantile_s
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from cascadia.planner.options import Mix, Option
 from cascadia.planner.routings import Routings
 from cascadia.planner.search import decisions
 from cascadia.planner.simulation import latency_by_request, verdict_delays
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -15,7 +15,7 @@ from cascadia.planner.deployment import Deployment
 from cascadia.planner.routings import Decisions
 from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia.planner.stability import certify
-from cascadia_sim.scaled_timing import scaled
+from cascadia_sim.iteration.scaled_timing import scaled
 
 MOST = 0.9
 """An error counts at most so much: a calibration that is wholly wrong leaves no end to simulate."""

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.problem import Problem
-from cascadia_sim.cascade import CascadeRun
-from cascadia_sim.results import over_time
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.engine.results import over_time
+from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from cascadia.planner.spec_gpu import GpuSpec
 from cascadia.planner.spec_yaml import MAX_BYTES, parse_yaml
 from cascadia.planner.text_file import read_text
 from cascadia_sim.errors import InputError
-from cascadia_sim.own_gpu import OwnGpu, Tflops
+from cascadia_sim.hardware.own import OwnGpu, Tflops
 
 _PATH_STARTS = ("./", "../", "/", "~")
 _FILES = (".json", ".yaml", ".yml")

@@ -18,10 +18,10 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan, Predicted, ReplicaGroup, StagePrediction
 from cascadia.planner.problem_file_models import find_architecture
 from cascadia.planner.replay import Replay
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.breakdown import BeyondTheTables, Iteration, Part, breakdown
-from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.breakdown import BeyondTheTables, Iteration, Part, breakdown
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
-from cascadia_sim.shared_blocks import SharedBlocks, of_hashes, of_sessions
+from cascadia_sim.prefix_cache.shared_blocks import SharedBlocks, of_hashes, of_sessions
 from cascadia_traces.trace import Trace
 
 Ints = NDArray[np.int64]

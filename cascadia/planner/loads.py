@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.problem import Problem
-from cascadia_sim.dispatch import Replica
-from cascadia_sim.engine_config import LLAMA_CPP
-from cascadia_sim.prefix_cache import found_tokens, lru_tokens
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.engine.dispatch import Replica
+from cascadia_sim.iteration.engine_config import LLAMA_CPP
+from cascadia_sim.iteration.timing import PS_PER_S
+from cascadia_sim.prefix_cache.prefix_cache import found_tokens, lru_tokens
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -37,8 +37,8 @@ from cascadia.planner.simulation import Simulator, quantile_s
 from cascadia.planner.solver import Formulation, solver
 from cascadia.planner.supersets import Found, best_of_parts
 from cascadia.planner.thrift import cheapest_within
-from cascadia_sim.cascade import CascadeRun
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 MAX_ROUTINGS = 2000
 """Routings kept of the frontier, spread over loads and independent of the bar."""

@@ -6,11 +6,11 @@ from typing import get_args
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Engine
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_json import read_calibration
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.errors import InputError
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.architecture import Architecture
 
 AGAIN = "measure this one with `cascadia profile latency`, or remove the line"
 

@@ -10,9 +10,9 @@ from cascadia.planner.gpu_file import gpu_path, own_gpu, read_gpu
 from cascadia.planner.problem_file_models import told_at
 from cascadia.planner.spec import ClusterSpec, PoolSpec
 from cascadia.planner.spec_gpu import GpuSpec
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.own_gpu import OwnGpu
-from cascadia_sim.unmeasured import why_unmeasured
+from cascadia_sim.evidence.unmeasured import why_unmeasured
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.own import OwnGpu
 
 
 class ClusterRead(NamedTuple):

@@ -8,11 +8,11 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Stage
 from cascadia.planner.problem_file_calibration import calibration_path, stage_calibration
 from cascadia.planner.spec_models import EngineOptions, StageSpec
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.config_json import read_architecture
-from cascadia_sim.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
 from cascadia_sim.errors import InputError
+from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.config_json import read_architecture
 
 _PATH_STARTS = ("./", "../", "/", "~")
 _LLAMA_CPP = {"max_num_seqs": 4, "max_num_batched_tokens": 2048, "block_size": 1}

@@ -10,7 +10,7 @@ from cascadia.domain.workload import Workload
 from cascadia.planner.loads import period_ps
 from cascadia.planner.routings import Decisions
 from cascadia.planner.simulation import Simulator
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.iteration.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
 

@@ -25,10 +25,10 @@ from cascadia.planner.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, Decisions,
 from cascadia.planner.shapes import Shape
 from cascadia.planner.simulation import Simulator
 from cascadia.planner.stability import Certificate, certify
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
-from cascadia_sim.cascade import CascadeRun
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.architecture import Architecture
 from cascadia_traces.trace import Trace
 
 DRAWN_PROMPTS = 10_000

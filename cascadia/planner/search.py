@@ -19,7 +19,7 @@ from cascadia.planner.shapes import Shape, shapes
 from cascadia.planner.simulation import quantile_s, verdict_delays
 from cascadia.planner.tables import TableCache
 from cascadia.planner.worthwhile import worth_having
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.iteration.timing import PS_PER_S
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

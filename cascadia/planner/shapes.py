@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing, valid_shapes
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing, valid_shapes
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.models.architecture import Architecture
 
 MAX_REPLICA_NODES = 4
 """A replica that spans more nodes than this is not considered."""

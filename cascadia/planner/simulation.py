@@ -11,10 +11,10 @@ from cascadia.planner.deployment import Deployment
 from cascadia.planner.loads import Load, arrival_ps, cached_tokens, found_in, keeps_blocks
 from cascadia.planner.options import Mix
 from cascadia.planner.routings import Decisions
-from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
-from cascadia_sim.dispatch import DEFAULT
-from cascadia_sim.stage import Replica, simulate_stage
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.engine.dispatch import DEFAULT
+from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cascadia.domain.problem import Engine
-from cascadia_sim.engine_config import LLAMA_CPP, TRTLLM
+from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM
 
 Positive = Annotated[int, Field(ge=1, le=2**31)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]

@@ -29,8 +29,8 @@ from cascadia.planner.loads import period_ps
 from cascadia.planner.repeats import decided_repeated, repeated
 from cascadia.planner.routings import Decisions
 from cascadia.planner.simulation import Simulator, quantile_s
-from cascadia_sim.cascade import CascadeRun
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

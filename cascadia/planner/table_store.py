@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import cascadia_sim
 from cascadia.whole_file import whole_file
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.iteration.timing import ReplicaTiming
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,8 +16,8 @@ from cascadia.planner.capacity import held_at_once, sustained_rps
 from cascadia.planner.loads import Load
 from cascadia.planner.shapes import Shape
 from cascadia.planner.table_store import digest_of, load_table, save_table
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

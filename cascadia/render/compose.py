@@ -9,7 +9,7 @@ from cascadia.render.engines import HTTP_PORT, IMAGE, STARTUP_S
 from cascadia.render.models import MODELS_DIR, is_path, mounted_weights
 from cascadia.render.processes import LOOPBACK, Process, node_names, processes
 from cascadia.render.yaml_text import yaml_text
-from cascadia_sim.engine_config import LLAMA_CPP
+from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
 LLAMA_CPP_IMAGE = "${CASCADIA_LLAMA_CPP_IMAGE:?set it to an image of llama.cpp's server for your hardware}"
 MARGIN_S = 30

@@ -10,8 +10,8 @@ from cascadia.domain.errors import BadInput
 from cascadia.render.engines import COMMAND
 from cascadia.render.memory_share import free_share, static_share
 from cascadia.render.models import is_quantised
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpu import Gpu
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 _DEFAULT = EngineConfig()
 

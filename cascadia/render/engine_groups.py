@@ -13,8 +13,8 @@ from cascadia.render.engine_args import Launch
 from cascadia.render.gpu_nodes import CORES, GpuNode, gpu_node
 from cascadia.render.names import check_name, labels
 from cascadia.render.placement import Demand, Replica, place
-from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
-from cascadia_sim.gpu import Gpu
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
 
 JUDGE = "judge"
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput
-from cascadia_sim.gpus_catalogue import UnknownGpu
+from cascadia_sim.hardware.catalogue import UnknownGpu
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from cascadia.render.engines import HTTP_PORT, IMAGE, RENDEZVOUS_PORT, VERSION
 from cascadia.render.gpu_nodes import labelled
 from cascadia.render.models import is_path, mounted_weights
 from cascadia.render.yaml_text import yaml_text
-from cascadia_sim.engine_config import LLAMA_CPP
+from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
 
 def helm_values_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:

@@ -6,11 +6,11 @@ get the KV cache that was planned with.
 """
 
 from cascadia.render.models import is_path
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.architectures_catalogue import UnknownModel, architecture
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.memory import reserve_bytes, stage_memory
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.memory import reserve_bytes, stage_memory
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.catalogue import UnknownModel, architecture
 
 UNKNOWN_RESERVE_SHARE = 0.05
 """For a model that is not in the catalogue."""

@@ -3,7 +3,7 @@
 import re
 from pathlib import PurePosixPath
 
-from cascadia_sim.architectures_catalogue import UnknownModel, architecture
+from cascadia_sim.models.catalogue import UnknownModel, architecture
 
 MODELS_DIR = "/models"
 """Where containers find weights that come from a directory."""

@@ -2,7 +2,7 @@
 
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
 from cascadia.render.models import is_path, is_quantised, mounted_weights, weights
-from cascadia_sim.engine_config import TRTLLM
+from cascadia_sim.iteration.engine_config import TRTLLM
 
 FROM_CHECKPOINT = ("awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts")
 """Formats that engines read from a checkpoint and do not make from BF16 weights."""

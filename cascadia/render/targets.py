@@ -13,7 +13,7 @@ from cascadia.render.helm_values import helm_values, helm_values_yaml
 from cascadia.render.kubernetes import kubernetes_yaml
 from cascadia.render.kubernetes.chart_values import merged, whole_numbers
 from cascadia.render.local import local_json
-from cascadia_sim.engine_config import LLAMA_CPP
+from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
 Target = Literal["kubernetes", "compose", "local", "helm-values"]
 

@@ -31,7 +31,7 @@ from cascadia.planner.plan_file import read_plan, write_plan
 from cascadia.planner.refine import effort_for
 from cascadia.planner.search import Search
 from cascadia.planner.simulation import Simulator
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.iteration.timing import PS_PER_S
 from tests.benchmarks.adapt.days import Day, transitions
 from tests.benchmarks.adapt.fleet import SimulatedFleet
 from tests.benchmarks.adapt.plans import plan_for, problem_for

@@ -23,16 +23,16 @@ from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Balancer, Candidate
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.round_robin import SmoothRoundRobin
-from cascadia_sim import kernel
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.client import delays_ps
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.kernel_fleet import fleet_of, requests_of
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.stage import Replica, simulate_stage
-from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.engine import kernel
+from cascadia_sim.engine.client import delays_ps
+from cascadia_sim.engine.fleet import fleet_of, requests_of
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S, Ints, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.formats.reading import read_trace
 from tests.benchmarks.report_table import markdown
 from tests.data import data_path

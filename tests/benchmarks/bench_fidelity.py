@@ -13,11 +13,11 @@ import sys
 
 import numpy as np
 
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_cells import Measured
-from cascadia_sim.calibration_fit import relative_errors
-from cascadia_sim.calibrations_catalogue import known_calibrations
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import known_calibrations
+from cascadia_sim.fit.calibration_cells import Measured
+from cascadia_sim.fit.calibration_fit import relative_errors
+from cascadia_sim.hardware.catalogue import gpu
 from tests.benchmarks.fidelity import paper_table, parallel_order, plots
 from tests.benchmarks.fidelity.sets import MeasuredSet, all_sets
 

@@ -30,8 +30,8 @@ from cascadia.planner import plan as planner
 from cascadia.planner.guarantee import with_bounds
 from cascadia.planner.refine import Effort
 from cascadia.planner.routings import Routings
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.formats.reading import read_trace
 from tests.benchmarks.bench_guarantee import Cascade, Choice, cascades, drawn, truth
 from tests.data import data_path

@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S, Ints, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 from tests.unit.sim_engine.twin import run_twin
 
 ASKED_PER_CPU_S = 1_000_000
@@ -123,8 +123,8 @@ def measure(case: Case, requests: int) -> Row:
 def start_s() -> float:
     """What a fresh process pays for numba and the compiled engine, from the cache on disk; best of a few."""
     code = (
-        "import time; import numpy as np; from cascadia_sim.timing import ReplicaTiming;"
-        "start = time.perf_counter(); from cascadia_sim.replica import simulate_replica;"
+        "import time; import numpy as np; from cascadia_sim.iteration.timing import ReplicaTiming;"
+        "start = time.perf_counter(); from cascadia_sim.engine.replica import simulate_replica;"
         "t = ReplicaTiming(np.arange(1, 50), np.zeros(5, int), 0, 0.0, 1600, 16, 4, 40, True, 1);"
         "simulate_replica(t, [0], [5], [5], [0]); print(time.perf_counter() - start)"
     )

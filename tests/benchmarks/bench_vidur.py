@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia_sim.scheduling import VLLM_V1
-from cascadia_sim.stage import Replica, simulate_stage
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.iteration.scheduling import VLLM_V1
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 from tests.benchmarks.fidelity.vidur_runs import Outcome, Run, read_runs, read_trace
 from tests.benchmarks.fidelity.vidur_timing import (
     analytic,

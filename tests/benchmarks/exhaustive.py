@@ -24,8 +24,8 @@ from cascadia.planner.references import References
 from cascadia.planner.refinement import Candidate, Refinement
 from cascadia.planner.search import Search, start_search
 from cascadia.planner.simulation import Simulator, quantile_s
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.catalogue import architecture
 
 MODELS = (
     ("Qwen/Qwen2.5-1.5B-Instruct", "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen2.5-32B-Instruct"),

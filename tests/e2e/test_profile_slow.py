@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cascadia.clients.local_ports import free_port
-from cascadia_sim.calibration_json import read_calibration
+from cascadia_sim.calibration.file import read_calibration
 from tests.e2e.commands import Cascadia
 from tests.e2e.engine_commands import llama_command
 from tests.e2e.engine_servers import CONTEXT, NAME, running

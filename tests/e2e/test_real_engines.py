@@ -23,13 +23,13 @@ from cascadia.clients.latency_points import Point
 from cascadia.clients.latency_profile import timing_of
 from cascadia.clients.made_up_prompts import MadeUp
 from cascadia.clients.openai_engine import OpenAIEngine
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.calibration_json import read_calibration
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.profile_check import Check, Served, capacity_rps, check
-from cascadia_sim.profile_fit import Setup
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.calibration.file import read_calibration
+from cascadia_sim.fit.profile_check import Check, Served, capacity_rps, check
+from cascadia_sim.fit.profile_fit import Setup
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 from tests.e2e.commands import Cascadia
 from tests.e2e.engine_servers import NAME, beside_the_engine, llama_cpp, others_s, vllm
 

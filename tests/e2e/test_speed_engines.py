@@ -21,9 +21,9 @@ from cascadia.controller.speed_watch import Lengths, SpeedWatch
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_json import read_calibration
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.file import read_calibration
+from cascadia_sim.iteration.engine_config import EngineConfig
 from tests.e2e.commands import Cascadia
 from tests.e2e.engine_commands import llama_command
 from tests.e2e.engine_servers import CONTEXT, NAME, beside_the_engine, others_s, running

@@ -17,11 +17,11 @@ from cascadia.controller.windows import Samples
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
 from cascadia.planner.plan_file import read_plan
 from cascadia.planner.problem_file_models import find_architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.rolling_cascade import Asked, RollingCascade, VerdictTokens
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.cascade.rolling import Asked, RollingCascade, VerdictTokens
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 from tests.benchmarks.adapt.days import Day
 
 JUDGE = "judge"

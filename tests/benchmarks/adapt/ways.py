@@ -17,7 +17,7 @@ from cascadia.controller.state import write_in_force
 from cascadia.planner.plan_file import read_plan
 from cascadia.planner.quality_file import write_quality
 from cascadia.router.shadow import BURST_S
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.iteration.timing import PS_PER_S
 from tests.benchmarks.adapt.days import HOUR_S, Day, Ints
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size
 from tests.benchmarks.adapt.plans import KeptPlanner

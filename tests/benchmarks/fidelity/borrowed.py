@@ -14,10 +14,10 @@ from statistics import mean, median
 
 import numpy as np
 
-from cascadia_sim.build import calibration_of
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibrations_catalogue import generic_calibration, known_calibrations
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import generic_calibration, known_calibrations
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import calibration_of
 from tests.benchmarks.fidelity.closed_loop import mean_ms
 from tests.benchmarks.fidelity.endtoend import (
     engine_of,

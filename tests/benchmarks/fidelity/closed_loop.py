@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from cascadia_sim.timing import Ints, ReplicaTiming
+from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
 ROUNDS = 10  # prompts = ROUNDS x concurrency, as InferenceX has it
 SHORTEST = 0.8

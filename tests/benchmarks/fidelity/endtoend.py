@@ -20,15 +20,15 @@ from statistics import median
 
 import numpy as np
 
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.architectures_catalogue import UnknownModel, architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibrations_catalogue import known_calibrations
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import known_calibrations
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import ReplicaTiming
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.catalogue import UnknownModel, architecture
 from tests.benchmarks.fidelity.closed_loop import Loop, Weights, mean_ms, run
 from tests.benchmarks.fidelity.endtoend_points import FILE, Point, read_points
 from tests.benchmarks.fidelity.endtoend_usable import reasons, told

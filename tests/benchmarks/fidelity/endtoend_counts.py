@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.gpu import Efficiency
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.quantization import weight_format
-from cascadia_sim.roofline import Floats
-from cascadia_sim.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, Setting, charged
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Efficiency
+from cascadia_sim.iteration.roofline import Floats
+from cascadia_sim.iteration.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, Setting, charged
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.quantization import weight_format
 from tests.benchmarks.fidelity.closed_loop import Weights
 from tests.benchmarks.fidelity.endtoend import engine_of, known_architecture, loop_of, weights_of
 from tests.benchmarks.fidelity.endtoend_points import Point

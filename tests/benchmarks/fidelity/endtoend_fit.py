@@ -22,12 +22,12 @@ from statistics import median
 import numpy as np
 from scipy.optimize import least_squares
 
-from cascadia_sim.calibration import Calibration, FitError, Validity
-from cascadia_sim.calibration_fit import SHARES
-from cascadia_sim.calibration_json import as_data
-from cascadia_sim.gpu import Efficiency
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.roofline import Floats
+from cascadia_sim.calibration.calibration import Calibration, FitError, Validity
+from cascadia_sim.calibration.file import as_data
+from cascadia_sim.fit.calibration_fit import SHARES
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Efficiency
+from cascadia_sim.iteration.roofline import Floats
 from tests.benchmarks.fidelity.endtoend import known_architecture, loop_of
 from tests.benchmarks.fidelity.endtoend_counts import Fitted, format_of, model_of
 from tests.benchmarks.fidelity.endtoend_points import FILE, Point, read_points

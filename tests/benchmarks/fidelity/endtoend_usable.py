@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from statistics import median
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.models.catalogue import architecture
 from tests.benchmarks.fidelity.endtoend_points import Point
 
 # TPOT at most this share of the slowest measured at the same condition: tokens were guessed ahead.

@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia_sim.calibration import Calibration, FitError, Validity
-from cascadia_sim.calibration_cells import Cell, Measured
-from cascadia_sim.calibration_fit import fit_efficiency, relative_errors
-from cascadia_sim.calibration_json import as_data
-from cascadia_sim.calibrations_catalogue import generic_calibration, known_calibrations
-from cascadia_sim.gpu import Efficiency, Gpu
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
-from cascadia_sim.roofline import Floats
+from cascadia_sim.calibration.calibration import Calibration, FitError, Validity
+from cascadia_sim.calibration.catalogue import generic_calibration, known_calibrations
+from cascadia_sim.calibration.file import as_data
+from cascadia_sim.fit.calibration_cells import Cell, Measured
+from cascadia_sim.fit.calibration_fit import fit_efficiency, relative_errors
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.hardware.gpu import Efficiency, Gpu
+from cascadia_sim.iteration.roofline import Floats
 from tests.benchmarks.fidelity.endtoend_fit import SOURCE as ENDTOEND
 from tests.benchmarks.fidelity.operators import kernels
 from tests.benchmarks.fidelity.sets import BENCH, MeasuredSet, all_sets

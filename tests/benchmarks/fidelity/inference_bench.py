@@ -9,13 +9,13 @@ and rows faster than the memory's peak allows (answers that ended early). The A1
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.architectures_catalogue import UnknownModel, architecture
-from cascadia_sim.calibration_cells import Cell
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.memory import kv_capacity_tokens
+from cascadia_sim.fit.calibration_cells import Cell
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.memory import kv_capacity_tokens
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.catalogue import UnknownModel, architecture
 from tests.benchmarks.fidelity.rows import rows
 
 SOURCE = "perf/llm_inference_bench.csv"

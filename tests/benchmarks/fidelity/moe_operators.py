@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from cascadia_sim.architecture import Architecture, Experts
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.experts import layer_seconds
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.quantization import weight_format
-from cascadia_sim.roofline import Floats
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.moe import layer_seconds
+from cascadia_sim.iteration.roofline import Floats
+from cascadia_sim.models.architecture import Architecture, Experts
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.quantization import weight_format
 from tests.data import data_path
 
 FILE = "perf/aiconfigurator_operators/h100_sxm/moe/vllm/0.24.0/moe_perf.parquet"

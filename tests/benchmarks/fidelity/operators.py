@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from cascadia_sim.gpu import TILE_ROWS, Efficiency, Gpu
-from cascadia_sim.roofline import LATENCY_PER_DOUBLING, Floats, smooth_max, tiled_rows
+from cascadia_sim.hardware.gpu import TILE_ROWS, Efficiency, Gpu
+from cascadia_sim.iteration.roofline import LATENCY_PER_DOUBLING, Floats, smooth_max, tiled_rows
 from tests.data import data_path
 
 Columns = dict[str, NDArray[Any]]

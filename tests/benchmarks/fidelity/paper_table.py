@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.replica import simulate_replica
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import find_calibration
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.catalogue import architecture
 from tests.benchmarks.fidelity.rows import rows
 
 MEASURED_RPS = {

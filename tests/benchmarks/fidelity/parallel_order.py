@@ -9,9 +9,9 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import NamedTuple
 
-from cascadia_sim.calibration_cells import Measured
-from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.gpu import Efficiency
+from cascadia_sim.calibration.catalogue import find_calibration
+from cascadia_sim.fit.calibration_cells import Measured
+from cascadia_sim.hardware.gpu import Efficiency
 from tests.benchmarks.fidelity.inference_bench import FIGURE_5, Run, runs
 
 DIFFERENCE = 0.1

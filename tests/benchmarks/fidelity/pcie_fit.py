@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia_sim.calibration import Calibration, FitError, Validity
-from cascadia_sim.calibration_fit import fit_efficiency, relative_errors
-from cascadia_sim.calibrations_catalogue import known_calibrations
-from cascadia_sim.gpu import Efficiency
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.roofline import Floats
+from cascadia_sim.calibration.calibration import Calibration, FitError, Validity
+from cascadia_sim.calibration.catalogue import known_calibrations
+from cascadia_sim.fit.calibration_fit import fit_efficiency, relative_errors
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Efficiency
+from cascadia_sim.iteration.roofline import Floats
 from tests.benchmarks.fidelity.fit import KERNEL_CONSTANTS, write
 from tests.benchmarks.fidelity.llmservingsim import CardKernels, a40, a6000, rtx4090
 from tests.benchmarks.fidelity.pcie_links import MACHINES, all_reduces

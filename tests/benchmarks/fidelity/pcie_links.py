@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cascadia_sim.gpu import Efficiency, Gpu
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.roofline import Floats
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Efficiency, Gpu
+from cascadia_sim.iteration.roofline import Floats
 from tests.benchmarks.fidelity.operators import NOISE, PREDICTED
 from tests.benchmarks.fidelity.rows import rows
 

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_cells import Measured
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.fit.calibration_cells import Measured
+from cascadia_sim.hardware.catalogue import gpu
 from tests.benchmarks.fidelity.sets import MeasuredSet
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "images"

@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.build import calibration_of
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibrations_catalogue import choose, known_calibrations
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.replica import simulate_replica
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import choose, known_calibrations
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import calibration_of
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.architecture import Architecture
 from tests.benchmarks.fidelity.closed_loop import mean_ms, run
 from tests.benchmarks.fidelity.endtoend import (
     CHECKED_EACH,

@@ -7,9 +7,9 @@ that, so that a GPU with few models learns from the others what belongs to the e
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from cascadia_sim.calibration_cells import Cell
-from cascadia_sim.gpu import Efficiency
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.fit.calibration_cells import Cell
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Efficiency
 from tests.benchmarks.fidelity import inference_bench, vidur_iterations
 
 BENCH = "LLM-Inference-Bench (argonne-lcf, BSD-3): whole batches of 128-2048 tokens in and out; held out: one model"

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from cascadia_sim.timing import PS_PER_S, Ints
+from cascadia_sim.iteration.timing import PS_PER_S, Ints
 from tests.benchmarks.fidelity.rows import rows
 
 FOLDER = "perf/vidur_simulations"

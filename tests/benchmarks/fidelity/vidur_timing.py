@@ -11,16 +11,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_cells import Cell
-from cascadia_sim.calibration_fit import fit
-from cascadia_sim.calibrations_catalogue import find_calibration, generic_calibration
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.scheduling import vidurs
-from cascadia_sim.timing import Ints, ReplicaTiming
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import find_calibration, generic_calibration
+from cascadia_sim.fit.calibration_cells import Cell
+from cascadia_sim.fit.calibration_fit import fit
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.scheduling import vidurs
+from cascadia_sim.iteration.timing import Ints, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 from tests.benchmarks.fidelity import vidur_iterations
 from tests.benchmarks.fidelity.rows import rows
 from tests.benchmarks.fidelity.vidur_runs import FOLDER, Run, read_trace

@@ -5,11 +5,11 @@ import json
 from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
-from cascadia_sim.calibration_standing import standing
-from cascadia_sim.calibrations_catalogue import closest_calibration
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
-from cascadia_sim.support_matrix import support_matrix
-from cascadia_sim.unmeasured import is_measured
+from cascadia_sim.calibration.catalogue import closest_calibration
+from cascadia_sim.evidence.standing import standing
+from cascadia_sim.evidence.support_matrix import support_matrix
+from cascadia_sim.evidence.unmeasured import is_measured
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
 
 
 def run(*args: str) -> Result:

@@ -16,11 +16,11 @@ from cascadia.clients.latency_points import Point, ladder, needed
 from cascadia.clients.latency_profile import Profile, profile_latency, timing_of
 from cascadia.clients.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
-from cascadia_sim.calibration_json import read_calibration
-from cascadia_sim.calibration_standing import standing
-from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.profile_coverage import PARTS
+from cascadia_sim.calibration.catalogue import find_calibration
+from cascadia_sim.calibration.file import read_calibration
+from cascadia_sim.evidence.standing import standing
+from cascadia_sim.fit.profile_coverage import PARTS
+from cascadia_sim.hardware.catalogue import gpu
 from tests.unit.clients.fake_engine import FakeEngine
 from tests.unit.clients.test_latency_profile import SMALL, TRUTH, hidden_timing, seconds
 from tests.unit.clients.virtual_time import now_s, run

@@ -14,13 +14,13 @@ from cascadia.clients.engine_facts import engine_facts
 from cascadia.clients.latency_profile import Profile, profile_latency, timing_of
 from cascadia.clients.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.calibration_json import calibration_from
-from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.calibration.catalogue import find_calibration
+from cascadia_sim.calibration.file import calibration_from
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 from tests.unit.clients.fake_engine import FakeEngine
 from tests.unit.clients.virtual_time import now_s, run
 

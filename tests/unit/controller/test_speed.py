@@ -8,13 +8,13 @@ import pytest
 
 from cascadia.clients.engine_totals import Totals, totals
 from cascadia.controller.speed import Seen, Speed, factor, ratio_range, together
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.scaled_timing import scaled
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.scaled_timing import scaled
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 
 MODEL = architecture("meta-llama/Llama-3.1-8B-Instruct")
 WINDOW_S = 60.0

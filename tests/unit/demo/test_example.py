@@ -12,9 +12,9 @@ from cascadia.demo.stages import CORES, STAGES
 from cascadia.domain.problem import Problem
 from cascadia.planner.problem_file import read_problem
 from cascadia.planner.quality_file import read_quality
-from cascadia_sim.calibration_json import write_calibration
-from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.calibration.catalogue import find_calibration
+from cascadia_sim.calibration.file import write_calibration
+from cascadia_sim.hardware.catalogue import gpu
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from cascadia.dispatch import answer_length
 from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.least_outstanding import LOOKED_AT, LeastOutstanding
 from cascadia.dispatch.round_robin import SmoothRoundRobin
-from cascadia_sim import kernel
-from cascadia_sim.kernel_fleet import fleet_of, sites_of
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.stage import Replica, simulate_stage
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.engine import kernel
+from cascadia_sim.engine.fleet import fleet_of, sites_of
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.timing import ReplicaTiming
 from tests.unit.sim_engine.machines import machine
 from tests.unit.sim_engine.test_stage import columns_of
 from tests.unit.sim_engine.test_twin import Request, timings, workloads

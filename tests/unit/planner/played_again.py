@@ -7,10 +7,10 @@ import numpy as np
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.planner.routings import decided
-from cascadia_sim.build import replica_timing
-from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.stage import Replica
+from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.stage import Replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
 
 TIMES = 8
 

@@ -9,8 +9,8 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.join import join
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.trace import Trace
 
 SMALL = "Qwen/Qwen2.5-1.5B-Instruct"

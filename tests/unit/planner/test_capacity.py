@@ -5,13 +5,13 @@ import pytest
 
 from cascadia.planner.capacity import held_at_once, sustained_rps
 from cascadia.planner.loads import Load
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.profile_check import capacity_rps
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.timing import PS_PER_S, Ints, ReplicaTiming
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.fit.profile_check import capacity_rps
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S, Ints, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 from tests.unit.planner.problems import traffic
 from tests.unit.sim_engine.machines import machine
 

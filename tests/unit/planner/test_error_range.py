@@ -16,9 +16,9 @@ from cascadia.planner.plan_file import parse_plan, plan_json
 from cascadia.planner.repeats import repeated
 from cascadia.planner.simulation import quantile_s
 from cascadia.planner.stability import certify
-from cascadia_sim.calibrations_catalogue import closest_calibration
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.scaled_timing import scaled
+from cascadia_sim.calibration.catalogue import closest_calibration
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.scaled_timing import scaled
 from tests.unit.planner.problems import hosted_judge, problem
 
 A100 = Pool("a100-sxm", "a100-sxm", 1, 8, 1.5)

@@ -10,8 +10,8 @@ from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Quantiles, ReplicaGroup, StagePrediction
 from cascadia.planner.iterations import decoded_contexts, decoding_batch, other_shapes
 from cascadia.planner.replay import Replay
-from cascadia_sim.breakdown import Iteration
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.breakdown import Iteration
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 
 def seen(*, rate_rps: float = 4.0, latency_s: float = 11.0, ttft_s: float = 1.0) -> StagePrediction:

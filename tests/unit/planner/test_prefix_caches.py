@@ -9,11 +9,11 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.loads import cached_tokens, found_in, keeps_blocks
 from cascadia.planner.plan import plan
 from cascadia.planner.refinement import windowed
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.dispatch import Replica
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.engine.dispatch import Replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import MEDIUM, NODE, problem, traffic
 

@@ -8,12 +8,12 @@ import pytest
 from cascadia.planner.loads import Load
 from cascadia.planner.shapes import Shape
 from cascadia.planner.tables import STABLE_SHARE, StageTable, TableCache, levels_for, saturation_level
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.stage import Replica, simulate_stage
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S
+from cascadia_sim.models.catalogue import architecture
 from tests.unit.planner.problems import MEDIUM, traffic
 from tests.unit.sim_engine.machines import machine
 

@@ -16,7 +16,7 @@ from cascadia.domain.plan import (
     StagePlan,
     StagePrediction,
 )
-from cascadia_sim.engine_config import EngineConfig
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 NO_JUDGE = JudgePlan("embedding", "router", None, "vllm", None, 0, ())
 

@@ -4,8 +4,8 @@ import pytest
 
 from cascadia.domain.errors import BadInput
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 CONFIG = EngineConfig(max_model_len=8192)
 

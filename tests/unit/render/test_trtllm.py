@@ -19,11 +19,11 @@ from cascadia.render.engine_args import Launch, Ranks, arguments
 from cascadia.render.memory_share import free_share
 from cascadia.render.notes import notes
 from cascadia.render.targets import targets_for
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import calibration_of, replica_timing
-from cascadia_sim.engine_config import TRTLLM, EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.memory import kv_capacity_tokens, reserve_bytes, stage_memory
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import calibration_of, replica_timing
+from cascadia_sim.iteration.engine_config import TRTLLM, EngineConfig
+from cascadia_sim.iteration.memory import kv_capacity_tokens, reserve_bytes, stage_memory
+from cascadia_sim.models.catalogue import architecture
 from tests.unit.render.plans import plan, stage
 from tests.unit.spec.specs import changed
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cascadia_sim.stage import Replica
-from cascadia_sim.timing import Ints, ReplicaTiming
+from cascadia_sim.cascade.stage import Replica
+from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
 
 def machine(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.least_outstanding import LeastOutstanding
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.iteration.timing import ReplicaTiming
 from tests.unit.sim_engine.twin import run_twin
 
 

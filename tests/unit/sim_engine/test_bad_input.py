@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia_sim.dispatch import Replica
+from cascadia_sim.cascade.stage import simulate_stage
+from cascadia_sim.engine.dispatch import Replica
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.engine.requests import BadRequests
 from cascadia_sim.errors import InputError
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.replica_requests import BadRequests
-from cascadia_sim.stage import simulate_stage
-from cascadia_sim.timing import Ints
+from cascadia_sim.iteration.timing import Ints
 from tests.unit.sim_engine.machines import ints, machine, replica
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
-from cascadia_sim.dispatch import Dispatch
+from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.engine.dispatch import Dispatch
 from cascadia_sim.errors import InputError
-from cascadia_sim.stage import Replica, simulate_stage
-from cascadia_sim.timing import Ints
+from cascadia_sim.iteration.timing import Ints
 from tests.unit.sim_engine.machines import ints, machine, replica, small_machines
 
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.stage import Replica, simulate_stage
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.calibration.catalogue import find_calibration
+from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 from tests.unit.sim_engine.machines import ints, machine
 
 PROMPT_PS, STEP_PS = 1010, 1001

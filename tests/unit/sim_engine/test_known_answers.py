@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.scheduling import Scheduling
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.scheduling import Scheduling
 from tests.unit.sim_engine.machines import ints, machine
 
 BOTH = pytest.mark.parametrize("chunked", [True, False])

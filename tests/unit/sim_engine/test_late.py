@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.timing import ReplicaTiming
 from tests.unit.sim_engine.machines import machine
 from tests.unit.sim_engine.test_twin import Request, timings, workloads
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import replica_timing
-from cascadia_sim.dispatch import Replica
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.prefix_cache import found_tokens, lru_tokens
-from cascadia_sim.shared_blocks import Ints, SharedBlocks, of_hashes, of_sessions
+from cascadia_sim.engine.dispatch import Replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.prefix_cache.prefix_cache import found_tokens, lru_tokens
+from cascadia_sim.prefix_cache.shared_blocks import Ints, SharedBlocks, of_hashes, of_sessions
 from cascadia_traces.formats.reading import read_trace
 from tests.data import data_path
 from tests.unit.sim_engine.machines import machine

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_sim.results import attainment, over_time, present, quantiles_ps, throughput_rps, tokens_per_s
+from cascadia_sim.engine.results import (
+    attainment,
+    over_time,
+    present,
+    quantiles_ps,
+    throughput_rps,
+    tokens_per_s,
+)
 from tests.unit.sim_engine.machines import ints
 
 S = 1_000_000_000_000

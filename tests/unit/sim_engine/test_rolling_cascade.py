@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia_sim.cascade import CascadeStage, JudgeStage, simulate_cascade
-from cascadia_sim.dispatch import Dispatch, Replica
+from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.rolling import Asked, RollingCascade, VerdictTokens
+from cascadia_sim.engine.dispatch import Dispatch, Replica
 from cascadia_sim.errors import InputError
-from cascadia_sim.rolling_cascade import Asked, RollingCascade, VerdictTokens
-from cascadia_sim.timing import Ints
+from cascadia_sim.iteration.timing import Ints
 from tests.unit.sim_engine.machines import ints, machine, small_machines
 from tests.unit.sim_engine.rolling_twin import REFUSED, Site, serve
 

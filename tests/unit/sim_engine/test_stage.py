@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia_sim import kernel
-from cascadia_sim.dispatch import Dispatch
-from cascadia_sim.kernel_fleet import fleet_of, requests_of
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.stage import REQUESTS_WORTH_A_THREAD, Replica, simulate_stage
-from cascadia_sim.timing import Ints, ReplicaTiming
+from cascadia_sim.cascade.stage import REQUESTS_WORTH_A_THREAD, Replica, simulate_stage
+from cascadia_sim.engine import kernel
+from cascadia_sim.engine.dispatch import Dispatch
+from cascadia_sim.engine.fleet import fleet_of, requests_of
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 from tests.unit.sim_engine.machines import ints, machine, replica
 from tests.unit.sim_engine.test_twin import Request, timings, workloads
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.stage import Replica, simulate_stage
-from cascadia_sim.timing import Ints, ReplicaTiming
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
 REPLICATIONS = 30
 REQUESTS = 20_000

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia_sim.replica import ReplicaRun, simulate_replica
-from cascadia_sim.scheduling import VLLM_V1, Scheduling
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.engine.replica import ReplicaRun, simulate_replica
+from cascadia_sim.iteration.scheduling import VLLM_V1, Scheduling
+from cascadia_sim.iteration.timing import ReplicaTiming
 from tests.unit.sim_engine.machines import machine
 from tests.unit.sim_engine.twin import Sequence, Twin, run_twin
 

@@ -8,7 +8,7 @@ serves two batches at once, and that no sequence decodes in two batches at once.
 from collections import deque
 from dataclasses import dataclass, field
 
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.iteration.timing import ReplicaTiming
 
 
 @dataclass

@@ -3,9 +3,9 @@
 import json
 from importlib.resources import files
 
-from cascadia_sim.architectures_catalogue import architecture, expand
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
-from cascadia_sim.unmeasured import is_measured
+from cascadia_sim.evidence.unmeasured import is_measured
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.models.catalogue import architecture, expand
 
 
 def gpu_rows() -> list[str]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.quantization import UnknownQuantization
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.quantization import UnknownQuantization
 
 
 def test_deepseek_v3s_37_billion_active_lie_between_both_ways_of_counting() -> None:

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.breakdown import BeyondTheTables, Iteration, breakdown, charged_s
-from cascadia_sim.build import replica_timing
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.replica import simulate_replica
-from cascadia_sim.sharding import InvalidShape
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.breakdown import BeyondTheTables, Iteration, breakdown, charged_s
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.sharding import InvalidShape
+from cascadia_sim.iteration.timing import PS_PER_S
+from cascadia_sim.models.catalogue import architecture
 
 LLAMA = "meta-llama/Llama-3.1-"
 MODELS = [LLAMA + "8B", "mistralai/Mixtral-8x7B-v0.1", "deepseek-ai/DeepSeek-R1", "openai/gpt-oss-20b"]

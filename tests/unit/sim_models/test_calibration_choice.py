@@ -6,21 +6,21 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import setting_of
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_choice import CLIENT, LINKS, SERVING_ENGINES, generation_of
-from cascadia_sim.calibrations_catalogue import (
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import (
     choose,
     closest_calibration,
     find_calibration,
     generic_calibration,
     known_calibrations,
 )
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
-from cascadia_sim.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, charged
+from cascadia_sim.calibration.choice import CLIENT, LINKS, SERVING_ENGINES, generation_of
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.build import setting_of
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, charged
+from cascadia_sim.models.catalogue import architecture
 
 PRECISIONS = ("bf16", "fp8", "int8", "awq-int4", "mxfp4", "nvfp4", "nvfp4-experts", "int4-experts", "q4_k_m")
 H100, H200, H100_PCIE = gpu("h100-sxm"), gpu("h200-sxm"), gpu("h100-pcie")

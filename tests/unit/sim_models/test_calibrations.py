@@ -7,21 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import calibration_of, replica_timing
-from cascadia_sim.calibration import BadCalibration, Calibration
-from cascadia_sim.calibration_cells import Cell, Measured
-from cascadia_sim.calibration_fit import SHARES, fit, held_out, relative_errors
-from cascadia_sim.calibration_json import as_data, calibration_from, read_calibration, write_calibration
-from cascadia_sim.calibrations_catalogue import (
+from cascadia_sim.calibration.calibration import BadCalibration, Calibration
+from cascadia_sim.calibration.catalogue import (
     closest_calibration,
     find_calibration,
     generic_calibration,
     known_calibrations,
 )
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpu import Efficiency
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
+from cascadia_sim.calibration.file import as_data, calibration_from, read_calibration, write_calibration
+from cascadia_sim.fit.calibration_cells import Cell, Measured
+from cascadia_sim.fit.calibration_fit import SHARES, fit, held_out, relative_errors
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.hardware.gpu import Efficiency
+from cascadia_sim.iteration.build import calibration_of, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.catalogue import architecture
 
 H100 = gpu("h100")
 GENERIC = generic_calibration(H100, "vllm", "bf16")

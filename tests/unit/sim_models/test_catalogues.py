@@ -6,8 +6,8 @@ import pickle
 import pytest
 import yaml
 
-from cascadia_sim.architectures_catalogue import UnknownModel, architecture, expand, known_models
-from cascadia_sim.gpus_catalogue import UnknownGpu, gpu, known_gpus
+from cascadia_sim.hardware.catalogue import UnknownGpu, gpu, known_gpus
+from cascadia_sim.models.catalogue import UnknownModel, architecture, expand, known_models
 from tests.data import data_path
 
 LLAMA_SIZES = {

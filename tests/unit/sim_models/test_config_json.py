@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_sim.architecture import Architecture, Experts, SlidingWindow
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.config_json import ArchitectureError, from_config, read_architecture
+from cascadia_sim.models.architecture import Architecture, Experts, SlidingWindow
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.config_json import ArchitectureError, from_config, read_architecture
 from tests.data import data_path
 
 DENSE: dict[str, Any] = {

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cascadia_sim.architecture import Architecture
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.config_json import ArchitectureError, from_config, read_architecture
-from cascadia_sim.quantization import FORMATS
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.config_json import ArchitectureError, from_config, read_architecture
+from cascadia_sim.models.quantization import FORMATS
 from tests.unit.sim_models.test_hybrid import GLM_5, LONGCAT
 
 LLAMA: dict[str, Any] = {

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_sim.architecture import Experts
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.experts import (
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.moe import (
     BadExpertSplit,
     busiest_load,
     check_expert_split,
     distinct_experts,
     layer_seconds,
 )
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.quantization import weight_format
+from cascadia_sim.models.architecture import Experts
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.quantization import weight_format
 
 R1 = architecture("deepseek-ai/DeepSeek-R1")
 FP8 = weight_format("fp8")

@@ -3,10 +3,10 @@
 import pytest
 
 from cascadia.clients.model_catalogue import model_named
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
-from cascadia_sim.engine_config import LLAMA_CPP, EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
+from cascadia_sim.models.catalogue import architecture
 
 LLAMA = architecture("meta-llama/Llama-3.1-8B-Instruct")
 

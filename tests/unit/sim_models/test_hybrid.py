@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cascadia_sim.architecture import Architecture, Blocks, SparseAttention
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.breakdown import Iteration, breakdown
-from cascadia_sim.build import replica_timing
-from cascadia_sim.config_json import ArchitectureError, from_config
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.experts import distinct_experts
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.memory import kv_capacity_tokens, reserve_bytes, stage_memory
-from cascadia_sim.roofline import context_seconds
-from cascadia_sim.timing import PS_PER_S
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.breakdown import Iteration, breakdown
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.memory import kv_capacity_tokens, reserve_bytes, stage_memory
+from cascadia_sim.iteration.moe import distinct_experts
+from cascadia_sim.iteration.roofline import context_seconds
+from cascadia_sim.iteration.timing import PS_PER_S
+from cascadia_sim.models.architecture import Architecture, Blocks, SparseAttention
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.config_json import ArchitectureError, from_config
 
 H200 = gpu("h200")
 CONFIG = EngineConfig(max_num_seqs=64)

@@ -7,14 +7,14 @@ tokens, a quarter at 512, nothing within a tile. No term may add a fixed time be
 import numpy as np
 import pytest
 
-from cascadia_sim.architectures_catalogue import architecture, known_models
-from cascadia_sim.build import setting_of
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibrations_catalogue import find_calibration, known_calibrations
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
-from cascadia_sim.roofline import Floats, tiled_rows
-from cascadia_sim.terms import BY_SEQUENCES, BY_TOKENS, charged
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import find_calibration, known_calibrations
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.iteration.build import setting_of
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.roofline import Floats, tiled_rows
+from cascadia_sim.iteration.terms import BY_SEQUENCES, BY_TOKENS, charged
+from cascadia_sim.models.catalogue import architecture, known_models
 
 COUNTS = np.unique(
     np.concatenate([np.arange(1, 600), *(np.arange(k - 1, k + 3) for k in range(640, 8192, 128))])

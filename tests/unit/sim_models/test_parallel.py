@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import InvalidShape, replica_timing
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.memory import kv_capacity_tokens, stage_memory
-from cascadia_sim.parallel import Split, communication_seconds, dispatch_bytes, travelling_copies
-from cascadia_sim.timing import ReplicaTiming
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.memory import kv_capacity_tokens, stage_memory
+from cascadia_sim.iteration.parallel import Split, communication_seconds, dispatch_bytes, travelling_copies
+from cascadia_sim.iteration.timing import ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
 
 R1 = architecture("deepseek-ai/DeepSeek-R1")
 QWEN = architecture("Qwen/Qwen3-235B-A22B")

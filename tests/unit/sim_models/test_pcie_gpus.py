@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cascadia_sim.calibration_fit import relative_errors
-from cascadia_sim.calibrations_catalogue import closest_calibration
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.calibration.catalogue import closest_calibration
+from cascadia_sim.fit.calibration_fit import relative_errors
+from cascadia_sim.hardware.catalogue import gpu
 from tests.benchmarks.fidelity.llmservingsim import CardKernels, a40, a6000, rtx4090
 from tests.benchmarks.fidelity.pcie_fit import learned
 from tests.benchmarks.fidelity.pcie_links import MACHINES, all_reduces

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from cascadia_sim.architectures_catalogue import architecture, expand
+from cascadia_sim.models.catalogue import architecture, expand
 from tests.unit.sim_models.published import ACTIVE, TOTAL, TOWERS, rounding
 
 ENTRIES = json.loads((files("cascadia_sim") / "data" / "architectures.json").read_text(encoding="utf-8"))[

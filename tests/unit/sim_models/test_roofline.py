@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_sim import roofline
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing
-from cascadia_sim.calibrations_catalogue import generic_calibration
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.experts import layer_seconds
-from cascadia_sim.gpu import Gpu
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
-from cascadia_sim.quantization import weight_format
-from cascadia_sim.terms import BY_TOKENS, Setting, charged
-from cascadia_sim.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.calibration.catalogue import generic_calibration
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration import roofline
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.moe import layer_seconds
+from cascadia_sim.iteration.terms import BY_TOKENS, Setting, charged
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.quantization import weight_format
 
 LLAMA = "meta-llama/Llama-3.1-"
 MODELS = [LLAMA + "8B", LLAMA + "70B", "mistralai/Mixtral-8x7B-v0.1", "deepseek-ai/DeepSeek-R1"]

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_sim.architectures_catalogue import architecture, known_models
-from cascadia_sim.build import DoesNotFit, InvalidShape, replica_timing, valid_shapes
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
-from cascadia_sim.memory import kv_capacity_tokens, needed_bytes, stage_memory
-from cascadia_sim.sharding import kv_elements_per_gpu, stage_layers
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing, valid_shapes
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.memory import kv_capacity_tokens, needed_bytes, stage_memory
+from cascadia_sim.iteration.sharding import kv_elements_per_gpu, stage_layers
+from cascadia_sim.models.catalogue import architecture, known_models
 
 R1 = "deepseek-ai/DeepSeek-R1"
 LLAMA = "meta-llama/Llama-3.1-"

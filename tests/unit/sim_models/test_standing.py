@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from cascadia_sim.architectures_catalogue import architecture
-from cascadia_sim.build import calibration_of
-from cascadia_sim.calibration import Validity
-from cascadia_sim.calibration_choice import SERVING_ENGINES
-from cascadia_sim.calibration_range import Use, beyond
-from cascadia_sim.calibration_standing import STAND_INS, basis_of, own_errors, standing, standing_of
-from cascadia_sim.calibrations_catalogue import closest_calibration, known_calibrations
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
+from cascadia_sim.calibration.calibration import Validity
+from cascadia_sim.calibration.catalogue import closest_calibration, known_calibrations
+from cascadia_sim.calibration.choice import SERVING_ENGINES
+from cascadia_sim.evidence.range import Use, beyond
+from cascadia_sim.evidence.standing import STAND_INS, basis_of, own_errors, standing, standing_of
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.iteration.build import calibration_of
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.catalogue import architecture
 
 MODEL = architecture("meta-llama/Llama-3.1-8B-Instruct")
 

@@ -14,9 +14,9 @@ from cascadia.planner.plan_file import parse_plan, plan_json
 from cascadia.planner.problem_file import read_problem
 from cascadia.planner.replay import replay
 from cascadia.render.targets import render, targets_for
-from cascadia_sim.gpus_catalogue import gpu, known_gpus
-from cascadia_sim.own_gpu import OwnGpu, Tflops, hardware_of, nearest_gpu
-from cascadia_sim.unmeasured import why_unmeasured
+from cascadia_sim.evidence.unmeasured import why_unmeasured
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.hardware.own import OwnGpu, Tflops, hardware_of, nearest_gpu
 from tests.unit.planner.problems import problem, traffic
 from tests.unit.spec.specs import changed, write_spec
 

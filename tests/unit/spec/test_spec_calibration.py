@@ -9,12 +9,12 @@ import pytest
 from cascadia.domain.errors import BadInput
 from cascadia.planner.plan_file import parse_plan, plan_json
 from cascadia.planner.problem_file import read_problem
-from cascadia_sim.build import replica_timing
-from cascadia_sim.calibration import Calibration
-from cascadia_sim.calibration_json import write_calibration
-from cascadia_sim.calibrations_catalogue import find_calibration
-from cascadia_sim.engine_config import EngineConfig
-from cascadia_sim.gpus_catalogue import gpu
+from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.calibration.catalogue import find_calibration
+from cascadia_sim.calibration.file import write_calibration
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
 from tests.unit.spec.plans import a_plan
 from tests.unit.spec.specs import changed, valid_spec, write_spec
 

@@ -1,0 +1,144 @@
+"""What a cascade is made of, and what its simulation tells."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia_sim.cascade.stage import StageRun
+from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, Replica
+from cascadia_sim.errors import InputError
+from cascadia_sim.iteration.timing import Ints
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CascadeStage:
+    """Arrays [n] over all requests, whether or not they come to this stage.
+
+    Without replicas a stage is not deployed and is skipped. `accept` is the gate's decision, were it asked;
+    the last deployed stage always accepts. `enter`: who is let in by the question alone; None lets all in, as the last
+    deployed stage does. `judged` False: whoever enters is answered here without a verdict; `accept` is then no matter.
+    """
+
+    replicas: tuple[Replica, ...]
+    input_tokens: Ints
+    output_tokens: Ints
+    cached_tokens: Ints
+    accept: Bools
+    enter: Bools | None = None
+    judged: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeStage:
+    """What a verdict costs: a request to `replicas`, or a delay `latency_ps` [S, n] by stage and request.
+
+    Self-hosted, a verdict's prompt is `prompt_tokens` of instruction, the question and the answer, of which
+    `cached_tokens` are in the prefix cache, and it writes `output_tokens`.
+    """
+
+    replicas: tuple[Replica, ...] = ()
+    dispatch: Dispatch = DEFAULT
+    prompt_tokens: int = 0
+    output_tokens: int = 1
+    latency_ps: Ints | None = None
+    cached_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if bool(self.replicas) == (self.latency_ps is not None):
+            raise InputError("judge", "needs either replicas or latency_ps", "give one of the two")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageVisits:
+    """The requests that came to a stage: their indices [m], increasing, and when; then how it served them."""
+
+    stage: int
+    requests: Ints
+    arrival_ps: Ints
+    run: StageRun
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verdicts:
+    """All verdicts asked for [v]: by which stage's gate, on which request, when asked and when given.
+
+    `run` is the self-hosted judge's, in the same order; None for a mere delay.
+    """
+
+    stage: Ints
+    requests: Ints
+    arrival_ps: Ints
+    finish_ps: Ints
+    run: StageRun | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CascadeRun:
+    """Per request [n]: when its answer begins and is complete at the user, and which stage wrote it.
+
+    Behind a gate nothing leaves before the verdict, so both times are the verdict's. `stages` holds one entry
+    for each stage that any request reached, in order.
+    """
+
+    arrival_ps: Ints
+    first_byte_ps: Ints
+    finish_ps: Ints
+    answered_by: Ints
+    stages: tuple[StageVisits, ...]
+    verdicts: Verdicts | None
+
+    @property
+    def latency_ps(self) -> Ints:
+        return self.finish_ps - self.arrival_ps
+
+    @property
+    def preemptions(self) -> int:
+        judge = self.verdicts.run if self.verdicts else None
+        return sum(v.run.preemptions for v in self.stages) + (judge.preemptions if judge else 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routing:
+    """Which requests come to each deployed stage, increasing: those that no stage before it answered, and it lets in.
+
+    `stages` are those reached, `gates` those of them that another deployed stage follows and whose answers are judged.
+    `foresees`: whether anybody is told apart by the question alone.
+    """
+
+    stages: tuple[int, ...]
+    gates: tuple[int, ...]
+    requests: dict[int, Ints]
+    foresees: bool
+
+    def rejected(self, gate: int, stages: Sequence[CascadeStage]) -> Bools:
+        """Of the requests that reach `gate`, which ones it sends on."""
+        return ~stages[gate].accept[self.requests[gate]]
+
+
+def route(stages: Sequence[CascadeStage], n: int) -> Routing:
+    deployed = [i for i, stage in enumerate(stages) if stage.replicas]
+    if not deployed:
+        raise InputError("stages", "none is deployed", "give at least one stage a replica")
+    requests: dict[int, Ints] = {}
+    foresees = False
+    waiting = np.ones(n, dtype=np.bool_)
+    for stage in deployed:
+        enter = stages[stage].enter
+        inside = waiting
+        if enter is not None and stage != deployed[-1]:
+            foresees = True
+            inside = waiting & enter
+        if inside.any() or not (n or requests):
+            requests[stage] = np.flatnonzero(inside)
+        waiting = waiting & ~(inside & stages[stage].accept if stages[stage].judged else inside)
+    gates = tuple(s for s in requests if s != deployed[-1] and stages[s].judged)
+    return Routing(tuple(requests), gates, requests, foresees)
+
+
+def judged_tokens(stage: CascadeStage, judge: JudgeStage, who: Ints) -> Ints:
+    """The prompt of each verdict [m] on the answers of `stage` to `who` [m]."""
+    return stage.input_tokens[who] + stage.output_tokens[who] + judge.prompt_tokens

@@ -1,0 +1,161 @@
+"""A cascade whose gates share one self-hosted judge: stages and judge simulated in step.
+
+Gate 2's verdicts queue with gate 1's, on which gate 2's arrivals depend. The kernel moves all lanes from
+instant to instant, and a visit that ends sets off the next one: answer, verdict, the next stage's answer, and
+so on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cascadia_sim.cascade.parts import (
+    CascadeStage,
+    JudgeStage,
+    Routing,
+    StageVisits,
+    Verdicts,
+    judged_tokens,
+)
+from cascadia_sim.cascade.stage import StageRun, check_replicas
+from cascadia_sim.engine.arrays import Network
+from cascadia_sim.engine.client import delays_ps
+from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
+from cascadia_sim.engine.requests import RequestArrays, check_fit, check_ran, request_arrays
+from cascadia_sim.iteration.timing import Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Replicas behind one dispatch rule, and the visits to them, numbered on from the group before.
+
+    `most_output`: what the dispatcher knows that no answer exceeds, in tokens.
+    """
+
+    replicas: tuple[Replica, ...]
+    dispatch: Dispatch
+    visits: RequestArrays
+    most_output: int | None = None
+
+
+def simulate_together(
+    stages: Sequence[CascadeStage], judge: JudgeStage, arrival_ps: Ints, dispatch: Dispatch, routing: Routing
+) -> tuple[list[StageVisits], list[Verdicts]]:
+    """Visits of each stage reached, and the verdicts of all gates as one."""
+    groups = [_stage_group(stages[s], dispatch, routing.requests[s], arrival_ps) for s in routing.stages]
+    groups.append(_judge_group(stages, judge, routing))
+    first, successor = _successors(stages, routing, arrival_ps.size)
+    arrivals, runs = _run(groups, first[np.argsort(arrival_ps, kind="stable")], successor)
+    visits = [StageVisits(s, routing.requests[s], arrivals[i], runs[i]) for i, s in enumerate(routing.stages)]
+    gate = np.concatenate([np.full(routing.requests[g].size, g, np.int64) for g in routing.gates])
+    who = np.concatenate([routing.requests[g] for g in routing.gates])
+    return visits, [Verdicts(gate, who, arrivals[-1], runs[-1].finish_ps, runs[-1])]
+
+
+def _stage_group(stage: CascadeStage, dispatch: Dispatch, who: Ints, arrival_ps: Ints) -> _Group:
+    lengths = stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
+    return _Group(stage.replicas, dispatch, request_arrays(arrival_ps[who], *lengths))
+
+
+def _judge_group(stages: Sequence[CascadeStage], judge: JudgeStage, routing: Routing) -> _Group:
+    tokens = np.concatenate([judged_tokens(stages[g], judge, routing.requests[g]) for g in routing.gates])
+    n = tokens.size
+    written, cached = np.full(n, judge.output_tokens, np.int64), np.full(n, judge.cached_tokens, np.int64)
+    visits = request_arrays(np.zeros(n, np.int64), tokens, written, cached)
+    return _Group(judge.replicas, judge.dispatch, visits, judge.output_tokens)
+
+
+def _successors(stages: Sequence[CascadeStage], routing: Routing, n: int) -> tuple[Ints, Ints]:
+    """Each request's first visit [n], and which visit each visit sets off: an answer behind a gate its verdict, a
+    rejection the answer of the next stage that the request enters."""
+    sizes = [routing.requests[s].size for s in routing.stages]
+    first_answer = np.cumsum([0, *sizes])
+    verdict = first_answer[-1] + sum(routing.requests[g].size for g in routing.gates)
+    successor = np.full(verdict, -1, np.int64)
+    following = np.full(n, -1, np.int64)
+    for i in range(len(sizes) - 1, -1, -1):
+        stage, who = routing.stages[i], routing.requests[routing.stages[i]]
+        if stage in routing.gates:
+            verdict -= sizes[i]
+            successor[first_answer[i] : first_answer[i + 1]] = verdict + np.arange(sizes[i])
+            rejected = routing.rejected(stage, stages)
+            successor[verdict : verdict + sizes[i]][rejected] = following[who[rejected]]
+        following[who] = first_answer[i] + np.arange(sizes[i])
+    return following, successor
+
+
+def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[Ints], list[StageRun]]:
+    """Arrival times and runs by group; `entry` are the first visits of all requests, in order of arrival."""
+    from cascadia_sim.engine import kernel
+    from cascadia_sim.engine.fleet import fleet_of, requests_of, sites_of
+
+    for g in groups:
+        check_dispatch(g.dispatch)
+        check_replicas(g.replicas)
+        check_fit(g.visits, [r.timing for r in g.replicas])
+    replicas = [r for g in groups for r in g.replicas]
+    fleet, sites = fleet_of([r.timing for r in replicas]), sites_of(replicas, [g.most_output for g in groups])
+    requests = requests_of(
+        *(np.concatenate(column) for column in zip(*(g.visits for g in groups), strict=True))
+    )
+    sizes = [g.visits.arrival_ps.size for g in groups]
+    first_replica = np.cumsum([0, *(len(g.replicas) for g in groups)], dtype=np.int64)
+    network = Network(
+        group=np.repeat(np.arange(len(groups), dtype=np.int64), sizes),
+        successor=successor,
+        entry=entry,
+        entered=np.zeros(1, np.int64),
+        first_replica=first_replica,
+        serves=np.repeat(np.arange(len(groups), dtype=np.int64), [len(g.replicas) for g in groups]),
+        by_load=np.array([g.dispatch == "least-outstanding" for g in groups], np.int64),
+        most_load=np.full(len(groups), np.inf),
+        replica=np.zeros(successor.size, np.int64),
+        due=np.zeros(successor.size, np.int64),
+    )
+    kernel.together(fleet, requests, sites, network, kernel.NEVER)
+    check_ran(requests.arrival_ps, requests.finish_ps)
+    late_ps = delays_ps(
+        [r.timing for r in replicas],
+        network.replica,
+        requests.first_token_ps,
+        requests.finish_ps,
+        requests.output_tokens,
+    )
+    before_ps = _before(late_ps, network.entry, successor)
+    arrival_ps = requests.arrival_ps + before_ps
+    first_token_ps, finish_ps = (
+        t + before_ps + late_ps for t in (requests.first_token_ps, requests.finish_ps)
+    )
+    runs, arrivals = [], []
+    busy_ps = fleet.state[:, kernel.BUSY] // fleet.limits[:, kernel.STAGES]
+    ends = np.cumsum(sizes)
+    for i, end in enumerate(ends):
+        mine, own = slice(end - sizes[i], end), slice(first_replica[i], first_replica[i + 1])
+        arrivals.append(arrival_ps[mine])
+        runs.append(
+            StageRun(
+                replica=network.replica[mine] - own.start,
+                first_token_ps=first_token_ps[mine],
+                finish_ps=finish_ps[mine],
+                busy_ps=busy_ps[own],
+                preemptions=int(fleet.state[own, kernel.PREEMPTIONS].sum()),
+                span_ps=int(finish_ps[mine].max() - arrival_ps[mine].min()),
+            )
+        )
+    return arrivals, runs
+
+
+def _before(late_ps: Ints, entry: Ints, successor: Ints) -> Ints:
+    """What clients have waited for the visits before each visit, beyond the engines' time.
+
+    Engines see later visits so much earlier than they would come, all of a stage by about the same.
+    """
+    before_ps = np.zeros_like(late_ps)
+    visits = entry
+    while visits.size:
+        then = successor[visits]
+        visits, then = visits[then >= 0], then[then >= 0]
+        before_ps[then] = before_ps[visits] + late_ps[visits]
+        visits = then
+    return before_ps

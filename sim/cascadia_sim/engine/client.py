@@ -1,0 +1,36 @@
+"""How much later a client has an answer than the engine: what requests take outside of iterations.
+
+A request is received, tokenised and queued before an engine can start it, and tokens are handed over, put into words
+and sent while the next ones are made. Measured at clients (docs/models/simulator.md), this is a fixed time and some
+decode steps; the first token and the last are late by the same. No engine is occupied by it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cascadia_sim.iteration.timing import Ints, ReplicaTiming
+
+
+def delays_ps(
+    timings: Sequence[ReplicaTiming],
+    replica: Ints,
+    first_token_ps: Ints,
+    finish_ps: Ints,
+    output_tokens: Ints,
+) -> Ints:
+    """Of each request [n], which ran on `timings[replica]`; 0 where the times are not known (-1)."""
+    if not any(t.client_ps or t.client_steps for t in timings):
+        return np.zeros_like(finish_ps)
+    fixed, steps, alone = (
+        np.array([value(t) for t in timings])[replica]
+        for value in (
+            lambda t: t.client_ps,
+            lambda t: t.client_steps,
+            lambda t: int(t.token_ps[1] + t.sequence_ps[1]),
+        )
+    )
+    further = output_tokens - 1
+    pace = np.where(further > 0, (finish_ps - first_token_ps) // np.maximum(further, 1), alone)
+    late = fixed + np.rint(steps * pace).astype(np.int64)
+    return np.where(finish_ps < 0, 0, late)

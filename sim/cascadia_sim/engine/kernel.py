@@ -1,0 +1,953 @@
+"""The replica engine, compiled: continuous batching with decode steps skipped in closed form.
+
+One lane is one engine: a FCFS queue, a KV cache in blocks, a set of running sequences. It moves from
+iteration to iteration as vLLM's scheduler does (docs/models/simulator.md, "Scheduling"); between two changes
+of the running set nothing happens but contexts growing by one a step, so `k` decode steps of B sequences cost
+
+    k * (token_ps[B] + sequence_ps[B] + context_ps * C) + context_ps * B * k * (k - 1) / 2
+
+with C their contexts' sum at the first step. All is int64 and exact.
+
+What is kept per lane: a count D of decode steps, a heap of the steps at which sequences finish, C, the blocks
+held and, for the blocks needed k steps on, a histogram of (context - D) mod block_size, which decoding leaves
+alone. A sequence with prompt P and g of O tokens written has context P + g, whose last token gets its KV in
+the next step; it holds ceil((P + g) / block_size) blocks. It finishes at step D + O - g, so that neither g nor
+its context need be stored while it decodes.
+
+A pipeline, and an engine with other rules than vLLM V1's, goes from batch to batch: `_form` makes one of what is
+ready, it passes stage after stage, `_land` ends it. While all batches only decode and none finishes or admits a
+sequence, each comes back as it was: then `_go_round` goes on without looking at their sequences.
+
+`advance` stops at a time and resumes, so that several lanes can be moved together by a dispatcher that looks
+at their loads. All compiled code is in this one file because numba's cache on disk does not see changes in
+callees of another file.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+from cascadia_sim.engine.arrays import Fleet, Lane, Network, Pipeline, Requests, Sites
+from cascadia_sim.iteration.timing import Ints
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NEVER = np.iinfo(np.int64).max
+REFUSED = -1
+
+# Of `cascadia.dispatch`, whose rules are told here once more for the simulator; tests hold both to the same choices.
+FIRST_ANSWER_TOKENS = 256
+ANSWERS_KEPT = 1024
+LOOKED_AT = 32
+
+# Columns of Fleet.limits: what a lane may do and what its steps cost.
+TOKEN_AT, TOKEN_END, SEQUENCE_AT, SEQUENCE_END, CONTEXT_PS = 0, 1, 2, 3, 4
+BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE = 5, 6, 7, 8, 9, 10, 11
+STAGES, WATERMARK, BATCH_SEQS, PADDED, CHUNKS_IN_STEP = 12, 13, 14, 15, 16
+STARTS_BETWEEN, STEP_BY_STEP, LIMITS = 17, 18, 19
+
+# Columns of Fleet.state. NEXT: first request not yet admitted; TAIL: last one known. PARTIAL: the sequence
+# whose prompt is computed up to PARTIAL_END. FILLED: prompts that the iteration in flight completes; it ends
+# at END. WAKE: until then nothing changes unless a request joins. FINISHED: how many the last iteration
+# finished. LATE_NEXT: first not yet judged for lateness. Of a pipeline: FLIGHTS batches are in flight; the one
+# that ends next is OLDEST in their order. CHANGED: a batch may be formed now that could not before.
+NOW, NEXT, TAIL, RUNNING, STEP, CONTEXT, HELD, PEAK = 0, 1, 2, 3, 4, 5, 6, 7
+PREEMPTED, PARTIAL, PARTIAL_END, FILLED, IN_FLIGHT, END, WAKE = 8, 9, 10, 11, 12, 13, 14
+ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, FINISHED = 15, 16, 17, 18, 19
+LATE, LATE_NEXT, STOPPED, FLIGHTS, OLDEST, CHANGED = 20, 21, 22, 23, 24, 25
+# The batch being formed: sequences, those that write a token, tokens, context read, pairs, longest prompt, and
+# the fewest tokens that one of its sequences has to write yet.
+COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST, FEWEST = 26, 27, 28, 29, 30, 31, 32
+# For the dispatcher: tokens WRITTEN by requests that ended since it last looked, and how many of them ANSWERED.
+WRITTEN, ANSWERED, STATE = 33, 34, 35
+
+# Columns of Fleet.flights. Of the batch in a slot: its SIZE, when it ENDS, the context it READS, and its landings
+# LEFT up to the one that finishes a sequence (0 where it is not all decoding), STEPS of them not yet passed on to
+# its sequences, BASE_PS without reading. Of a stage: when it is FREE. Of a place in the order of landing, a ring
+# of which the first FLIGHTS from OLDEST on are in flight: the SLOT.
+SIZE, ENDS, READS, LEFT, STEPS, BASE_PS, FREE, SLOT, FLIGHT = 0, 1, 2, 3, 4, 5, 6, 7, 8
+
+
+def compiled(function: F) -> F:
+    """Numba without the GIL, cached on disk where there is a place for it, else compiled in each process.
+
+    Without Numba's runtime (`_nrt`): the kernel allocates nothing and its callers hold the arrays, while
+    counting references to a lane's arrays at each call would take three quarters of the time.
+    """
+    options: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
+    try:
+        return cast(F, njit(cache=True, **options)(function))
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+        return cast(F, njit(**options)(function))
+
+
+@compiled
+def _push(lane: Lane, step: int, request: int) -> None:
+    size = lane.state[RUNNING]
+    lane.state[RUNNING] = size + 1
+    steps, requests = lane.finish_step, lane.running
+    at = size
+    while at > 0:
+        parent = (at - 1) >> 1
+        if steps[parent] <= step:
+            break
+        steps[at], requests[at] = steps[parent], requests[parent]
+        at = parent
+    steps[at], requests[at] = step, request
+
+
+@compiled
+def _remove(lane: Lane, at: int) -> None:
+    """Takes place `at` out of the heap: its last entry moves there, then up or down to where it fits."""
+    size = lane.state[RUNNING] - 1
+    lane.state[RUNNING] = size
+    if at == size:
+        return
+    steps, requests = lane.finish_step, lane.running
+    step, request = steps[size], requests[size]
+    while at > 0 and steps[(at - 1) >> 1] > step:
+        parent = (at - 1) >> 1
+        steps[at], requests[at] = steps[parent], requests[parent]
+        at = parent
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and steps[child + 1] < steps[child]:
+            child += 1
+        if steps[child] >= step:
+            break
+        steps[at], requests[at] = steps[child], requests[child]
+        at = child
+    steps[at], requests[at] = step, request
+
+
+@compiled
+def _blocks(lane: Lane | Pipeline, tokens: int) -> int:
+    size = lane.limits[BLOCK_SIZE]
+    return int((tokens + size - 1) // size)
+
+
+@compiled
+def _fills_blocks(tokens: int, size: int) -> bool:
+    """Do so many tokens fill whole blocks? Without a division where it can be done."""
+    return (tokens & (size - 1)) == 0 if (size & (size - 1)) == 0 else tokens % size == 0
+
+
+@compiled
+def _token_ps(lane: Lane | Pipeline, tokens: int) -> int:
+    table = lane.token_ps
+    last = table.size - 1
+    if tokens <= last:
+        return int(table[tokens])
+    return int(table[last] + (tokens - last) * (table[last] - table[last - 1]))
+
+
+@compiled
+def _growth(lane: Lane, steps: int) -> int:
+    """Blocks taken up over `steps` decode steps: one whenever a context outgrows a multiple of block_size."""
+    size = lane.limits[BLOCK_SIZE]
+    rounds = steps // size
+    taken = rounds * lane.state[RUNNING]
+    residue = (-lane.state[STEP]) % size
+    for _ in range(steps - rounds * size):
+        taken += lane.residues[residue]
+        residue = residue - 1 if residue > 0 else size - 1
+    return int(taken)
+
+
+@compiled
+def _steps_that_fit(lane: Lane, steps: int) -> int:
+    """The most decode steps, at most `steps`, before one lacks blocks. The first one has them."""
+    free = lane.limits[BLOCKS] - lane.state[HELD]
+    size = lane.limits[BLOCK_SIZE]
+    running = lane.state[RUNNING]
+    if ((steps - 1 + size - 1) // size) * running <= free:
+        return steps
+    rounds = free // running
+    fit = rounds * size + 1
+    taken = rounds * running
+    residue = (-lane.state[STEP]) % size
+    while fit < steps:
+        taken += lane.residues[residue]
+        if taken > free:
+            return int(fit)
+        fit += 1
+        residue = residue - 1 if residue > 0 else size - 1
+    return steps
+
+
+@compiled
+def _steps_to_pass(gap_ps: int, first_ps: int, more_ps: int) -> int:
+    """Fewest steps that take `gap_ps` or longer: the first takes `first_ps`, each next one `more_ps` more."""
+    lead = first_ps - 0.5 * more_ps
+    steps = int(2.0 * gap_ps / (lead + np.sqrt(lead * lead + 2.0 * more_ps * gap_ps)))
+    while steps * first_ps + more_ps * (steps * (steps - 1) // 2) < gap_ps:
+        steps += 1
+    while steps > 1 and (steps - 1) * first_ps + more_ps * ((steps - 1) * (steps - 2) // 2) >= gap_ps:
+        steps -= 1
+    return max(steps, 1)
+
+
+@compiled
+def _count_late(lane: Lane | Pipeline, requests: Requests) -> None:
+    """Counts each request once: when its limit has passed it is late, unless it had finished by then."""
+    s = lane.state
+    late_ps = lane.limits[LATE_PS]
+    if late_ps <= 0:
+        return
+    request = s[LATE_NEXT]
+    while request >= 0 and requests.arrival_ps[request] + late_ps < s[NOW]:
+        finish = requests.finish_ps[request]
+        if finish < 0 or finish - requests.arrival_ps[request] > late_ps:
+            s[LATE] += 1
+        request = requests.following[request]
+    s[LATE_NEXT] = request
+    if s[LATE] > lane.limits[MAX_LATE]:
+        s[STOPPED] = 1
+
+
+@compiled
+def _finish(lane: Lane | Pipeline, requests: Requests, request: int) -> None:
+    requests.finish_ps[request] = lane.state[NOW]
+    lane.finished[lane.state[FINISHED]] = request
+    lane.state[FINISHED] += 1
+    lane.state[OUTSTANDING] -= requests.charged[request]
+    lane.state[WRITTEN] += requests.output_tokens[request]
+    lane.state[ANSWERED] += 1
+
+
+@compiled
+def _decode(lane: Lane, requests: Requests, steps: int) -> None:
+    """All running sequences go `steps` tokens on, none finishing before the last; NOW is already the end."""
+    s = lane.state
+    size = lane.limits[BLOCK_SIZE]
+    held = s[HELD] + _growth(lane, steps - 1)
+    s[PEAK] = max(s[PEAK], held)
+    s[HELD] = held + lane.residues[(1 - s[STEP] - steps) % size]
+    s[CONTEXT] += steps * s[RUNNING]
+    s[STEP] += steps
+    while s[RUNNING] > 0 and lane.finish_step[0] == s[STEP]:
+        request = lane.running[0]
+        context = requests.input_tokens[request] + requests.output_tokens[request]
+        _remove(lane, 0)
+        s[CONTEXT] -= context
+        s[HELD] -= _blocks(lane, context)
+        lane.residues[(context - s[STEP]) % size] -= 1
+        _finish(lane, requests, request)
+
+
+@compiled
+def _preempt(lane: Lane, requests: Requests) -> None:
+    """The most recently admitted sequence gives its blocks back and goes to the front of the queue."""
+    s = lane.state
+    request = s[PARTIAL]
+    if request >= 0:
+        s[PARTIAL] = -1
+        s[HELD] -= _blocks(lane, requests.input_tokens[request] + requests.generated[request] + 1)
+    else:
+        at = 0
+        for i in range(1, s[RUNNING]):
+            if requests.admission[lane.running[i]] > requests.admission[lane.running[at]]:
+                at = i
+        request = lane.running[at]
+        left = lane.finish_step[at] - s[STEP]
+        requests.generated[request] = requests.output_tokens[request] - left
+        context = requests.input_tokens[request] + requests.generated[request]
+        _remove(lane, at)
+        s[CONTEXT] -= context
+        s[HELD] -= _blocks(lane, context)
+        lane.residues[(context - s[STEP]) % lane.limits[BLOCK_SIZE]] -= 1
+    lane.preempted[s[PREEMPTED]] = request
+    s[PREEMPTED] += 1
+    s[PREEMPTIONS] += 1
+
+
+@compiled
+def _start_prefills(lane: Lane, requests: Requests) -> bool:
+    """Fills an iteration with prompts, first come first served, and starts it; False if none can be taken."""
+    s = lane.state
+    chunked = lane.limits[CHUNKED] != 0
+    decoding = s[RUNNING] if chunked else 0
+    budget = lane.limits[MAX_TOKENS] - decoding
+    filled = 0
+    tokens = 0
+    pairs = 0
+    while True:
+        request = s[PARTIAL]
+        if request >= 0:
+            start = s[PARTIAL_END]
+        else:
+            request = lane.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
+            if (
+                request < 0
+                or requests.arrival_ps[request] > s[NOW]
+                or s[RUNNING] + filled >= lane.limits[MAX_SEQS]
+            ):
+                break
+            start = requests.cached_tokens[request]
+        prompt = requests.input_tokens[request] + requests.generated[request]
+        chunk = prompt - start
+        if chunked:
+            chunk = min(chunk, budget - tokens)
+            if chunk <= 0:
+                break
+        elif tokens > 0 and tokens + chunk > budget:
+            break
+        if s[PARTIAL] < 0:
+            blocks = _blocks(lane, prompt + 1)
+            if s[HELD] + blocks > lane.limits[BLOCKS]:
+                break
+            s[HELD] += blocks
+            requests.admission[request] = s[ADMISSIONS]
+            s[ADMISSIONS] += 1
+            if s[PREEMPTED] > 0:
+                s[PREEMPTED] -= 1
+            else:
+                s[NEXT] = requests.following[request]
+        tokens += chunk
+        end = start + chunk
+        pairs += chunk * end - chunk * (chunk - 1) // 2
+        if end < prompt:
+            s[PARTIAL] = request
+            s[PARTIAL_END] = end
+            break
+        s[PARTIAL] = -1
+        lane.filled[filled] = request
+        filled += 1
+    if tokens == 0:
+        return False
+    s[FILLED] = filled
+    s[PEAK] = max(s[PEAK], s[HELD])
+    duration = _token_ps(lane, decoding + tokens) + lane.sequence_ps[decoding + filled]
+    if decoding > 0:
+        duration += lane.limits[CONTEXT_PS] * s[CONTEXT]
+    duration += np.int64(lane.pair_ps * pairs)
+    s[BUSY] += duration
+    s[END] = s[NOW] + duration
+    s[IN_FLIGHT] = 1
+    return True
+
+
+@compiled
+def _end_prefills(lane: Lane, requests: Requests) -> None:
+    s = lane.state
+    s[IN_FLIGHT] = 0
+    s[FINISHED] = 0
+    s[NOW] = s[END]
+    if lane.limits[CHUNKED] != 0 and s[RUNNING] > 0:
+        _decode(lane, requests, 1)
+    for i in range(s[FILLED]):
+        request = lane.filled[i]
+        written = requests.generated[request] + 1
+        context = requests.input_tokens[request] + written
+        if requests.first_token_ps[request] < 0:
+            requests.first_token_ps[request] = s[NOW]
+        if written == requests.output_tokens[request]:
+            s[HELD] -= _blocks(lane, context)
+            _finish(lane, requests, request)
+        else:
+            s[CONTEXT] += context
+            lane.residues[(context - s[STEP]) % lane.limits[BLOCK_SIZE]] += 1
+            _push(lane, s[STEP] + requests.output_tokens[request] - written, request)
+    _count_late(lane, requests)
+
+
+@compiled
+def _skip(lane: Lane, requests: Requests, until_ps: int) -> bool:
+    """Decodes to the next finish, lack of blocks or arrival with room; False if that is after `until_ps`."""
+    s = lane.state
+    running = s[RUNNING]
+    first_ps = _token_ps(lane, running) + lane.sequence_ps[running] + lane.limits[CONTEXT_PS] * s[CONTEXT]
+    more_ps = lane.limits[CONTEXT_PS] * running
+    steps = _steps_that_fit(lane, lane.finish_step[0] - s[STEP])
+    duration = steps * first_ps + more_ps * (steps * (steps - 1) // 2)
+    request = s[NEXT]
+    if request >= 0 and s[PREEMPTED] == 0 and running < lane.limits[MAX_SEQS]:
+        gap_ps = requests.arrival_ps[request] - s[NOW]
+        fits = s[HELD] + _blocks(lane, requests.input_tokens[request] + 1) <= lane.limits[BLOCKS]
+        if fits and 0 < gap_ps < duration:
+            steps = min(steps, _steps_to_pass(gap_ps, first_ps, more_ps))
+            duration = steps * first_ps + more_ps * (steps * (steps - 1) // 2)
+    if duration > until_ps - s[NOW]:
+        s[WAKE] = s[NOW] + duration
+        return False
+    s[BUSY] += duration
+    s[NOW] += duration
+    s[FINISHED] = 0
+    _decode(lane, requests, steps)
+    _count_late(lane, requests)
+    return True
+
+
+@compiled
+def _advance_skipping(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
+    limits = fleet.limits[which]
+    lane = Lane(
+        fleet.token_ps[limits[TOKEN_AT] : limits[TOKEN_END]],
+        fleet.sequence_ps[limits[SEQUENCE_AT] : limits[SEQUENCE_END]],
+        limits,
+        fleet.pair_ps[which],
+        fleet.state[which],
+        fleet.finish_step[which],
+        fleet.running[which],
+        fleet.residues[which],
+        fleet.preempted[which],
+        fleet.filled[which],
+        fleet.finished[which],
+    )
+    s = lane.state
+    while s[STOPPED] == 0:
+        if s[IN_FLIGHT] != 0:
+            if s[END] > until_ps:
+                s[WAKE] = s[END]
+                return
+            _end_prefills(lane, requests)
+            continue
+        if s[RUNNING] == 0 and s[PREEMPTED] == 0 and s[PARTIAL] < 0:
+            if s[NEXT] < 0:
+                s[WAKE] = NEVER
+                return
+            s[NOW] = max(s[NOW], requests.arrival_ps[s[NEXT]])
+        if s[NOW] >= until_ps:
+            s[WAKE] = s[NOW]
+            return
+        while s[HELD] > limits[BLOCKS]:
+            _preempt(lane, requests)
+        if not _start_prefills(lane, requests) and not _skip(lane, requests, until_ps):
+            return
+
+
+@compiled
+def _context(requests: Requests, request: int) -> int:
+    """Prompt and what is written of the answer."""
+    return int(requests.input_tokens[request] + requests.generated[request])
+
+
+@compiled
+def _held_blocks(pipeline: Pipeline, requests: Requests, request: int) -> int:
+    return int(_blocks(pipeline, max(_context(requests, request), requests.prompt[request] + 1)))
+
+
+@compiled
+def _throw_out(pipeline: Pipeline, requests: Requests) -> None:
+    """The last admitted of those not in flight gives its blocks back and goes to the front of the queue."""
+    s = pipeline.state
+    at = s[RUNNING] - 1
+    while requests.aloft[pipeline.running[at]] > 0:
+        at -= 1
+    request = pipeline.running[at]
+    s[RUNNING] -= 1
+    for i in range(at, s[RUNNING]):
+        pipeline.running[i] = pipeline.running[i + 1]
+    s[HELD] -= _held_blocks(pipeline, requests, request)
+    pipeline.preempted[s[PREEMPTED]] = request
+    s[PREEMPTED] += 1
+    s[PREEMPTIONS] += 1
+
+
+@compiled
+def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, tokens: int) -> None:
+    """The next `tokens` of a running sequence are part of the batch being formed."""
+    s = pipeline.state
+    context = _context(requests, request)
+    end = requests.computed[request] + tokens
+    requests.computed[request] = end
+    requests.aloft[request] += 1
+    if context > requests.prompt[request]:
+        s[READ] += context
+        s[FEWEST] = min(s[FEWEST], requests.output_tokens[request] - requests.generated[request])
+    else:
+        s[FEWEST] = 0
+        s[PAIRS] += tokens * end - tokens * (tokens - 1) // 2
+    s[TOKENS] += tokens
+    if end == context:
+        s[WRITING] += 1
+        members[s[COUNT]] = request
+    else:
+        members[s[COUNT]] = ~request
+    s[COUNT] += 1
+
+
+@compiled
+def _join_decoding(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
+    """One token of each that decodes and is not in flight. The innermost loop of a pipeline: sums are kept in locals,
+    since the compiler must take it that every store may change the state."""
+    s, running = pipeline.state, pipeline.running
+    most = pipeline.limits[BATCH_SEQS]
+    count, read, fewest = s[COUNT], s[READ], s[FEWEST]
+    before = count
+    for i in range(s[RUNNING]):
+        if count == most:
+            break
+        request = running[i]
+        written = requests.generated[request]
+        context = requests.input_tokens[request] + written
+        if requests.computed[request] < context and context > requests.prompt[request]:
+            # `_join` with the one token that is not yet computed.
+            requests.computed[request] = context
+            requests.aloft[request] += 1
+            read += context
+            fewest = min(fewest, requests.output_tokens[request] - written)
+            members[count] = request
+            count += 1
+    s[COUNT], s[READ], s[FEWEST] = count, read, fewest
+    s[TOKENS] += count - before
+    s[WRITING] += count - before
+
+
+@compiled
+def _join_half_done(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
+    """Prompts that earlier batches began: their rest, or what is left of the budget."""
+    s = pipeline.state
+    for i in range(s[RUNNING]):
+        left = pipeline.limits[MAX_TOKENS] - s[TOKENS]
+        if left <= 0 or s[COUNT] == pipeline.limits[BATCH_SEQS]:
+            return
+        request = pipeline.running[i]
+        rest = requests.prompt[request] - requests.computed[request]
+        if rest > 0 and (pipeline.limits[CHUNKS_IN_STEP] != 0 or requests.aloft[request] == 0):
+            _join(pipeline, requests, members, request, min(rest, left))
+
+
+@compiled
+def _within_budget(pipeline: Pipeline, prompt: int) -> bool:
+    """May a whole prompt of so many tokens join? The first may, whatever its size."""
+    s = pipeline.state
+    if s[TOKENS] == 0:
+        return True
+    if pipeline.limits[PADDED] != 0:
+        return bool((s[COUNT] + 1) * max(s[LONGEST], prompt) <= pipeline.limits[MAX_TOKENS])
+    return bool(s[TOKENS] + prompt <= pipeline.limits[MAX_TOKENS])
+
+
+@compiled
+def _join_waiting(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
+    """The queue's head, as long as slots, blocks and the budget allow."""
+    s, limits = pipeline.state, pipeline.limits
+    while s[RUNNING] < limits[MAX_SEQS] and s[COUNT] < limits[BATCH_SEQS]:
+        request = pipeline.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
+        if request < 0 or requests.arrival_ps[request] > s[NOW]:
+            return
+        prompt = _context(requests, request)
+        tokens = prompt - requests.cached_tokens[request]
+        if limits[CHUNKED] != 0:
+            tokens = min(tokens, limits[MAX_TOKENS] - s[TOKENS])
+            if tokens <= 0:
+                return
+        elif not _within_budget(pipeline, tokens):
+            return
+        blocks = _blocks(pipeline, prompt + 1)
+        spare = limits[WATERMARK] if s[RUNNING] > 0 else 0
+        if s[HELD] + blocks + spare > limits[BLOCKS]:
+            return
+        s[HELD] += blocks
+        if s[PREEMPTED] > 0:
+            s[PREEMPTED] -= 1
+        else:
+            s[NEXT] = requests.following[request]
+        requests.prompt[request] = prompt
+        requests.computed[request] = requests.cached_tokens[request]
+        pipeline.running[s[RUNNING]] = request
+        s[RUNNING] += 1
+        s[LONGEST] = max(s[LONGEST], tokens)
+        _join(pipeline, requests, members, request, tokens)
+
+
+@compiled
+def _form(pipeline: Pipeline, requests: Requests) -> bool:
+    """Sends a batch of what is ready into the pipeline; False if nothing is."""
+    s, limits = pipeline.state, pipeline.limits
+    while s[HELD] > limits[BLOCKS]:
+        _throw_out(pipeline, requests)
+    slot = pipeline.flights[(s[OLDEST] + s[FLIGHTS]) % limits[STAGES], SLOT]
+    members = pipeline.members[slot]
+    s[COUNT], s[WRITING], s[TOKENS], s[READ], s[PAIRS], s[LONGEST], s[FEWEST] = 0, 0, 0, 0, 0, 0, NEVER
+    if limits[CHUNKED] != 0:
+        _join_decoding(pipeline, requests, members)
+        _join_half_done(pipeline, requests, members)
+        _join_waiting(pipeline, requests, members)
+    else:
+        _join_waiting(pipeline, requests, members)
+        if s[COUNT] == 0:
+            _join_decoding(pipeline, requests, members)
+    if s[COUNT] == 0:
+        return False
+    s[PEAK] = max(s[PEAK], s[HELD])
+    base = _token_ps(pipeline, s[TOKENS]) + pipeline.sequence_ps[s[WRITING]]
+    duration = base + limits[CONTEXT_PS] * s[READ] + np.int64(pipeline.pair_ps * s[PAIRS])
+    s[BUSY] += duration
+    flight = pipeline.flights[slot]
+    flight[SIZE], flight[READS], flight[LEFT], flight[BASE_PS] = s[COUNT], s[READ], s[FEWEST], base
+    flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
+    s[FLIGHTS] += 1
+    return True
+
+
+@compiled
+def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
+    """When a batch that enters now leaves the last stage; each stage serves batches in order, one at a time."""
+    stages = pipeline.limits[STAGES]
+    share = duration // stages
+    for stage in range(stages - 1):
+        now = max(now, pipeline.flights[stage, FREE]) + share
+        pipeline.flights[stage, FREE] = now
+    now = max(now, pipeline.flights[stages - 1, FREE]) + duration - (stages - 1) * share
+    pipeline.flights[stages - 1, FREE] = now
+    return int(now)
+
+
+@compiled
+def _land(pipeline: Pipeline, requests: Requests) -> None:
+    """The oldest batch in flight ends."""
+    s = pipeline.state
+    slot = pipeline.flights[s[OLDEST], SLOT]
+    s[OLDEST] = (s[OLDEST] + 1) % pipeline.limits[STAGES]
+    s[FLIGHTS] -= 1
+    s[FINISHED] = 0
+    s[NOW] = pipeline.flights[slot, ENDS]
+    now, members, size = s[NOW], pipeline.members[slot], pipeline.limits[BLOCK_SIZE]
+    taken = 0
+    for i in range(pipeline.flights[slot, SIZE]):
+        member = members[i]
+        request = member if member >= 0 else ~member
+        requests.aloft[request] -= 1
+        if member < 0:
+            continue
+        written = requests.generated[request] + 1
+        requests.generated[request] = written
+        if requests.first_token_ps[request] < 0:
+            requests.first_token_ps[request] = now
+        if written == requests.output_tokens[request]:
+            taken -= _blocks(pipeline, max(_context(requests, request) - 1, requests.prompt[request] + 1))
+            _finish(pipeline, requests, request)
+        else:
+            before = requests.input_tokens[request] + written - 1
+            if before > requests.prompt[request] and _fills_blocks(before, size):
+                taken += 1
+    s[HELD] += taken
+    if s[FINISHED] > 0:
+        kept = 0
+        for i in range(s[RUNNING]):
+            request = pipeline.running[i]
+            if requests.finish_ps[request] < 0:
+                pipeline.running[kept] = request
+                kept += 1
+        s[RUNNING] = kept
+    _count_late(pipeline, requests)
+
+
+@compiled
+def _lands_next_ps(pipeline: Pipeline) -> int:
+    s = pipeline.state
+    if s[FLIGHTS] == 0:
+        return NEVER
+    return int(pipeline.flights[pipeline.flights[s[OLDEST], SLOT], ENDS])
+
+
+@compiled
+def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
+    """When the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
+    s, limits = pipeline.state, pipeline.limits
+    request = pipeline.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
+    if request < 0 or s[RUNNING] >= limits[MAX_SEQS]:
+        return NEVER
+    blocks = _blocks(pipeline, _context(requests, request) + 1)
+    if s[HELD] + blocks + limits[WATERMARK] > limits[BLOCKS]:
+        return NEVER
+    return int(requests.arrival_ps[request])
+
+
+@compiled
+def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
+    """How often each batch can land before one lacks blocks, at worst; 0 if they do not come back as they were."""
+    s, limits = pipeline.state, pipeline.limits
+    if s[RUNNING] == 0:
+        return 0
+    size = 0
+    for i in range(s[FLIGHTS]):
+        flight = pipeline.flights[pipeline.flights[(s[OLDEST] + i) % limits[STAGES], SLOT]]
+        if flight[LEFT] == 0:
+            return 0
+        size += flight[SIZE]
+    if size < s[RUNNING]:
+        return 0
+    return int((limits[BLOCKS] - s[HELD]) // s[RUNNING] * limits[BLOCK_SIZE])
+
+
+@compiled
+def _go_round(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
+    """Batches that only decode land and leave again, as long as none finishes, lacks blocks or could grow."""
+    s, limits, flights = pipeline.state, pipeline.limits, pipeline.flights
+    rounds = _rounds_that_change_nothing(pipeline)
+    if rounds == 0:
+        return
+    stages, read_ps = limits[STAGES], limits[CONTEXT_PS]
+    before_ps = min(_joins_next_ps(pipeline, requests), until_ps)
+    went = False
+    while True:
+        slot = flights[s[OLDEST], SLOT]
+        flight = flights[slot]
+        if flight[ENDS] >= before_ps or flight[LEFT] == 1 or flight[STEPS] == rounds:
+            break
+        s[NOW] = flight[ENDS]
+        flight[LEFT] -= 1
+        flight[STEPS] += 1
+        flight[READS] += flight[SIZE]
+        duration = flight[BASE_PS] + read_ps * flight[READS]
+        s[BUSY] += duration
+        flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
+        # It takes the first place behind those in flight, whose slot moves to the place that it leaves.
+        last = (s[OLDEST] + s[FLIGHTS]) % stages
+        flights[s[OLDEST], SLOT] = flights[last, SLOT]
+        flights[last, SLOT] = slot
+        s[OLDEST] = (s[OLDEST] + 1) % stages
+        went = True
+    if went:
+        s[FINISHED] = 0
+        _pass_on(pipeline, requests)
+        _count_late(pipeline, requests)
+
+
+@compiled
+def _pass_on(pipeline: Pipeline, requests: Requests) -> None:
+    """The steps that batches went round are those of their sequences."""
+    s = pipeline.state
+    for i in range(s[FLIGHTS]):
+        slot = pipeline.flights[(s[OLDEST] + i) % pipeline.limits[STAGES], SLOT]
+        steps = pipeline.flights[slot, STEPS]
+        pipeline.flights[slot, STEPS] = 0
+        for j in range(pipeline.flights[slot, SIZE]):
+            request = pipeline.members[slot, j]
+            context = _context(requests, request)
+            s[HELD] += _blocks(pipeline, context + steps) - _blocks(pipeline, context)
+            requests.generated[request] += steps
+            requests.computed[request] += steps
+    s[PEAK] = max(s[PEAK], s[HELD])
+
+
+@compiled
+def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
+    s, stages = pipeline.state, pipeline.limits[STAGES]
+    while s[STOPPED] == 0:
+        if s[CHANGED] != 0:
+            if s[NOW] >= until_ps:
+                s[WAKE] = s[NOW]
+                return
+            while s[FLIGHTS] < stages and _form(pipeline, requests):
+                pass
+            s[CHANGED] = 0
+            _go_round(pipeline, requests, until_ps)
+        now = _lands_next_ps(pipeline)
+        room = stages if pipeline.limits[STARTS_BETWEEN] != 0 else 1
+        if s[FLIGHTS] < room and s[NEXT] >= 0 and requests.arrival_ps[s[NEXT]] > s[NOW]:
+            now = min(now, requests.arrival_ps[s[NEXT]])
+        if now > until_ps or now == NEVER:
+            s[WAKE] = now
+            return
+        s[CHANGED] = 1
+        if now == _lands_next_ps(pipeline):
+            _land(pipeline, requests)
+        else:
+            s[NOW] = now
+
+
+@compiled
+def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
+    """Moves lane `which` through every iteration that ends at `until_ps` or before.
+
+    An iteration is scheduled only when it starts before `until_ps`, so that what arrives then can still join.
+    """
+    if fleet.limits[which, STEP_BY_STEP] == 0:
+        _advance_skipping(fleet, requests, which, until_ps)
+        return
+    limits = fleet.limits[which]
+    pipeline = Pipeline(
+        fleet.token_ps[limits[TOKEN_AT] : limits[TOKEN_END]],
+        fleet.sequence_ps[limits[SEQUENCE_AT] : limits[SEQUENCE_END]],
+        limits,
+        fleet.pair_ps[which],
+        fleet.state[which],
+        fleet.running[which],
+        fleet.preempted[which],
+        fleet.finished[which],
+        fleet.members[which],
+        fleet.flights[which],
+    )
+    _advance_step_by_step(pipeline, requests, until_ps)
+
+
+@compiled
+def append(fleet: Fleet, requests: Requests, which: int, request: int, charged: int) -> None:
+    """Puts `request`, which arrives no earlier than all before it, at the end of a lane's queue.
+
+    `charged` tokens are what the dispatcher takes it for, until it ends.
+    """
+    s = fleet.state[which]
+    if s[TAIL] >= 0:
+        requests.following[s[TAIL]] = request
+    s[TAIL] = request
+    if s[NEXT] < 0:
+        s[NEXT] = request
+    if s[LATE_NEXT] < 0:
+        s[LATE_NEXT] = request
+    requests.charged[request] = charged
+    s[OUTSTANDING] += charged
+    s[WAKE] = 0
+
+
+@compiled
+def assign(fleet: Fleet, requests: Requests, lanes: Ints) -> None:
+    """Queues each request [n] at its lane."""
+    for request in range(lanes.size):
+        append(fleet, requests, lanes[request], request, 0)
+
+
+@compiled
+def learn(fleet: Fleet, sites: Sites, which: int, group: int) -> None:
+    """`AnswerLength.seen` of all that ended at lane `which` since it was last called."""
+    s = fleet.state[which]
+    sites.written[group] += s[WRITTEN]
+    sites.answers[group] += s[ANSWERED]
+    s[WRITTEN], s[ANSWERED] = 0, 0
+
+
+@compiled
+def expected(sites: Sites, group: int) -> int:
+    """`AnswerLength.expected`."""
+    if sites.answers[group] >= ANSWERS_KEPT:
+        sites.written[group] //= 2
+        sites.answers[group] //= 2
+    return int(min(sites.written[group] // sites.answers[group], sites.most_output[group]))
+
+
+@compiled
+def least_outstanding(fleet: Fleet, sites: Sites, group: int, first: int, end: int, tokens: int) -> int:
+    """`LeastOutstanding.choose` among the open replicas at places `first` to `end`."""
+    n = end - first
+    if n == 1:
+        return int(sites.open[first])
+    at = sites.turn[group]
+    if at >= n:
+        at = 0
+    best, least = at, np.inf
+    for _ in range(min(n, LOOKED_AT)):
+        r = sites.open[first + at]
+        load = (fleet.state[r, OUTSTANDING] + tokens) / sites.weights[r]
+        if load < least:
+            best, least = at, load
+        at += 1
+        if at == n:
+            at = 0
+    sites.turn[group] = best + 1
+    return int(sites.open[first + best])
+
+
+@compiled
+def richest(sites: Sites, first: int, end: int) -> int:
+    """`SmoothRoundRobin.choose`: each gains its weight, the richest serves and pays the total."""
+    if end - first == 1:
+        return int(sites.open[first])
+    best, total = sites.open[first], 0.0
+    for at in range(first, end):
+        r = sites.open[at]
+        sites.credit[r] += sites.weights[r]
+        total += sites.weights[r]
+        if sites.credit[r] > sites.credit[best]:
+            best = r
+    sites.credit[best] -= total
+    return int(best)
+
+
+@compiled
+def take_turns(sites: Sites, replica: Ints) -> None:
+    """Writes which `replica` [n] gets each request by smooth weighted round robin over all replicas."""
+    for request in range(replica.size):
+        replica[request] = richest(sites, 0, sites.open.size)
+
+
+@compiled
+def dispatch_by_load(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) -> None:
+    """Sends each request to the least outstanding of one group, writes it to `replica` [n], and runs all out."""
+    lanes = fleet.state.shape[0]
+    for request in range(replica.size):
+        now = requests.arrival_ps[request]
+        for which in range(lanes):
+            if fleet.state[which, WAKE] <= now:
+                advance(fleet, requests, which, now)
+                learn(fleet, sites, which, 0)
+        tokens = requests.input_tokens[request] + expected(sites, 0)
+        replica[request] = least_outstanding(fleet, sites, 0, 0, sites.open.size, tokens)
+        append(fleet, requests, replica[request], request, tokens)
+    for which in range(lanes):
+        advance(fleet, requests, which, NEVER)
+
+
+@compiled
+def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, due: int, now: int) -> None:
+    """The first `due` of `network.due` arrive, those that arrive together in order of their numbers.
+
+    Where a replica has too much to do, who is sent there is refused: nothing comes of the visit.
+    """
+    for i in range(1, due):
+        visit, at = network.due[i], i
+        while at > 0 and network.due[at - 1] > visit:
+            network.due[at] = network.due[at - 1]
+            at -= 1
+        network.due[at] = visit
+    for i in range(due):
+        visit = network.due[i]
+        group = network.group[visit]
+        first, end = network.first_replica[group], network.first_replica[group + 1]
+        tokens = requests.input_tokens[visit] + expected(sites, group)
+        if network.by_load[group]:
+            replica = least_outstanding(fleet, sites, group, first, end, tokens)
+        else:
+            replica = richest(sites, first, end)
+        requests.arrival_ps[visit] = now
+        load = fleet.state[replica, OUTSTANDING] / sites.weights[replica]
+        network.replica[visit] = replica if load <= network.most_load[group] else REFUSED
+        if network.replica[visit] != REFUSED:
+            append(fleet, requests, replica, visit, tokens)
+
+
+@compiled
+def together(fleet: Fleet, requests: Requests, sites: Sites, network: Network, until_ps: int) -> None:
+    """Runs all lanes of a network of stages in step: who finishes here arrives there at that instant.
+
+    At each instant before `until_ps`: end what ends then, deliver what that sets free, and only then schedule.
+    """
+    lanes = fleet.state.shape[0]
+    while True:
+        entered = network.entered[0]
+        now = NEVER
+        if entered < network.entry.size:
+            now = requests.arrival_ps[network.entry[entered]]
+        for which in range(lanes):
+            now = min(now, fleet.state[which, WAKE])
+        if now >= until_ps:
+            return
+        due = 0
+        while entered < network.entry.size and requests.arrival_ps[network.entry[entered]] == now:
+            network.due[due] = network.entry[entered]
+            due += 1
+            entered += 1
+        network.entered[0] = entered
+        for which in range(lanes):
+            if fleet.state[which, WAKE] <= now:
+                advance(fleet, requests, which, now)
+                for i in range(fleet.state[which, FINISHED]):
+                    successor = network.successor[fleet.finished[which, i]]
+                    if successor >= 0:
+                        network.due[due] = successor
+                        due += 1
+                fleet.state[which, FINISHED] = 0
+                learn(fleet, sites, which, network.serves[which])
+        _deliver(fleet, requests, sites, network, due, now)
+        for which in range(lanes):
+            if fleet.state[which, WAKE] <= now:
+                advance(fleet, requests, which, now + 1)

@@ -1,0 +1,3 @@
+"""Prefix caches: which blocks prompts share, and how many tokens of each prompt a replica finds. Of the simulator
+it may import `cascade`, `evidence`, `fit`, `engine`, `iteration`, `calibration`, `models`, `hardware`, `errors`.
+"""
