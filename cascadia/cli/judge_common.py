@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cascadia.domain.quality import QualityTable
-    from cascadia_judge.rows import Row
+    from cascadia_judge.head.rows import Row
 
 ENCODER_VARIABLE = "CASCADIA_ENCODER"
 ENCODER = "minilm-l6-v2"
@@ -55,7 +55,7 @@ def encoder_digest(folder: Path) -> str:
 
 def rows_of(path: Path, stages: Sequence[str]) -> "list[Row]":
     """Those of `stages`, where any are named. Raises `BadInput` or `BadVerdict`."""
-    from cascadia_judge.rows import read_rows
+    from cascadia_judge.head.rows import read_rows
 
     if not path.is_file():
         raise BadInput(str(path), "no such file", "name a file with one graded answer a line")

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.table import Table
 
-    from cascadia_judge.calibration import Bin
     from cascadia_judge.embedding import EmbeddingJudge
-    from cascadia_judge.rows import Row
+    from cascadia_judge.head.rows import Row
+    from cascadia_judge.scores.calibration import Bin
 
 AT_ONCE = 32
 
@@ -56,10 +56,10 @@ def evaluate(
 
     from cascadia.planner.quality_file import write_quality
     from cascadia.planner.quality_format import kind_of
-    from cascadia_judge.calibration import reliability
     from cascadia_judge.embedding import Case, EmbeddingJudge
-    from cascadia_judge.encoder import Encoder
-    from cascadia_judge.training import measures
+    from cascadia_judge.encoder.encoder import Encoder
+    from cascadia_judge.head.training import measures
+    from cascadia_judge.scores.calibration import reliability
 
     if table_file is not None:
         kind_of(table_file)

@@ -64,8 +64,8 @@ def serve(
     from cascadia.judge_service.app import application
     from cascadia.judge_service.server import BACKLOG, run
     from cascadia_judge.embedding import EmbeddingJudge
-    from cascadia_judge.encoder import Encoder
-    from cascadia_judge.encoder_memory import Remembering
+    from cascadia_judge.encoder.encoder import Encoder
+    from cascadia_judge.encoder.memory import Remembering
 
     api_key = os.environ.get(api_key_env, "").strip() if api_key_env else None
     if api_key == "":

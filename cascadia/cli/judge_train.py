@@ -21,7 +21,7 @@ from cascadia.cli.output import Output, write
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
-    from cascadia_judge.rows import Row
+    from cascadia_judge.head.rows import Row
 
 
 @click.command()
@@ -88,10 +88,10 @@ def train(
     from cascadia.planner.quality_file import write_quality
     from cascadia.planner.quality_format import kind_of
     from cascadia.whole_file import whole_file
-    from cascadia_judge.curriculum import see, see_nulls, teach
-    from cascadia_judge.encoder import Encoder
-    from cascadia_judge.head_file import dump
-    from cascadia_judge.training import Course
+    from cascadia_judge.encoder.encoder import Encoder
+    from cascadia_judge.head.file import dump
+    from cascadia_judge.head.model_selection import see, see_nulls, teach
+    from cascadia_judge.head.training import Course
 
     if prompts_file is not None and not foresight:
         raise BadInput("--prompts", "is of --foresight only", "answers name their questions themselves")

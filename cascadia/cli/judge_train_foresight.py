@@ -14,7 +14,7 @@ from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from cascadia.domain.quality import QualityTable
-    from cascadia_judge.training import Course
+    from cascadia_judge.head.training import Course
 
 
 def train_foresight(
@@ -30,8 +30,8 @@ def train_foresight(
     """`source` holds graded answers, or with `prompts_file` it is a quality table."""
     from cascadia.planner.quality_file import write_quality
     from cascadia_judge import foresight
-    from cascadia_judge.encoder import Encoder
-    from cascadia_judge.head_file import dump
+    from cascadia_judge.encoder.encoder import Encoder
+    from cascadia_judge.head.file import dump
 
     table, questions = (
         _of_answers(source, stages, output)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from cascadia_judge.head import Head
+    from cascadia_judge.head.head import Head
 
 LOOKS_AT = {"question": "question", "answer": "answer", "certainty": "log-probabilities"}
 

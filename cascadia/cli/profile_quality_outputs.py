@@ -88,7 +88,7 @@ def quality_table(job: Job, whole: Sequence[str], rows: Sequence[Done]) -> "Qual
     import numpy as np
 
     from cascadia.domain.quality import QualityTable, ScoredBy
-    from cascadia_judge.prompt import PROMPT_VERSION
+    from cascadia_judge.llm.prompt import PROMPT_VERSION
 
     checks = ", ".join(sorted({prompt.check for prompt in job.prompts if prompt.check}))
     scored_by = ScoredBy("check", checks or None)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from cascadia.clients.chat import Endpoint
 from cascadia.clients.served_models import Target
 from cascadia.domain.errors import BadInput
-from cascadia_judge.checks import CHECKS, Check
+from cascadia_judge.scores.checks import CHECKS, Check
 
 JUDGE = "judge"
 _ADDRESS = "http://127.0.0.1:8000/v1#model"

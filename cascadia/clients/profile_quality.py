@@ -17,8 +17,8 @@ from cascadia.clients.patience import Patience, Sleep, persistently
 from cascadia.clients.profile_quality_journal import Done, Failed
 from cascadia.clients.profile_quality_judge import Ask, Judge
 from cascadia.clients.profile_quality_prompts import Prompt, digest
-from cascadia_judge.llm import READS_TOKENS
-from cascadia_judge.prompt import INSTRUCTIONS
+from cascadia_judge.llm.llm import READS_TOKENS
+from cascadia_judge.llm.prompt import INSTRUCTIONS
 
 GIVE_UP_AFTER = 10
 """So many failures of a stage in a row, none of them for the prompt's own sake, and it is asked no more."""

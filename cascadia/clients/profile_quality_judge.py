@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from cascadia.clients.chat import Chat, Refused, Reply, Unanswered
 from cascadia.clients.profile_quality_prompts import Prompt
-from cascadia_judge.checks import is_right
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, request, verdict
+from cascadia_judge.llm.llm import MANNERS, READS_TOKENS, Manner, request, verdict
+from cascadia_judge.scores.checks import is_right
 
 Ask = Callable[[Callable[[], Awaitable[Reply]]], Awaitable[Reply]]
 """Makes one attempt, and others where that fails in passing."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from cascadia.clients.prompt_rows import FORM, prompt_rows
 from cascadia.domain.errors import BadInput
-from cascadia_judge.checks import CHECKS, Check, refuse_reference
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.scores.checks import CHECKS, Check, refuse_reference
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.clients.profile_quality_journal import Done
-from cascadia_judge.agreement import Agreement, agreement
+from cascadia_judge.scores.agreement import Agreement, agreement
 
 Floats = NDArray[np.float64]
 

@@ -4,10 +4,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cascadia_judge.certainty import Certainty
 from cascadia_judge.embedding import Case, Verdict
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.rows import last_said
+from cascadia_judge.head.rows import last_said
+from cascadia_judge.scores.certainty import Certainty
 
 ITEMS_MAX = 256
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
-from cascadia_judge.agreement import Agreement, Bools, agreement
+from cascadia_judge.scores.agreement import Agreement, Bools, agreement
 
 AUC_WORTH_HAVING = 0.6
 """Below this a cascade gains 3 points beyond a coin at the most, even where the large model is 40 points ahead and

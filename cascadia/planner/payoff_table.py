@@ -12,7 +12,7 @@ from cascadia.planner.demand import JUDGE
 from cascadia.planner.payoff import Pair, least_auc, margin
 from cascadia.planner.search import Search
 from cascadia.planner.shapes import Shape
-from cascadia_judge.agreement import Agreement, agreement
+from cascadia_judge.scores.agreement import Agreement, agreement
 
 PERCENT = 100.0
 

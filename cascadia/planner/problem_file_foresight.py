@@ -12,7 +12,7 @@ from cascadia.domain.quality import QualityTable
 from cascadia.planner.text_file import read_text
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.foresight import read
-from cascadia_judge.head_file import BYTES_MAX
+from cascadia_judge.head.file import BYTES_MAX
 
 
 def with_foresight(table: QualityTable, path: Path) -> tuple[QualityTable, Foresight]:

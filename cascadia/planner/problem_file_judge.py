@@ -11,7 +11,7 @@ from cascadia.planner.problem_file_models import (
     leaves_batch_tokens,
 )
 from cascadia.planner.spec_models import JudgeSpec
-from cascadia_judge.prompt import PROMPT_TOKENS
+from cascadia_judge.llm.prompt import PROMPT_TOKENS
 
 
 class _Verdict(NamedTuple):

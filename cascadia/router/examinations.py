@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from cascadia.router.logprobs import Unreadable, certainty_in
-from cascadia_judge.checks import bare
-from cascadia_judge.plain import plain
-from cascadia_judge.verifiers import Verifier, VerifierKind
+from cascadia_judge.injection.normalise import plain
+from cascadia_judge.scores.checks import bare
+from cascadia_judge.scores.verifiers import Verifier, VerifierKind
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

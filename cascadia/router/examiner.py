@@ -21,7 +21,7 @@ import msgspec
 
 from cascadia.router.examinations import CertaintyTask, SaidTask, SchemaTask, Task, VerifierTask
 from cascadia.router.settings import Limits, RouterSettings
-from cascadia_judge.verifiers import Verifier
+from cascadia_judge.scores.verifiers import Verifier
 
 PROGRAM = "cascadia.router.examiner_program"
 KNOWS = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH")

@@ -12,7 +12,7 @@ from cascadia.router.gates import JudgeFailed
 from cascadia.router.logprobs import KINDS, Unreadable, certainty_in
 from cascadia.router.requests import Api
 from cascadia.router.settings import Statistic
-from cascadia_judge.certainty import Certainty
+from cascadia_judge.scores.certainty import Certainty
 
 
 class CertaintyGate:

@@ -20,9 +20,9 @@ from cascadia.router.spent import spend
 from cascadia.router.stage import Stage
 from cascadia.router.tracing_ids import FORWARDED
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
-from cascadia_judge.plain import is_blank
-from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, PROMPT_TOKENS
+from cascadia_judge.injection.normalise import is_blank
+from cascadia_judge.llm.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict
+from cascadia_judge.llm.prompt import CHARACTERS_PER_TOKEN, PROMPT_TOKENS
 
 VERDICT_CHARACTERS = 4096
 """More is not read of what a judge wrote; it was asked for a digit."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from cascadia_judge.certainty import Certainty
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.scores.certainty import Certainty
 
 NONE, UNREADABLE = KINDS = ("no-logprobs", "unreadable-logprobs")
 

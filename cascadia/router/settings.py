@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from cascadia_judge.verifiers import Verifier
+from cascadia_judge.scores.verifiers import Verifier
 
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from cascadia.domain.errors import BadInput
 from cascadia.router.settings import Combine, JudgeSettings, StageSettings, Statistic
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.prompt import PROMPT_VERSION
-from cascadia_judge.verifiers import Verifier
+from cascadia_judge.llm.prompt import PROMPT_VERSION
+from cascadia_judge.scores.verifiers import Verifier
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 JudgeKind = Literal["llm", "embedding", "certainty", "agreement", "ensemble"]

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cascadia_judge.certainty import Certainty
-from cascadia_judge.encoder_memory import Encodes
+from cascadia_judge.encoder.memory import Encodes
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.features import Asked, look
-from cascadia_judge.head import Head
-from cascadia_judge.head_file import BYTES_MAX, load
-from cascadia_judge.plain import is_blank
+from cascadia_judge.head.features import Asked, look
+from cascadia_judge.head.file import BYTES_MAX, load
+from cascadia_judge.head.head import Head
+from cascadia_judge.injection.normalise import is_blank
+from cascadia_judge.scores.certainty import Certainty
 
 
 class Verdict(NamedTuple):

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.curriculum import see, teach
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.head import Head
-from cascadia_judge.rows import Row
-from cascadia_judge.training import ROWS_MIN, Course
+from cascadia_judge.head.head import Head
+from cascadia_judge.head.model_selection import see, teach
+from cascadia_judge.head.rows import Row
+from cascadia_judge.head.training import ROWS_MIN, Course
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder.encoder import Encoder
 from tests.benchmarks.judge_vectors import encoder_folder
 from tests.benchmarks.report_table import markdown
 

@@ -28,12 +28,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from cascadia_judge import features
 from cascadia_judge.embedding import Case, EmbeddingJudge
-from cascadia_judge.encoder import Encoder
-from cascadia_judge.llm import MANNERS, request
-from cascadia_judge.plain import is_blank, plain
-from cascadia_judge.prompt import parted
+from cascadia_judge.encoder.encoder import Encoder
+from cascadia_judge.head import features
+from cascadia_judge.injection.normalise import is_blank, plain
+from cascadia_judge.llm.llm import MANNERS, request
+from cascadia_judge.llm.prompt import parted
 from tests.benchmarks.judge_vectors import encoder_folder
 from tests.benchmarks.report_table import markdown
 from tests.data import data_dir

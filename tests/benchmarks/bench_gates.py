@@ -30,9 +30,9 @@ from cascadia.demo.stages import LARGE, SMALL, STAGES, engine_command, free_core
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.quality_file import read_quality
 from cascadia.router.examinations import said
-from cascadia_judge.encoder import Encoder
-from cascadia_judge.training import Course, cross
-from cascadia_judge.verifiers import Verifier
+from cascadia_judge.encoder.encoder import Encoder
+from cascadia_judge.head.training import Course, cross
+from cascadia_judge.scores.verifiers import Verifier
 from tests.benchmarks.bench_judge import report
 from tests.benchmarks.demo_gate import QUESTIONS, TABLE, read
 from tests.benchmarks.gate_curves import every, unscored, whole

@@ -19,7 +19,7 @@ from statistics import mean, median
 from typing import NamedTuple
 
 from cascadia_judge.embedding import Case, EmbeddingJudge
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder.encoder import Encoder
 from tests.benchmarks.judge_vectors import encoder_folder
 from tests.benchmarks.report_table import markdown
 from tests.injection.attempts import Attempt, attempts
@@ -97,9 +97,9 @@ def llm_judge(target: str, journal: Path | None) -> Judge:
 
     from cascadia.router.gates import _read
     from cascadia_judge.errors import BadVerdict
-    from cascadia_judge.llm import MANNERS, request, verdict
-    from cascadia_judge.plain import is_blank
-    from cascadia_judge.prompt import PROMPT_VERSION
+    from cascadia_judge.injection.normalise import is_blank
+    from cascadia_judge.llm.llm import MANNERS, request, verdict
+    from cascadia_judge.llm.prompt import PROMPT_VERSION
 
     url, _, model = target.partition("#")
     client = httpx.Client(timeout=120, trust_env=False)

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from cascadia.clients.model_catalogue import models_folder
-from cascadia_judge.agreement import agreement
-from cascadia_judge.calibration import calibration_error, reliability, smoothed
-from cascadia_judge.encoder import Encoder
-from cascadia_judge.features import Floats, Group
-from cascadia_judge.learners import Growth, boost
-from cascadia_judge.rows import read_rows
-from cascadia_judge.training import RIGHT, Course, cross, folds_of
+from cascadia_judge.encoder.encoder import Encoder
+from cascadia_judge.head.features import Floats, Group
+from cascadia_judge.head.learners import Growth, boost
+from cascadia_judge.head.rows import read_rows
+from cascadia_judge.head.training import RIGHT, Course, cross, folds_of
+from cascadia_judge.scores.agreement import agreement
+from cascadia_judge.scores.calibration import calibration_error, reliability, smoothed
 from tests.benchmarks.judge_sets import Graded, graded, gsm8k, wildbench
 from tests.benchmarks.judge_vectors import encoder_folder, vectors
 from tests.benchmarks.report_table import markdown

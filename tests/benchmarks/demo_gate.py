@@ -31,12 +31,12 @@ from cascadia.demo.stages import (
 )
 from cascadia.domain.quality import Floats, QualityTable, ScoredBy
 from cascadia.planner.quality_file import write_quality
-from cascadia_judge.curriculum import see, see_nulls, teach
-from cascadia_judge.encoder import Encoder
-from cascadia_judge.features import Seen
-from cascadia_judge.head_file import dump
-from cascadia_judge.rows import Row, read_rows
-from cascadia_judge.training import Course, cross, measures
+from cascadia_judge.encoder.encoder import Encoder
+from cascadia_judge.head.features import Seen
+from cascadia_judge.head.file import dump
+from cascadia_judge.head.model_selection import see, see_nulls, teach
+from cascadia_judge.head.rows import Row, read_rows
+from cascadia_judge.head.training import Course, cross, measures
 
 QUESTIONS = 480
 HERE = Path(__file__).parents[2]

@@ -9,9 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia_judge.features import ANSWER_TOKENS, CERTAINTY_NAMES, QUESTION_TOKENS, Floats, Seen, shape_of
-from cascadia_judge.plain import plain
-from cascadia_judge.rows import Row
+from cascadia_judge.head.features import (
+    ANSWER_TOKENS,
+    CERTAINTY_NAMES,
+    QUESTION_TOKENS,
+    Floats,
+    Seen,
+    shape_of,
+)
+from cascadia_judge.head.rows import Row
+from cascadia_judge.injection.normalise import plain
 
 Vectors = Callable[[Sequence[str], int], np.ndarray]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from cascadia.clients.model_catalogue import model_named
 from cascadia.clients.model_catalogue_fetch import fetch
-from cascadia_judge.encoder import Encoder
-from cascadia_judge.plain import plain
+from cascadia_judge.encoder.encoder import Encoder
+from cascadia_judge.injection.normalise import plain
 
 AT_ONCE = 8
 KEPT_EVERY_S = 60.0

@@ -9,11 +9,11 @@ import pytest
 from cascadia.clients.model_catalogue import model_named
 from cascadia.clients.model_catalogue_fetch import fetch
 from cascadia.domain.errors import CascadiaError
-from cascadia_judge.curriculum import see, teach
 from cascadia_judge.embedding import Case, EmbeddingJudge
-from cascadia_judge.encoder import Encoder
-from cascadia_judge.rows import Row
-from cascadia_judge.training import Course
+from cascadia_judge.encoder.encoder import Encoder
+from cascadia_judge.head.model_selection import see, teach
+from cascadia_judge.head.rows import Row
+from cascadia_judge.head.training import Course
 
 REFERENCE = {
     "This is an example sentence": (0.0676569, 0.0634959, 0.0487131, 0.079305),

@@ -6,7 +6,7 @@ alone are compared.
 
 from typing import NamedTuple
 
-from cascadia_judge.certainty import Certainty
+from cascadia_judge.scores.certainty import Certainty
 
 
 class Wrong(NamedTuple):

@@ -75,7 +75,7 @@ def test_a_table_of_an_examination_foresees_what_the_judge_says_of_the_question_
 ) -> None:
     from cascadia.planner.quality_file import read_quality
     from cascadia_judge.embedding import EmbeddingJudge
-    from cascadia_judge.encoder import Encoder
+    from cascadia_judge.encoder.encoder import Encoder
 
     asked = rows(20, seed=21)
     answers = write(tmp_path / "fresh.jsonl", asked)

@@ -1,7 +1,7 @@
 """The demo's gate reads the answer: what it was trained on, and what it may look at."""
 
 from cascadia.demo.stages import HEAD
-from cascadia_judge.head_file import load
+from cascadia_judge.head.file import load
 
 
 def test_every_head_that_judges_an_answer_reads_it() -> None:

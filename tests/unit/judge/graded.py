@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia_judge.certainty import Certainty
-from cascadia_judge.rows import Row
+from cascadia_judge.head.rows import Row
+from cascadia_judge.scores.certainty import Certainty
 
 WORDS = ("two", "four", "paris", "the", "no", "and")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cascadia_judge.encoder import Encoded
+from cascadia_judge.encoder.encoder import Encoded
 
 
 class Hearing:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_judge.agreement import agreement
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.scores.agreement import agreement
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30))

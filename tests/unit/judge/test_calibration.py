@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from cascadia_judge.calibration import Bin, calibrate, calibration_error, reliability
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.scores.calibration import Bin, calibrate, calibration_error, reliability
 
 pairs = st.lists(st.tuples(st.integers(0, 20), st.floats(0, 100)), min_size=1, max_size=40)
 

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from cascadia_judge.certainty import FLOOR, Certainty
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.scores.certainty import FLOOR, Certainty
 
 GOOD = {"sum_logprob": -3.0, "mean_logprob": -1.5, "min_logprob": -2.0, "mean_margin": 0.5, "tokens": 2}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cascadia_judge.checks import CHECKS, Check, is_right, refuse_reference
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.scores.checks import CHECKS, Check, is_right, refuse_reference
 
 AGE = {"type": "object", "required": ["age"], "properties": {"age": {"type": "integer"}}}
 

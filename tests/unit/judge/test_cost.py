@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cascadia_judge.cost import EMBEDDING_TOKENS_MAX, JudgeLoad, judge_load
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.prompt import PROMPT_TOKENS
+from cascadia_judge.llm.cost import EMBEDDING_TOKENS_MAX, JudgeLoad, judge_load
+from cascadia_judge.llm.prompt import PROMPT_TOKENS
 
 QUESTION, ANSWER = np.array([10, 100]), np.array([20, 900])
 

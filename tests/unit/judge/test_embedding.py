@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia_judge.certainty import Certainty
-from cascadia_judge.curriculum import Trained, see, teach
 from cascadia_judge.embedding import Case, EmbeddingJudge
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.head_file import dump
-from cascadia_judge.training import Course, cross, folds_of, train
+from cascadia_judge.head.file import dump
+from cascadia_judge.head.model_selection import Trained, see, teach
+from cascadia_judge.head.training import Course, cross, folds_of, train
+from cascadia_judge.scores.certainty import Certainty
 from tests.unit.judge import tiny_encoder
 from tests.unit.judge.boost_quickly import QUICK
 from tests.unit.judge.graded import rows

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.errors import BadVerdict
 from tests.unit.judge.tiny_encoder import HIDDEN, WORDS, slowly, write
 

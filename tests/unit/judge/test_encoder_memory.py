@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cascadia_judge.encoder import TOKENS_MAX, Encoded
-from cascadia_judge.encoder_memory import Remembering
+from cascadia_judge.encoder.encoder import TOKENS_MAX, Encoded
+from cascadia_judge.encoder.memory import Remembering
 
 
 class Counting:

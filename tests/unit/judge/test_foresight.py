@@ -7,9 +7,9 @@ import pytest
 
 from cascadia_judge import foresight
 from cascadia_judge.embedding import EmbeddingJudge
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.head_file import dump
+from cascadia_judge.head.file import dump
 from tests.unit.judge import tiny_encoder
 from tests.unit.judge.boost_quickly import QUICK
 

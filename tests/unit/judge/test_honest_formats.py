@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cascadia_judge.features import Asked, look
-from cascadia_judge.llm import MANNERS, request
-from cascadia_judge.plain import REPEATS_MAX
-from cascadia_judge.prompt import messages
+from cascadia_judge.head.features import Asked, look
+from cascadia_judge.injection.normalise import REPEATS_MAX
+from cascadia_judge.llm.llm import MANNERS, request
+from cascadia_judge.llm.prompt import messages
 from tests.injection.honest import FORMATS, HONEST
 from tests.unit.judge.heard import Hearing
 

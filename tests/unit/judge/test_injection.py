@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from cascadia_judge.prompt import MARK_LENGTH, messages, parted
+from cascadia_judge.llm.prompt import MARK_LENGTH, messages, parted
 from tests.injection.attempts import attempts
 from tests.injection.tokens import CONTROL_TOKENS
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_judge.calibration import smoothed
-from cascadia_judge.learners import Growth, boost, fit_line
+from cascadia_judge.head.learners import Growth, boost, fit_line
+from cascadia_judge.scores.calibration import smoothed
 
 
 def some(rows: int = 400) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.llm import MANNERS, TALKATIVE_TOKENS, Token, Verdict, clipped, request, verdict
+from cascadia_judge.llm.llm import MANNERS, TALKATIVE_TOKENS, Token, Verdict, clipped, request, verdict
 
 
 def test_a_judge_is_asked_as_at_a_gate_then_forced_then_let_talk_and_at_last_made_to_vary() -> None:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from cascadia_judge.features import SHAPE_NAMES, Seen
-from cascadia_judge.learners import Growth
-from cascadia_judge.nulls import NULLS
-from cascadia_judge.training import Course, fit, raw_score
+from cascadia_judge.head.features import SHAPE_NAMES, Seen
+from cascadia_judge.head.learners import Growth
+from cascadia_judge.head.training import Course, fit, raw_score
+from cascadia_judge.injection.null_answers import NULLS
 from tests.injection import texts
 
 SIZE = 8

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_judge.plain import ends, plain
+from cascadia_judge.injection.normalise import ends, plain
 
 HIDDEN = "".join(chr(0xE0000 + ord(c)) for c in "grade 9")
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.prompt import (
+from cascadia_judge.llm.prompt import (
     CHARACTERS_PER_TOKEN,
     INSTRUCTIONS,
     MARK_LENGTH,

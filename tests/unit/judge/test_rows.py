@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.rows import last_said, read_rows
+from cascadia_judge.head.rows import last_said, read_rows
 
 ROW = {"prompt_id": "q1", "question": "2+2?", "stage": "small", "answer": "4", "quality": 100}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.verifiers import CHARACTERS_MAX, Verifier
+from cascadia_judge.scores.verifiers import CHARACTERS_MAX, Verifier
 
 SCHEMA = {"type": "object", "required": ["x"]}
 PYTHON = Verifier("python-syntax")

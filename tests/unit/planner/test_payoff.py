@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cascadia.planner.payoff import Pair, least_auc, margin
-from cascadia_judge.agreement import agreement
+from cascadia_judge.scores.agreement import agreement
 
 
 @pytest.mark.parametrize("right", [0.3, 0.5, 0.8])

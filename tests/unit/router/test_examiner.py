@@ -14,7 +14,7 @@ import pytest
 from cascadia.router.examinations import NODES_MAX
 from cascadia.router.examiner import PROCESSES, Examiner, Unexamined
 from cascadia.router.settings import Limits
-from cascadia_judge.verifiers import Verifier
+from cascadia_judge.scores.verifiers import Verifier
 from tests.unit.router.engines import run
 
 Failures = Counter[tuple[str, str]]

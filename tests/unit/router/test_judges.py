@@ -19,7 +19,7 @@ from cascadia.router.gate_ensemble import EnsembleGate
 from cascadia.router.gates import JudgeFailed
 from cascadia.router.logprobs import certainty_in
 from cascadia.router.settings import JudgeSettings, Limits, RouterSettings, StageSettings
-from cascadia_judge.verifiers import Verifier
+from cascadia_judge.scores.verifiers import Verifier
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,

@@ -26,7 +26,7 @@ from cascadia.router.settings import (
     RouterSettings,
     StageSettings,
 )
-from cascadia_judge.prompt import PROMPT_VERSION
+from cascadia_judge.llm.prompt import PROMPT_VERSION
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import FakeEngine, completion, send, started
 

@@ -10,7 +10,7 @@ import pytest
 from cascadia.domain.errors import BadInput
 from cascadia.router.settings import RouterSettings
 from cascadia.router.settings_file import _File, read_settings
-from cascadia_judge.prompt import PROMPT_VERSION
+from cascadia_judge.llm.prompt import PROMPT_VERSION
 
 Document = dict[str, Any]
 ENVIRONMENT = {"KEY": "from-the-environment", "URL": "redis://h/1"}

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cascadia_judge.encoder import TOKENS_MAX, Encoded
+from cascadia_judge.encoder.encoder import TOKENS_MAX, Encoded
 
 
 class Encodes(Protocol):

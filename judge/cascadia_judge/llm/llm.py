@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.prompt import CHARACTERS_PER_TOKEN, GRADES, OUTPUT_TOKENS, messages, score_of
+from cascadia_judge.llm.prompt import CHARACTERS_PER_TOKEN, GRADES, OUTPUT_TOKENS, messages, score_of
 
 READS_TOKENS = 8192
 """Of question and answer together, where the caller names no other limit."""

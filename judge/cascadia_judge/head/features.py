@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.certainty import Certainty
-from cascadia_judge.encoder_memory import Encodes
-from cascadia_judge.plain import plain
+from cascadia_judge.encoder.memory import Encodes
+from cascadia_judge.injection.normalise import plain
+from cascadia_judge.scores.certainty import Certainty
 
 Group = Literal["question", "answer", "certainty"]
 GROUPS: tuple[Group, ...] = get_args(Group)

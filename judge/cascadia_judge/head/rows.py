@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cascadia_judge.certainty import Certainty
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.scores.certainty import Certainty
 
 KNOWN = frozenset({"prompt_id", "question", "stage", "answer", "quality", "certainty"})
 

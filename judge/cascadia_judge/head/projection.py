@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.features import CERTAINTY_NAMES, SHAPE_NAMES, Floats, Group, Seen
+from cascadia_judge.head.features import CERTAINTY_NAMES, SHAPE_NAMES, Floats, Group, Seen
 
 AXES = {"question": 24, "answer": 24, "pair": 12}
 

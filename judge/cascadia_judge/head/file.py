@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.basis import Basis
-from cascadia_judge.calibration import Calibration
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.features import GROUPS
-from cascadia_judge.head import Head
-from cascadia_judge.learned import Line, Trees
+from cascadia_judge.head.features import GROUPS
+from cascadia_judge.head.head import Head
+from cascadia_judge.head.learned import Line, Trees
+from cascadia_judge.head.projection import Basis
+from cascadia_judge.scores.calibration import Calibration
 
 KIND = "cascadia-embedding-judge"
 VERSION = 1

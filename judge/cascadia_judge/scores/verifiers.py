@@ -15,7 +15,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cascadia_judge.checks import is_right, refuse_reference
+from cascadia_judge.scores.checks import is_right, refuse_reference
 
 VerifierKind = Literal["regex", "json-schema", "python-syntax"]
 CHARACTERS_MAX = 100_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.features import Floats
+from cascadia_judge.head.features import Floats
 
 Ints = NDArray[np.int64]
 

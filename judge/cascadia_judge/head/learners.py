@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cascadia_judge.features import Floats
-from cascadia_judge.learned import Ints, Line, Trees
+from cascadia_judge.head.features import Floats
+from cascadia_judge.head.learned import Ints, Line, Trees
 
 if TYPE_CHECKING:
     from sklearn.tree import DecisionTreeRegressor

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.prompt import OUTPUT_TOKENS, PROMPT_TOKENS
+from cascadia_judge.llm.prompt import OUTPUT_TOKENS, PROMPT_TOKENS
 
 Kind = Literal["llm", "embedding", "certainty"]
 Ints = NDArray[np.int64]

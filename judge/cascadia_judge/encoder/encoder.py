@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.encoder_graph import IDS, SUMS, THERE, bert_graph
+from cascadia_judge.encoder.graph import IDS, SUMS, THERE, bert_graph
 from cascadia_judge.errors import BadVerdict
 
 if TYPE_CHECKING:

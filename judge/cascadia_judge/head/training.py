@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.agreement import agreement
-from cascadia_judge.basis import Basis, fit_basis
-from cascadia_judge.calibration import Calibration, calibration_error, reliability, smoothed
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.features import Floats, Group, Seen, joined
-from cascadia_judge.head import Head, raw_score
-from cascadia_judge.learned import Line, Trees
-from cascadia_judge.learners import Growth, boost, fit_line
+from cascadia_judge.head.features import Floats, Group, Seen, joined
+from cascadia_judge.head.head import Head, raw_score
+from cascadia_judge.head.learned import Line, Trees
+from cascadia_judge.head.learners import Growth, boost, fit_line
+from cascadia_judge.head.projection import Basis, fit_basis
+from cascadia_judge.scores.agreement import agreement
+from cascadia_judge.scores.calibration import Calibration, calibration_error, reliability, smoothed
 
 ROWS_MIN = 50
 RIGHT = 50.0

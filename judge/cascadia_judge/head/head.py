@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cascadia_judge.basis import Basis
-from cascadia_judge.calibration import Calibration
-from cascadia_judge.features import Floats, Group, Seen
-from cascadia_judge.learned import Line, Trees
+from cascadia_judge.head.features import Floats, Group, Seen
+from cascadia_judge.head.learned import Line, Trees
+from cascadia_judge.head.projection import Basis
+from cascadia_judge.scores.calibration import Calibration
 
 SPREAD_MAX = 50.0
 """The standard deviation of a quality that is 0 or 100 with equal chance: nothing is known then."""

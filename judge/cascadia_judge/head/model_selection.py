@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia_judge.encoder import Encoder
+from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.features import Asked, Floats, Group, Seen, joined, look
-from cascadia_judge.head import Head
-from cascadia_judge.nulls import NULLS
-from cascadia_judge.rows import Row
-from cascadia_judge.training import Course, Crossed, train
+from cascadia_judge.head.features import Asked, Floats, Group, Seen, joined, look
+from cascadia_judge.head.head import Head
+from cascadia_judge.head.rows import Row
+from cascadia_judge.head.training import Course, Crossed, train
+from cascadia_judge.injection.null_answers import NULLS
 
 STAGE_ROWS_MIN = 300
 ENCODED_AT_ONCE = 32
