@@ -236,7 +236,7 @@ def _remember(folder: Path, plan: Path) -> None:
 
 
 async def _watch(made: "Controller", figures: "Figures", at: tuple[str, int | None], output: Output) -> None:
-    from cascadia.clients.local_ports import is_free
+    from cascadia.clients.processes.ports import is_free
     from cascadia.controller.face import face, serving
 
     host, port = at

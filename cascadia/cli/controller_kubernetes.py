@@ -13,12 +13,12 @@ from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput, CascadiaError
 
 try:
-    from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
+    from cascadia.clients.cluster.kubernetes_api import ApiFailed, KubernetesApi
 except ModuleNotFoundError as missing:
     raise BadInput(
         "--backend kubernetes", f"needs {missing.name}", "pip install 'cascadia[kubernetes]'"
     ) from None
-from cascadia.clients.router_samples import RouterSamples, SamplesMissing
+from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing
 from cascadia.controller import kubernetes_run
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.face import face, serving

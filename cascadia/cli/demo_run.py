@@ -25,7 +25,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 
 if TYPE_CHECKING:
-    from cascadia.clients.model_catalogue import CatalogueModel
+    from cascadia.clients.hub.catalogue import CatalogueModel
 
 ANSWERS = "answers.json"
 LOGS = "logs"
@@ -49,8 +49,8 @@ def run(out: Path, output: Output, *, keep: bool, port: int, calibrate_again: bo
 
 def _models(output: Output) -> Mapping[str, Path]:
     """Folders by the catalogue's names."""
-    from cascadia.clients.model_catalogue import model_named
-    from cascadia.clients.model_catalogue_fetch import fetch
+    from cascadia.clients.hub.catalogue import model_named
+    from cascadia.clients.hub.fetch import fetch
 
     folders = {}
     for name in (*(stage.catalogue_name for stage in STAGES), ENCODER):

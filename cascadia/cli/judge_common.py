@@ -39,8 +39,8 @@ def encoder_folder_of(given: Path | None, output: Output) -> Path:
         return given
     if named := os.environ.get(ENCODER_VARIABLE):
         return Path(named)
-    from cascadia.clients.model_catalogue import model_named
-    from cascadia.clients.model_catalogue_fetch import fetch
+    from cascadia.clients.hub.catalogue import model_named
+    from cascadia.clients.hub.fetch import fetch
 
     model = model_named(ENCODER)
     with output.progress(f"getting {model.model}") as step:

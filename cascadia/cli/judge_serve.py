@@ -60,7 +60,7 @@ def serve(
     """
     for variable in THREADS_VARIABLES:
         os.environ.setdefault(variable, str(threads))
-    from cascadia.clients.local_ports import listen
+    from cascadia.clients.processes.ports import listen
     from cascadia.judge_service.app import application
     from cascadia.judge_service.server import BACKLOG, run
     from cascadia_judge.embedding import EmbeddingJudge

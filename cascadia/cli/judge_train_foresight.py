@@ -70,9 +70,9 @@ def _of_answers(source: Path, stages: Sequence[str], output: Output) -> "tuple[Q
 
 
 def _of_table(source: Path, prompts_file: Path, stages: Sequence[str]) -> "tuple[QualityTable, list[str]]":
-    from cascadia.clients.profile_quality_prompts import read_prompts
     from cascadia.planner.quality_file import REQUIRED, read_quality
     from cascadia.planner.quality_format import read_arrow
+    from cascadia.profile.quality.prompts import read_prompts
 
     named = [str(name) for name in read_arrow(source, REQUIRED).column("stage").unique().to_pylist()]
     table = read_quality(source, tuple(stages or named))

@@ -88,10 +88,10 @@ def latency(
 
     from cascadia.cli.profile_latency_outputs import as_json, tables
     from cascadia.cli.profile_latency_setup import Asked, api_key, check_out, setup_of
-    from cascadia.clients.engine_facts import engine_facts
-    from cascadia.clients.latency_file import read_measurements, write_profile
-    from cascadia.clients.latency_profile import Profile, profile_latency
-    from cascadia.clients.openai_engine import OpenAIEngine
+    from cascadia.clients.engines.facts import engine_facts
+    from cascadia.clients.engines.openai_engine import OpenAIEngine
+    from cascadia.profile.latency.file import read_measurements, write_profile
+    from cascadia.profile.latency.profile import Profile, profile_latency
     from cascadia_sim.calibration.catalogue import find_calibration
 
     asked = Asked(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascadia.clients.latency_profile import Profile
+from cascadia.profile.latency.profile import Profile
 from cascadia.report.numbers import percent, seconds
 from cascadia_sim.calibration.file import as_data
 from cascadia_sim.fit.profile_check import Figures

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cascadia.clients.engine_facts import EngineFacts
+from cascadia.clients.engines.facts import EngineFacts
 from cascadia.domain.errors import BadInput
 from cascadia.planner.gpu_file import gpu_path, read_gpu
 from cascadia_sim.errors import InputError

@@ -14,8 +14,8 @@ from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
-    from cascadia.clients.profile_quality import Finished, Job
-    from cascadia.clients.profile_quality_journal import Journal
+    from cascadia.profile.quality.journal import Journal
+    from cascadia.profile.quality.run import Finished, Job
 
 
 @click.command()
@@ -115,12 +115,12 @@ def quality(
     """
     from cascadia.cli.profile_quality_outputs import report
     from cascadia.cli.profile_quality_stages import judge_of, stage_targets, with_keys
-    from cascadia.clients.patience import Patience
-    from cascadia.clients.profile_quality import Job
-    from cascadia.clients.profile_quality_journal import journal_path, open_journal
-    from cascadia.clients.profile_quality_prompts import read_prompts
-    from cascadia.clients.served_models import Target, settled
+    from cascadia.clients.engines.retry import Patience
+    from cascadia.clients.engines.served_models import Target, settled
     from cascadia.planner.quality_format import kind_of
+    from cascadia.profile.quality.journal import journal_path, open_journal
+    from cascadia.profile.quality.prompts import read_prompts
+    from cascadia.profile.quality.run import Job
 
     kind_of(out)
     if not 0 <= temperature <= 2:
@@ -154,9 +154,9 @@ def quality(
 
 def _work(job: "Job", journal: "Journal", keep: Path | None, output: Output) -> "list[Finished]":
     """Asks for all that the journal lacks, and returns what failed. Interrupted, it says how to go on."""
-    from cascadia.clients.profile_quality import run
-    from cascadia.clients.profile_quality_answers import keep_answers
-    from cascadia.clients.profile_quality_journal import Failed
+    from cascadia.profile.quality.answers import keep_answers
+    from cascadia.profile.quality.journal import Failed
+    from cascadia.profile.quality.run import run
 
     failures: list[Finished] = []
     left = Counter(stage.name for stage in job.stages for _ in job.prompts)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascadia.cli.output import Output
-from cascadia.clients.profile_quality import Finished, Job
-from cascadia.clients.profile_quality_journal import Done, Failed, journal_path
-from cascadia.clients.profile_quality_summary import Mean, StageSummary, agreement_of, stage_summary
 from cascadia.domain.errors import CascadiaError
 from cascadia.planner.gate_skill import weak
+from cascadia.profile.quality.journal import Done, Failed, journal_path
+from cascadia.profile.quality.run import Finished, Job
+from cascadia.profile.quality.summary import Mean, StageSummary, agreement_of, stage_summary
 from cascadia.report.numbers import percent, plural
 
 if TYPE_CHECKING:

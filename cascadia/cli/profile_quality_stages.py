@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from cascadia.clients.chat import Endpoint
-from cascadia.clients.served_models import Target
+from cascadia.clients.engines.chat import Endpoint
+from cascadia.clients.engines.served_models import Target
 from cascadia.domain.errors import BadInput
 from cascadia_judge.scores.checks import CHECKS, Check
 

@@ -176,7 +176,7 @@ def _serve(
 
 
 def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "socket":
-    from cascadia.clients.local_ports import listen
+    from cascadia.clients.processes.ports import listen
 
     try:
         return listen(host, port, reuse_port=reuse_port)

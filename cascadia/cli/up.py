@@ -80,7 +80,7 @@ def up(
 def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     """Before engines load for minutes: that the router can be started. Whoever else answers at its port would be taken
     for it."""
-    from cascadia.clients.local_ports import is_free
+    from cascadia.clients.processes.ports import is_free
     from cascadia.controller.local_fleet import with_replicas
     from cascadia.controller.local_supervisor import LOCK, only_one
     from cascadia.planner.text_file import write_whole
@@ -96,7 +96,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
 
 
 def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: str, output: Output) -> None:
-    from cascadia.clients.systemd import notify
+    from cascadia.clients.processes.systemd import notify
     from cascadia.controller.local_supervisor import supervise
 
     def ready() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cascadia.clients.kubernetes_api import ApiFailed, Document, KubernetesApi, Name
+from cascadia.clients.cluster.kubernetes_api import ApiFailed, Document, KubernetesApi, Name
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.fleet import Kind, Observed, Routing
 from cascadia.controller.kubernetes_plan import (

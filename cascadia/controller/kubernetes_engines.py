@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from cascadia.clients.kubernetes_api import ApiFailed
+from cascadia.clients.cluster.kubernetes_api import ApiFailed
 from cascadia.controller.fleet import Kind
 from cascadia.controller.kubernetes_backend import KubernetesBackend
 from cascadia.controller.speed_watch import metrics_of

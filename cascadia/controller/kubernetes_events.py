@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cascadia.clients.kubernetes_api import ApiFailed, Document, KubernetesApi
+from cascadia.clients.cluster.kubernetes_api import ApiFailed, Document, KubernetesApi
 from cascadia.controller.history import Entry, Kind
 from cascadia.controller.kubernetes_lease import LeaseLost
 from cascadia.render.kubernetes.controller import NAME

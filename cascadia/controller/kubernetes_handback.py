@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cascadia.clients.kubernetes_api import Document, KubernetesApi, Name
+from cascadia.clients.cluster.kubernetes_api import Document, KubernetesApi, Name
 from cascadia.controller.kubernetes_plan import REPLICA, KubernetesPlan, is_replicas, revised
 from cascadia.controller.kubernetes_pods import leaves, ready
 from cascadia.controller.kubernetes_routers import IN_FORCE, Routers

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from cascadia.clients.kubernetes_api import TIMEOUT_S, ApiFailed, Document, KubernetesApi
+from cascadia.clients.cluster.kubernetes_api import TIMEOUT_S, ApiFailed, Document, KubernetesApi
 from cascadia.domain.errors import CascadiaError
 
 DURATION_S = 15.0

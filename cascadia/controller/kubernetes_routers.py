@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from cascadia.clients.kubernetes_api import KubernetesApi
-from cascadia.clients.local_health import get
-from cascadia.clients.router_samples import Source
+from cascadia.clients.cluster.kubernetes_api import KubernetesApi
+from cascadia.clients.cluster.router_samples import Source
+from cascadia.clients.processes.health import get
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.fleet import Routing
 from cascadia.controller.kubernetes_pods import leaves, ready

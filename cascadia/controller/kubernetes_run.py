@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
-from cascadia.clients.router_samples import SamplesMissing
+from cascadia.clients.cluster.kubernetes_api import ApiFailed, KubernetesApi
+from cascadia.clients.cluster.router_samples import SamplesMissing
 from cascadia.controller.agreement import check_agreement
 from cascadia.controller.backend import Backend, StepFailed
 from cascadia.controller.fleet import Desired, Observed

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from cascadia.clients.kubernetes_api import Document, KubernetesApi
+from cascadia.clients.cluster.kubernetes_api import Document, KubernetesApi
 from cascadia.controller.history import Entry, entries_of, line_of
 from cascadia.controller.state import UnderWay
 from cascadia.domain.errors import BadInput

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from cascadia.clients.kubernetes_api import ApiFailed, Document, KubernetesApi, Name
+from cascadia.clients.cluster.kubernetes_api import ApiFailed, Document, KubernetesApi, Name
 from cascadia.controller.fleet import Kind
 from cascadia.controller.kubernetes_plan import ADMITTED, REPLICA, KubernetesPlan, Made, is_replicas, owned
 from cascadia.controller.kubernetes_pods import leaves, ready

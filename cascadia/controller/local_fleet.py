@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cascadia.clients.local_guard import descendants
-from cascadia.clients.local_health import get
-from cascadia.clients.local_ports import Reserved, reserve
-from cascadia.clients.local_process import LocalProcess, Program, Restarts
+from cascadia.clients.processes.guard import descendants
+from cascadia.clients.processes.health import get
+from cascadia.clients.processes.ports import Reserved, reserve
+from cascadia.clients.processes.process import LocalProcess, Program, Restarts
 from cascadia.controller.fleet import Kind, Routing, State
 from cascadia.controller.launch import Launch
 from cascadia.domain.errors import CascadiaError

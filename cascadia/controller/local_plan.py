@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from cascadia.clients import llama_server
+from cascadia.clients.processes import llama_server
 from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing
 from cascadia.controller.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local_file import Engine, Local

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from cascadia.clients.local_guard import become_subreaper
-from cascadia.clients.local_process import Restarts
+from cascadia.clients.processes.guard import become_subreaper
+from cascadia.clients.processes.process import Restarts
 from cascadia.controller.backend import move
 from cascadia.controller.local_backend import LocalBackend
 from cascadia.controller.local_control import listening

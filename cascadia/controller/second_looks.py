@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from cascadia.clients.looks_asked import ask
+from cascadia.clients.cluster.looks_asked import ask
 from cascadia.controller.samples_file import KEPT_S
 from cascadia.planner.quality_judge import metadata_of
 

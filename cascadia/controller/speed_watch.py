@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import httpx
 
-from cascadia.clients.engine_totals import Totals, totals
+from cascadia.clients.engines.totals import Totals, totals
 from cascadia.controller.drift import Drift, Served, by_stage, drifts
 from cascadia.controller.fleet import Kind
 from cascadia.controller.local_backend import observed_of

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from cascadia.clients.local_ports import free_port
-from cascadia.clients.model_catalogue import models_folder
+from cascadia.clients.hub.catalogue import models_folder
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
 from cascadia.demo.stages import BATCH_TOKENS, SLOTS, STAGES, Stage, cascadia_command, engine_command
 from cascadia.domain.errors import CascadiaError

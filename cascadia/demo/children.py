@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from cascadia.clients.local_guard import descendants
-from cascadia.clients.local_process import bound_to, guarded
+from cascadia.clients.processes.guard import descendants
+from cascadia.clients.processes.process import bound_to, guarded
 from cascadia.domain.errors import CascadiaError
 
 START_S = 120.0

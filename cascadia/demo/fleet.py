@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Child, Children
 from cascadia.demo.router_file import router_document
 from cascadia.demo.stages import ENCODER, HEAD, STAGES, cascadia_command, cores, engine_command

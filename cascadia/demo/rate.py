@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from cascadia.clients.latency_profile import timing_of
 from cascadia.demo.stages import CONTEXT, LARGE, SLOTS, engine_config
+from cascadia.profile.latency.profile import timing_of
 from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.fit.profile_check import capacity_rps
 from cascadia_sim.fit.profile_fit import Setup

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from cascadia.clients import llama_server
-from cascadia.clients.model_catalogue import CatalogueModel, model_named
+from cascadia.clients.hub.catalogue import CatalogueModel, model_named
+from cascadia.clients.processes import llama_server
 from cascadia.render.engine_args import Launch, arguments
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from cascadia.clients.upstream_connection import TICK_S
 from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Balancer
 from cascadia.router.failures import Overloaded, StageFailed
@@ -16,6 +15,7 @@ from cascadia.router.pace import Pace
 from cascadia.router.replica import Call, Replica
 from cascadia.router.settings import Limits
 from cascadia.router.turns import Rank, Turns
+from cascadia.router.upstream.connection import TICK_S
 
 LEARNS = 0.1
 """Weight of the latest answer in a stage's typical time."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.bounded import Counted, decoded, slices
+from cascadia.router.upstream.errors import UpstreamError
 
 DONE = b"[DONE]"
 EVENTS = b"text/event-stream"

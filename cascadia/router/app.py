@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
 
-from cascadia.clients.held_bytes import HeldBytes
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access import Access
 from cascadia.router.access_setup import access_of, keep_up
 from cascadia.router.asgi import Application, Receive, Scope, Send

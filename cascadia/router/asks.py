@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from cascadia.clients.held_bytes import HeldBytes, Holding
+from cascadia.clients.engines.held_bytes import HeldBytes, Holding
 from cascadia.domain.objective import bar_meant
 from cascadia.router.conversations import session_of
 from cascadia.router.decision import Ask

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from cascadia.clients.held_bytes import Holding
+from cascadia.clients.engines.held_bytes import Holding
 from cascadia.router.answers import Usage, Written
 from cascadia.router.conversations import Session
 from cascadia.router.requests import Api, Fields

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from cascadia.clients.upstream_errors import UpstreamError
+from cascadia.router.upstream.errors import UpstreamError
 
 _TYPES = {
     400: "invalid_request_error",

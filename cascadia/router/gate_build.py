@@ -4,7 +4,7 @@ asked."""
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cascadia.clients.held_bytes import HeldBytes
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.examiner import Examiner
 from cascadia.router.gate_agreement import AgreementGate
 from cascadia.router.gate_certainty import CertaintyGate

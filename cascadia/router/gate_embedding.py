@@ -8,7 +8,6 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import Choice
 from cascadia.router.examiner import Examiner
 from cascadia.router.failures import StageFailed
@@ -20,6 +19,7 @@ from cascadia.router.replica import Call
 from cascadia.router.requests import Api
 from cascadia.router.stage import Stage
 from cascadia.router.tracing_ids import FORWARDED
+from cascadia.router.upstream.errors import UpstreamError
 
 PATH = b"/v1/score"
 BYTES_PER_TOKEN = 4

@@ -9,7 +9,6 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import Choice, read_usage
 from cascadia.router.bounded import Counted, decoded
 from cascadia.router.failures import StageFailed
@@ -19,6 +18,7 @@ from cascadia.router.requests import Api
 from cascadia.router.spent import spend
 from cascadia.router.stage import Stage
 from cascadia.router.tracing_ids import FORWARDED
+from cascadia.router.upstream.errors import UpstreamError
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.injection.normalise import is_blank
 from cascadia_judge.llm.llm import MANNERS, READS_TOKENS, Manner, Token, request, verdict

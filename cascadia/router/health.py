@@ -2,10 +2,10 @@
 
 import asyncio
 
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.replica import Replica
 from cascadia.router.settings import Health
 from cascadia.router.stage import Stage
+from cascadia.router.upstream.errors import UpstreamError
 
 
 async def watch(stage: Stage, replica: Replica, health: Health) -> None:

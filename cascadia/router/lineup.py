@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 import orjson
 
-from cascadia.clients.held_bytes import HeldBytes
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access import Access
 from cascadia.router.cascade import Cascade
 from cascadia.router.conversations import Conversations

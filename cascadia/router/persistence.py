@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from cascadia.clients.upstream_connection import TICK_S, Connection
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.admission import Admission
 from cascadia.router.breaker import RetryBudget
 from cascadia.router.failures import StageFailed
@@ -20,6 +18,8 @@ from cascadia.router.metrics import StageMetrics
 from cascadia.router.replica import Call, Replica
 from cascadia.router.settings import Limits, StageSettings
 from cascadia.router.stage_answers import Done
+from cascadia.router.upstream.connection import TICK_S, Connection
+from cascadia.router.upstream.errors import UpstreamError
 
 A = TypeVar("A")
 Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]

@@ -7,7 +7,6 @@ them. So each step is a callback of the one before. What turns out not to be pla
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from cascadia.clients.upstream_connection import Connection
 from cascadia.router.answers import usage_of_reply
 from cascadia.router.exchange import CLIENT_LEFT, Exchange
 from cascadia.router.persistence import Begun
@@ -16,6 +15,7 @@ from cascadia.router.replica import Call
 from cascadia.router.requests import Fields
 from cascadia.router.stage import Stage
 from cascadia.router.straight import answer, straight
+from cascadia.router.upstream.connection import Connection
 
 if TYPE_CHECKING:
     from cascadia.router.service import Service

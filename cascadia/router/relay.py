@@ -3,7 +3,6 @@
 import asyncio
 from time import monotonic
 
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import DONE, usage_at_end
 from cascadia.router.bounded import SMALL_BYTES, slices
 from cascadia.router.exchange import Exchange
@@ -14,6 +13,7 @@ from cascadia.router.responses import FAILED, FINAL
 from cascadia.router.stage import Stage
 from cascadia.router.stage_answers import Live
 from cascadia.router.steps import Step
+from cascadia.router.upstream.errors import UpstreamError
 from cascadia.router.whole_events import WholeEvents
 from cascadia.router.wire import Headers
 

@@ -5,13 +5,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from cascadia.clients.held_bytes import HeldBytes
-from cascadia.clients.upstream_connection import Connection
-from cascadia.clients.upstream_errors import UpstreamError
-from cascadia.clients.upstream_pool import Pool
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.breaker import Breaker
 from cascadia.router.settings import Limits, ReplicaSettings
 from cascadia.router.steps import Step
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.pool import Pool
 
 FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
 

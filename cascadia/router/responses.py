@@ -9,11 +9,11 @@ import asyncio
 import msgspec
 from msgspec import Raw, Struct
 
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.answers import EVENTS, Choice, ToolCall, Usage, Written, events, refuse_other_than_json
 from cascadia.router.bounded import Counted, decoded, slices
 from cascadia.router.requests import Fields
 from cascadia.router.texts import Turn, text_of
+from cascadia.router.upstream.errors import UpstreamError
 
 FINAL = (b"response.completed", b"response.incomplete")
 FAILED = (b"response.failed", b'"error"')

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fastapi import FastAPI, HTTPException, Response
 
-from cascadia.clients.looks_asked import ask
+from cascadia.clients.cluster.looks_asked import ask
 from cascadia.router.asgi import Application, Receive, Scope, Send
 from cascadia.router.failures import ApiError
 from cascadia.router.guard import authorization_of, refuse

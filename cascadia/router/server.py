@@ -12,7 +12,7 @@ from functools import partial
 
 import uvloop
 
-from cascadia.clients.local_ports import BACKLOG
+from cascadia.clients.processes.ports import BACKLOG
 from cascadia.router.app import Router
 from cascadia.router.asgi import Application
 from cascadia.router.asleep import Turns, watch_own

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from time import monotonic
 from typing import Any
 
-from cascadia.clients.held_bytes import HeldBytes
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access import Access, Hold
 from cascadia.router.asks import ask_of
 from cascadia.router.bounded import LONG_BYTES

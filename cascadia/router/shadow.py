@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from cascadia.clients.looks_asked import asked_s
+from cascadia.clients.cluster.looks_asked import asked_s
 from cascadia.router.answers import Choice, Written, read_document
 from cascadia.router.decision import Ask
 from cascadia.router.failures import StageFailed

@@ -6,9 +6,7 @@ from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from cascadia.clients.held_bytes import HeldBytes
-from cascadia.clients.upstream_connection import Connection
-from cascadia.clients.upstream_errors import UpstreamError
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.dispatch.candidate import Balancer
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity
@@ -22,6 +20,8 @@ from cascadia.router.resolved import name_at
 from cascadia.router.settings import Limits, StageSettings
 from cascadia.router.stage_answers import MISSING, Done, Live, Reader, Reply, refuse
 from cascadia.router.turns import Turns
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.errors import UpstreamError
 from cascadia.router.wire import JSON, header_lines, status_line
 
 T = TypeVar("T")

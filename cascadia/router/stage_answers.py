@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Generic, TypeVar
 
-from cascadia.clients.upstream_connection import Connection
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.replica import Replica
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.errors import UpstreamError
 
 T = TypeVar("T")
 Reader = Callable[[bytes, bytes], Awaitable[T]]

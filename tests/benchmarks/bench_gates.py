@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from cascadia.clients.local_ports import free_port
-from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.clients.hub.fetch import fetch
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
 from cascadia.demo.prompt import request
 from cascadia.demo.questions import training_questions

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.clients.model_catalogue import models_folder
+from cascadia.clients.hub.catalogue import models_folder
 from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.head.features import Floats, Group
 from cascadia_judge.head.learners import Growth, boost

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import numpy as np
 
-from cascadia.clients.local_ports import free_port
-from cascadia.clients.model_catalogue import model_named
-from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.clients.hub.catalogue import model_named
+from cascadia.clients.hub.fetch import fetch
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
 from cascadia.demo.questions import FACT_KINDS, FACT_SHARE, training_questions
 from cascadia.demo.rows import append_rows, prompt_id

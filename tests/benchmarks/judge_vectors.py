@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.clients.model_catalogue import model_named
-from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.clients.hub.catalogue import model_named
+from cascadia.clients.hub.fetch import fetch
 from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.injection.normalise import plain
 

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from cascadia.clients.local_guard import descendants
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.guard import descendants
+from cascadia.clients.processes.ports import free_port
 from cascadia.controller.history import Entry
 from cascadia.controller.local_file import read_local
 from cascadia.controller.local_plans import LocalPlans

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cascadia.clients.local_ports import listen
+from cascadia.clients.processes.ports import listen
 from cascadia.router.app import Router
 from cascadia.router.keys import Key, Keyring, make_key
 from cascadia.router.server import GC_THRESHOLDS, Server

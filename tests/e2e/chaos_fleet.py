@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from tests.e2e.commands import PROGRAM
 
 START_S = 30.0

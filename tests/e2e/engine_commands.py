@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cascadia.clients import llama_server
+from cascadia.clients.processes import llama_server
 from tests.e2e.engine_packages import gguf_model, llama_python, sglang_python, vllm_python
 
 KV_BYTES = 134_217_728

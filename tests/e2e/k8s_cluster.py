@@ -17,7 +17,7 @@ import httpx
 import pytest
 import yaml
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 READY_S = 90.0

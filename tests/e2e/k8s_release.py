@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from cascadia.clients.kubernetes_api import KubernetesApi
+from cascadia.clients.cluster.kubernetes_api import KubernetesApi
 from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes_plan import KubernetesPlan, kubernetes_plan
 from cascadia.controller.kubernetes_pods import ready

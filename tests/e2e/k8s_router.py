@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from cascadia.clients.local_health import get
+from cascadia.clients.processes.health import get
 from tests.e2e.k8s_services import Services
 
 PORT = 8000

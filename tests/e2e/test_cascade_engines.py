@@ -12,9 +12,9 @@ from contextlib import ExitStack
 import pytest
 import yaml
 
-from cascadia.clients.local_ports import free_port
-from cascadia.clients.model_catalogue import model_named
-from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.clients.hub.catalogue import model_named
+from cascadia.clients.hub.fetch import fetch
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
 from cascadia.demo.measured import Pass, paired
 from cascadia.demo.questions import demo_questions

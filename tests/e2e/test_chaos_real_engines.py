@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from tests.e2e.chaos_fleet import HEALTH, Process
 from tests.e2e.commands import PROGRAM
 from tests.e2e.engine_commands import llama_command

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import yaml
 
-from cascadia.clients.local_ports import free_port
-from cascadia.clients.model_catalogue import model_named
-from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.clients.hub.catalogue import model_named
+from cascadia.clients.hub.fetch import fetch
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.asking import Answer
 from cascadia.demo.calibrate import calibrate, calibration_paths
 from cascadia.demo.example import write_example

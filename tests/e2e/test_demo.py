@@ -16,7 +16,7 @@ from typing import Any
 import openai
 import pytest
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.questions import DEMO_QUESTIONS
 from tests.e2e.commands import PROGRAM, environment, told
 

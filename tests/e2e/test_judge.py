@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.clients.model_catalogue import model_named
-from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.clients.hub.catalogue import model_named
+from cascadia.clients.hub.fetch import fetch
 from cascadia.domain.errors import CascadiaError
 from cascadia_judge.embedding import Case, EmbeddingJudge
 from cascadia_judge.encoder.encoder import Encoder

@@ -14,9 +14,9 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cascadia.clients.local_ports import free_port
-from cascadia.clients.model_catalogue import model_named
-from cascadia.clients.model_catalogue_fetch import fetch
+from cascadia.clients.hub.catalogue import model_named
+from cascadia.clients.hub.fetch import fetch
+from cascadia.clients.processes.ports import free_port
 from cascadia.domain.errors import CascadiaError
 from cascadia.router.settings import JudgeSettings, ReplicaSettings, StageSettings
 from tests.e2e.commands import PROGRAM

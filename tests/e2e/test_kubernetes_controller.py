@@ -13,7 +13,7 @@ import httpx
 import pytest
 import yaml
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from cascadia.controller.kubernetes_pods import ready
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_controllers import API, Controllers

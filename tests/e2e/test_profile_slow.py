@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from cascadia_sim.calibration.file import read_calibration
 from tests.e2e.commands import Cascadia
 from tests.e2e.engine_commands import llama_command

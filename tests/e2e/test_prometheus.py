@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from tests.e2e.test_ui import scene
 from tests.unit.router.engines import Running, run
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from cascadia.clients.latency_asker import Asker
-from cascadia.clients.latency_measure import Seen, measure
-from cascadia.clients.latency_mixed import Request, replay
-from cascadia.clients.latency_points import Point
-from cascadia.clients.latency_profile import timing_of
-from cascadia.clients.made_up_prompts import MadeUp
-from cascadia.clients.openai_engine import OpenAIEngine
+from cascadia.clients.engines.openai_engine import OpenAIEngine
+from cascadia.profile.latency.asker import Asker
+from cascadia.profile.latency.measure import Seen, measure
+from cascadia.profile.latency.open_loop import Request, replay
+from cascadia.profile.latency.points import Point
+from cascadia.profile.latency.profile import timing_of
+from cascadia.profile.latency.synthetic_prompts import MadeUp
 from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.fit.profile_check import Check, Served, capacity_rps, check
 from cascadia_sim.fit.profile_fit import Setup

@@ -10,17 +10,17 @@ import httpx
 import numpy as np
 import pytest
 
-from cascadia.clients.latency_asker import Asker
-from cascadia.clients.latency_mixed import mixed, replay
-from cascadia.clients.local_ports import free_port
-from cascadia.clients.made_up_prompts import MadeUp
-from cascadia.clients.openai_engine import OpenAIEngine
+from cascadia.clients.engines.openai_engine import OpenAIEngine
+from cascadia.clients.processes.ports import free_port
 from cascadia.controller.drift import Drift
 from cascadia.controller.fleet import Kind
 from cascadia.controller.speed_watch import Lengths, SpeedWatch
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.planner.plan_file import write_plan
+from cascadia.profile.latency.asker import Asker
+from cascadia.profile.latency.open_loop import mixed, replay
+from cascadia.profile.latency.synthetic_prompts import MadeUp
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.iteration.engine_config import EngineConfig

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from tests.e2e.chaos_fleet import Fleet, Process, fleet
 from tests.e2e.chaos_load import Load, Seen
 from tests.e2e.commands import Cascadia

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from cascadia.controller.backend import move
 from cascadia.controller.fleet import reached
 from cascadia.controller.local_file import Engine, Local, read_local

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.clients.local_guard import descendants
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.guard import descendants
+from cascadia.clients.processes.ports import free_port
 from cascadia.planner.plan_file import write_plan
 from tests.unit.controller.machine import ENGINE, two_stages
 from tests.unit.controller.test_local_process import alive, until

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.clients.local_guard import descendants
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.guard import descendants
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.stages import SMALL
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import ReplicaGroup

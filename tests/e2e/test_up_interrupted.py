@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cascadia.clients.local_guard import descendants
+from cascadia.clients.processes.guard import descendants
 from tests.e2e.test_up_commands import PROGRAM, Place, place
 from tests.unit.controller.machine import ENGINE
 from tests.unit.controller.test_local_process import alive

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from cascadia.cli.judge_common import encoder_folder_of
 from cascadia.cli.main import main
 from cascadia.cli.output import Output
-from cascadia.clients import model_catalogue_fetch
-from cascadia.clients.model_catalogue import CatalogueModel
+from cascadia.clients.hub import fetch as model_catalogue_fetch
+from cascadia.clients.hub.catalogue import CatalogueModel
 from tests.unit.judge import tiny_encoder
 from tests.unit.judge.graded import rows, write
 

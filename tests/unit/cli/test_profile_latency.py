@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
 from cascadia.cli.profile_latency_setup import Asked, setup_of
-from cascadia.clients.engine_facts import EngineFacts, samples
+from cascadia.clients.engines.facts import EngineFacts, samples
 from cascadia.domain.errors import BadInput
 
 SMALL = "HuggingFaceTB/SmolLM2-135M-Instruct"

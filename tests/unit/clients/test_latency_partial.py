@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from cascadia.cli.profile_latency_setup import Asked, setup_of
-from cascadia.clients.engine_facts import engine_facts
-from cascadia.clients.latency_file import read_measurements, write_profile
-from cascadia.clients.latency_measure import Seen
-from cascadia.clients.latency_points import Point, ladder, needed
-from cascadia.clients.latency_profile import Profile, profile_latency, timing_of
-from cascadia.clients.openai_engine import OpenAIEngine
+from cascadia.clients.engines.facts import engine_facts
+from cascadia.clients.engines.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
+from cascadia.profile.latency.file import read_measurements, write_profile
+from cascadia.profile.latency.measure import Seen
+from cascadia.profile.latency.points import Point, ladder, needed
+from cascadia.profile.latency.profile import Profile, profile_latency, timing_of
 from cascadia_sim.calibration.catalogue import find_calibration
 from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.evidence.standing import standing

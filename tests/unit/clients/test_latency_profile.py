@@ -10,10 +10,10 @@ import pytest
 from cascadia.cli.output import Output
 from cascadia.cli.profile_latency_outputs import as_json, tables
 from cascadia.cli.profile_latency_setup import Asked, setup_of
-from cascadia.clients.engine_facts import engine_facts
-from cascadia.clients.latency_profile import Profile, profile_latency, timing_of
-from cascadia.clients.openai_engine import OpenAIEngine
+from cascadia.clients.engines.facts import engine_facts
+from cascadia.clients.engines.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
+from cascadia.profile.latency.profile import Profile, profile_latency, timing_of
 from cascadia_sim.calibration.catalogue import find_calibration
 from cascadia_sim.calibration.file import calibration_from
 from cascadia_sim.hardware.catalogue import gpu

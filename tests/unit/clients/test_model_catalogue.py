@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.clients.model_catalogue import (
+from cascadia.clients.hub.catalogue import (
     CatalogueModel,
     HubFile,
     ModelFile,
@@ -16,10 +16,10 @@ from cascadia.clients.model_catalogue import (
     catalogue,
     model_named,
 )
-from cascadia.clients.model_catalogue_fetch import fetch, is_there
-from cascadia.clients.model_catalogue_hub import from_hub
-from cascadia.clients.model_catalogue_index import from_index
-from cascadia.clients.model_catalogue_source import Tell, Unavailable
+from cascadia.clients.hub.fetch import fetch, is_there
+from cascadia.clients.hub.huggingface import from_hub
+from cascadia.clients.hub.package_index import from_index
+from cascadia.clients.hub.source import Tell, Unavailable
 from cascadia.domain.errors import BadInput, CascadiaError
 
 ONE, TWO = b"first half " * 1000, b"second half " * 1000

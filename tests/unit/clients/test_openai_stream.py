@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from cascadia.clients.openai_engine import OpenAIEngine
-from cascadia.clients.openai_stream import Streamed, streamed, timed_events
+from cascadia.clients.engines.openai_engine import OpenAIEngine
+from cascadia.clients.engines.sse import Streamed, streamed, timed_events
 from cascadia.domain.errors import BadInput
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.clients.looks_asked import FILE
-from cascadia.clients.router_samples import RouterSamples, SamplesMissing, Source
+from cascadia.clients.cluster.looks_asked import FILE
+from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing, Source
 from cascadia.controller.samples_file import SampleFiles
 from cascadia.controller.second_looks import LookFiles
 from cascadia.router.settings import RouterSettings, SampleSettings

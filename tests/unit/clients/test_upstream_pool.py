@@ -1,7 +1,7 @@
 import asyncio
 
-from cascadia.clients.upstream_connection import Connection
-from cascadia.clients.upstream_pool import LIVES_S, Pool
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.pool import LIVES_S, Pool
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from cascadia.clients.kubernetes_api import ApiFailed
+from cascadia.clients.cluster.kubernetes_api import ApiFailed
 from cascadia.controller.kubernetes_plan import REPLICA
 
 Document = dict[str, Any]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from cascadia.controller.local_file import Engine, Local
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup

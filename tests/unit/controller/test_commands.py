@@ -8,7 +8,7 @@ import pytest
 
 from cascadia.cli.output import Output
 from cascadia.cli.status import ANY_WIDTH, _table
-from cascadia.clients.local_ports import listen
+from cascadia.clients.processes.ports import listen
 from cascadia.controller.history import Entry, History
 from cascadia.planner.plan_file import write_plan
 from tests.unit.cli.commands import run

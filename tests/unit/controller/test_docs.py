@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cascadia.cli.main import main
-from cascadia.clients.local_process import Restarts
+from cascadia.clients.processes.process import Restarts
 from cascadia.controller.decide import Caution
 from cascadia.controller.detect import Detection
 from cascadia.controller.history import Kind

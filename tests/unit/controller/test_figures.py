@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cascadia.clients.local_ports import listen
+from cascadia.clients.processes.ports import listen
 from cascadia.controller.backend import StepFailed
 from cascadia.controller.face import face, serving
 from cascadia.controller.figures import STALE_S, Figures

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from cascadia.clients.kubernetes_api import ApiFailed, KubernetesApi
+from cascadia.clients.cluster.kubernetes_api import ApiFailed, KubernetesApi
 from cascadia.controller.history import Entry, Kind
 from cascadia.controller.kubernetes_events import AT_ONCE, EACH_S, REASONS, Events
 from cascadia.render.kubernetes.release import Release

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from cascadia.clients.kubernetes_api import KubernetesApi
+from cascadia.clients.cluster.kubernetes_api import KubernetesApi
 from cascadia.controller.backend import move
 from cascadia.controller.fleet import Kind, reached
 from cascadia.controller.kubernetes_backend import KubernetesBackend

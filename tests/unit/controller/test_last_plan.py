@@ -10,7 +10,7 @@ import pytest
 
 from cascadia.cli.output import Output
 from cascadia.cli.up_plan import chosen
-from cascadia.clients.systemd import notify
+from cascadia.clients.processes.systemd import notify
 from cascadia.controller.local_supervisor import LOCK, only_one
 from cascadia.controller.state import FileState, UnderWay, begin, last_of, write_in_force
 from cascadia.domain.errors import BadInput

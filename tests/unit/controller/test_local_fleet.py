@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.clients.local_guard import descendants
-from cascadia.clients.local_process import Restarts
+from cascadia.clients.processes.guard import descendants
+from cascadia.clients.processes.process import Restarts
 from cascadia.controller.backend import Moved, StepFailed, move, move_or_return
 from cascadia.controller.fleet import JUDGE, reached
 from cascadia.controller.local_backend import LocalBackend

@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from cascadia.clients.local_ports import reserve
+from cascadia.clients.processes.ports import reserve
 
 
 def test_a_reserved_port_is_not_given_again_until_it_is_released(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.clients.local_guard import descendants
-from cascadia.clients.local_ports import free_port
-from cascadia.clients.local_process import LocalProcess, Program, Restarts
+from cascadia.clients.processes.guard import descendants
+from cascadia.clients.processes.ports import free_port
+from cascadia.clients.processes.process import LocalProcess, Program, Restarts
 
 ENGINE = Path(__file__).with_name("little_engine.py")
 QUICK = Restarts(first_s=0.02, longest_s=0.05, most=3)
@@ -188,8 +188,8 @@ PARENT = """
 import asyncio, sys
 from dataclasses import replace
 from pathlib import Path
-from cascadia.clients.local_guard import become_subreaper
-from cascadia.clients.local_process import LocalProcess, Program
+from cascadia.clients.processes.guard import become_subreaper
+from cascadia.clients.processes.process import LocalProcess, Program
 
 async def main():
     become_subreaper()

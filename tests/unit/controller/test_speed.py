@@ -6,7 +6,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from cascadia.clients.engine_totals import Totals, totals
+from cascadia.clients.engines.totals import Totals, totals
 from cascadia.controller.speed import Seen, Speed, factor, ratio_range, together
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.hardware.catalogue import gpu

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.clients.local_ports import free_port
+from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Child, Children
 from cascadia.domain.errors import CascadiaError
 

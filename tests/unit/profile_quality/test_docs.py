@@ -8,7 +8,7 @@ import click
 import pytest
 
 from cascadia.cli.main import main
-from cascadia.clients.profile_quality_prompts import read_prompts
+from cascadia.profile.quality.prompts import read_prompts
 from tests.data import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "measure-quality.md").read_text()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.clients.profile_quality_answers import keep_answers
-from cascadia.clients.profile_quality_journal import Done, Failed, open_journal
 from cascadia.domain.errors import BadInput
+from cascadia.profile.quality.answers import keep_answers
+from cascadia.profile.quality.journal import Done, Failed, open_journal
 
 INPUTS = {"prompts": "abc", "stages": [["small", "m"]], "judge": {"model": "j"}}
 ROWS = tuple(Done(f"q{n}", "small", 50.0 + n, None if n else 100.0, 10, 20) for n in range(3))

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from cascadia.clients.profile_quality_prompts import Prompt, digest, read_prompts
 from cascadia.domain.errors import BadInput
+from cascadia.profile.quality.prompts import Prompt, digest, read_prompts
 
 ASKED = ({"role": "user", "content": "What is 2 + 2?"},)
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from cascadia.clients.chat import Endpoint
-from cascadia.clients.patience import Patience
-from cascadia.clients.profile_quality import GIVE_UP_AFTER, Finished, Job, run
-from cascadia.clients.profile_quality_journal import Done, Failed
-from cascadia.clients.profile_quality_prompts import Prompt
+from cascadia.clients.engines.chat import Endpoint
+from cascadia.clients.engines.retry import Patience
+from cascadia.profile.quality.journal import Done, Failed
+from cascadia.profile.quality.prompts import Prompt
+from cascadia.profile.quality.run import GIVE_UP_AFTER, Finished, Job, run
 from tests.unit.profile_quality.engine import HANGS_UP, Body, Engine, Says, question, serving
 
 PROMPTS = tuple(

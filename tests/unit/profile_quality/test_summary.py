@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.clients.patience import Patience
-from cascadia.clients.profile_quality_journal import Done
-from cascadia.clients.profile_quality_summary import mean_of, stage_summary
+from cascadia.clients.engines.retry import Patience
+from cascadia.profile.quality.journal import Done
+from cascadia.profile.quality.summary import mean_of, stage_summary
 
 
 def row(number: int, score: float, quality: float | None) -> Done:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cascadia.clients import llama_server
+from cascadia.clients.processes import llama_server
 from cascadia.controller.local_plan import local_plan
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput

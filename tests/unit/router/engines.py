@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import uvloop
 
-from cascadia.clients.local_ports import listen
+from cascadia.clients.processes.ports import listen
 from cascadia.router.app import Router
 from cascadia.router.gates import Gate, JudgeFailed
 from cascadia.router.keys import Keyring

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.clients.local_ports import listen
+from cascadia.clients.processes.ports import listen
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.planner.plan_file import plan_json
 from cascadia.router.admin_server import AdminServer

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.clients.local_ports import listen
+from cascadia.clients.processes.ports import listen
 from cascadia.router.settings import ReplicaSettings, RouterSettings
 from tests.unit.router.engines import (
     QUICK,

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.clients.upstream_errors import UpstreamError
-from cascadia.clients.upstream_pool import EXHAUSTED, Pool
 from cascadia.router.server import DESCRIPTORS_PER_CLIENT, MOST_DESCRIPTORS, OWN_DESCRIPTORS, clients_of
 from cascadia.router.settings import Limits
+from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.pool import EXHAUSTED, Pool
 from tests.unit.router.engines import (
     FakeEngine,
     begin_stream,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.clients.upstream_errors import UpstreamError
 from cascadia.router.hedging import FEWEST, REMEMBERED, Quantile, raced
 from cascadia.router.settings import HedgeSettings
+from cascadia.router.upstream.errors import UpstreamError
 from tests.unit.router.engines import (
     FakeEngine,
     begin_stream,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.clients.held_bytes import HeldBytes, Holding
+from cascadia.clients.engines.held_bytes import HeldBytes, Holding
 from tests.unit.router.engines import (
     FakeEngine,
     ScriptedGate,

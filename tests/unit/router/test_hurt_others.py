@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.clients.upstream_connection import Connection
-from cascadia.clients.upstream_pool import Pool
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
 from cascadia.router.breaker import Breaker
 from cascadia.router.protocol import Front
 from cascadia.router.replica import Replica
 from cascadia.router.settings import Health, Limits, ReplicaSettings, StageSettings
 from cascadia.router.settings_file import read_settings
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.pool import Pool
 from tests.unit.router.engines import (
     FakeEngine,
     ScriptedGate,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cascadia.clients.model_catalogue import model_named
+from cascadia.clients.hub.catalogue import model_named
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cascadia.clients.chat import Retryable
+from cascadia.clients.engines.chat import Retryable
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]

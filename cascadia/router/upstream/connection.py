@@ -12,8 +12,8 @@ from typing import Literal
 
 import httptools
 
-from cascadia.clients.held_bytes import HeldBytes, Holding
-from cascadia.clients.upstream_errors import Kind, UpstreamError
+from cascadia.clients.engines.held_bytes import HeldBytes, Holding
+from cascadia.router.upstream.errors import Kind, UpstreamError
 
 HIGH_WATER = 64 * 1024
 SLICE_BYTES = 16 * 1024

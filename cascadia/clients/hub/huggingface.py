@@ -4,8 +4,8 @@ import shutil
 from importlib import import_module
 from pathlib import Path
 
-from cascadia.clients.model_catalogue import HubFile, ModelFile
-from cascadia.clients.model_catalogue_source import Tell, Unavailable, watched
+from cascadia.clients.hub.catalogue import HubFile, ModelFile
+from cascadia.clients.hub.source import Tell, Unavailable, watched
 
 REACH_S = 4.0
 """A hub that says nothing for so long is not reached."""

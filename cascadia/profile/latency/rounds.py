@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from cascadia.clients.latency_measure import AtMost, Seen
-from cascadia.clients.latency_points import Point
 from cascadia.domain.errors import BadInput
+from cascadia.profile.latency.measure import AtMost, Seen
+from cascadia.profile.latency.points import Point
 
 # Of the time for all points, the most that one measurement may take.
 LARGEST_SHARE = 0.12

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cascadia.clients.prompt_rows import FORM, prompt_rows
 from cascadia.domain.errors import BadInput
+from cascadia.profile.quality.prompt_rows import FORM, prompt_rows
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.scores.checks import CHECKS, Check, refuse_reference
 

@@ -6,7 +6,7 @@ and llama.cpp's server (--metrics). llama.cpp counts a request when it ends, and
 
 from dataclasses import dataclass
 
-from cascadia.clients.engine_facts import samples
+from cascadia.clients.engines.facts import samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import sys
 from collections import deque
 from urllib.parse import urlsplit
 
-from cascadia.clients.held_bytes import HeldBytes
-from cascadia.clients.upstream_connection import Connection
-from cascadia.clients.upstream_errors import Kind, UpstreamError
+from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.errors import Kind, UpstreamError
 
 KEPT_S = 30.0
 """An idle connection is not kept for longer."""

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from cascadia.clients.latency_points import FEW, Point
-from cascadia.clients.made_up_prompts import MadeUp
-from cascadia.clients.openai_engine import OpenAIEngine
-from cascadia.clients.openai_stream import Streamed
+from cascadia.clients.engines.openai_engine import OpenAIEngine
+from cascadia.clients.engines.sse import Streamed
 from cascadia.domain.errors import BadInput
+from cascadia.profile.latency.points import FEW, Point
+from cascadia.profile.latency.synthetic_prompts import MadeUp
 
 
 class Asker:

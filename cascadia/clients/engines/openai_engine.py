@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import httpx
 
-from cascadia.clients.engine_errors import cannot_reach, refusal
-from cascadia.clients.openai_stream import Streamed, streamed
+from cascadia.clients.engines.errors import cannot_reach, refusal
+from cascadia.clients.engines.sse import Streamed, streamed
 from cascadia.domain.errors import BadInput
 
 TIMEOUT_S = 600.0

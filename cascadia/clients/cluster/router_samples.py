@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import httpx
 
-from cascadia.clients.looks_asked import asked_s
+from cascadia.clients.cluster.looks_asked import asked_s
 from cascadia.domain.errors import CascadiaError
 from cascadia.whole_file import whole_file
 

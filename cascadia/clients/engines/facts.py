@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cascadia.clients.openai_engine import OpenAIEngine
+from cascadia.clients.engines.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
 
 # By the prefix of its metrics: the engine, and what it calls requests at work, waiting, and thrown out.

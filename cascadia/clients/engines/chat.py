@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from cascadia.clients.engine_errors import QUOTED, engine_words
+from cascadia.clients.engines.errors import QUOTED, engine_words
 from cascadia_judge.llm.llm import Token
 
 CONNECT_S = 10.0

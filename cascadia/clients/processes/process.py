@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from cascadia.clients import local_guard
-from cascadia.clients.local_health import healthy
+from cascadia.clients.processes import guard as local_guard
+from cascadia.clients.processes.health import healthy
 
 State = Literal["starting", "ready", "failed", "stopping", "stopped"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.clients.profile_quality_journal import Done
+from cascadia.profile.quality.journal import Done
 from cascadia_judge.scores.agreement import Agreement, agreement
 
 Floats = NDArray[np.float64]

@@ -12,11 +12,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from cascadia.clients.chat import Chat, Endpoint, Refused, Reply, Unanswered
-from cascadia.clients.patience import Patience, Sleep, persistently
-from cascadia.clients.profile_quality_journal import Done, Failed
-from cascadia.clients.profile_quality_judge import Ask, Judge
-from cascadia.clients.profile_quality_prompts import Prompt, digest
+from cascadia.clients.engines.chat import Chat, Endpoint, Refused, Reply, Unanswered
+from cascadia.clients.engines.retry import Patience, Sleep, persistently
+from cascadia.profile.quality.journal import Done, Failed
+from cascadia.profile.quality.judge import Ask, Judge
+from cascadia.profile.quality.prompts import Prompt, digest
 from cascadia_judge.llm.llm import READS_TOKENS
 from cascadia_judge.llm.prompt import INSTRUCTIONS
 

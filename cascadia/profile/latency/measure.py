@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia.clients.latency_asker import Asker
-from cascadia.clients.latency_points import Point
-from cascadia.clients.openai_stream import Streamed
+from cascadia.clients.engines.sse import Streamed
+from cascadia.profile.latency.asker import Asker
+from cascadia.profile.latency.points import Point
 
 # Pieces that a batch's decoding is cut into; their median is what counts, so that a hiccup spoils one of them.
 PIECES = 6

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import httpx
 
-from cascadia.clients.chat import CONNECT_S, Chat, Endpoint, reason
-from cascadia.clients.engine_errors import engine_words
+from cascadia.clients.engines.chat import CONNECT_S, Chat, Endpoint, reason
+from cascadia.clients.engines.errors import engine_words
 from cascadia.domain.errors import BadInput
 
 BELIEVED = 20

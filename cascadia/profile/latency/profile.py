@@ -7,15 +7,15 @@ from types import MappingProxyType
 
 import numpy as np
 
-from cascadia.clients.engine_facts import EngineFacts, Load, load
-from cascadia.clients.latency_asker import Asker
-from cascadia.clients.latency_measure import AtMost, Seen, decoding, first_token, measure
-from cascadia.clients.latency_mixed import lengths_of, mixed, replay
-from cascadia.clients.latency_points import Point, ladder, lasting, needed
-from cascadia.clients.latency_rounds import NEEDED_SHARE, Known, Limits, Rounds, guessed_s, rounds
-from cascadia.clients.made_up_prompts import MadeUp
-from cascadia.clients.openai_engine import OpenAIEngine
+from cascadia.clients.engines.facts import EngineFacts, Load, load
+from cascadia.clients.engines.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
+from cascadia.profile.latency.asker import Asker
+from cascadia.profile.latency.measure import AtMost, Seen, decoding, first_token, measure
+from cascadia.profile.latency.open_loop import lengths_of, mixed, replay
+from cascadia.profile.latency.points import Point, ladder, lasting, needed
+from cascadia.profile.latency.rounds import NEEDED_SHARE, Known, Limits, Rounds, guessed_s, rounds
+from cascadia.profile.latency.synthetic_prompts import MadeUp
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.evidence.standing import standing
 from cascadia_sim.fit.profile_check import CAPACITY_REQUESTS, Check, Served, capacity_rps, check

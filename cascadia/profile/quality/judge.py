@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from cascadia.clients.chat import Chat, Refused, Reply, Unanswered
-from cascadia.clients.profile_quality_prompts import Prompt
+from cascadia.clients.engines.chat import Chat, Refused, Reply, Unanswered
+from cascadia.profile.quality.prompts import Prompt
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.llm.llm import MANNERS, READS_TOKENS, Manner, request, verdict
 from cascadia_judge.scores.checks import is_right

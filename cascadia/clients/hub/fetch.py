@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from cascadia.clients.model_catalogue import CatalogueModel, ModelFile, models_folder
-from cascadia.clients.model_catalogue_hub import from_hub
-from cascadia.clients.model_catalogue_index import from_index
-from cascadia.clients.model_catalogue_source import Tell, Unavailable, untold
+from cascadia.clients.hub.catalogue import CatalogueModel, ModelFile, models_folder
+from cascadia.clients.hub.huggingface import from_hub
+from cascadia.clients.hub.package_index import from_index
+from cascadia.clients.hub.source import Tell, Unavailable, untold
 from cascadia.domain.errors import CascadiaError
 
 Source = Callable[[list[ModelFile], Path, Tell], None]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia.clients.openai_stream import Streamed
+from cascadia.clients.engines.sse import Streamed
 
 PROMPTS = (16, 512)
 ANSWERS = (8, 64)

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
-from cascadia.clients.profile_quality_journal import Done
 from cascadia.domain.errors import BadInput
+from cascadia.profile.quality.journal import Done
 from cascadia.whole_file import whole_file
 
 

@@ -14,8 +14,8 @@ import zipfile
 from hashlib import file_digest
 from pathlib import Path
 
-from cascadia.clients.model_catalogue import ModelFile, Wheel
-from cascadia.clients.model_catalogue_source import Tell, Unavailable, watched
+from cascadia.clients.hub.catalogue import ModelFile, Wheel
+from cascadia.clients.hub.source import Tell, Unavailable, watched
 
 _PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.]+")
 

@@ -1,0 +1,1 @@
+"""What lies outside this machine: the Kubernetes API, and samples that routers hand out."""

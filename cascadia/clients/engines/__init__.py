@@ -1,0 +1,1 @@
+"""Asks an OpenAI-compatible engine: chat, streams, retries, its models and its own counters."""

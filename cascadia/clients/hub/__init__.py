@@ -1,0 +1,1 @@
+"""Model files: fetched from a hub or a package index, checked by hash, kept in a cache."""
