@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cascadia.planner.plan_file import plan_schema
-from cascadia.planner.spec import Spec
+from cascadia.files.plan_file import plan_schema
+from cascadia.planner.spec.model import Spec
 
 Schema = dict[str, Any]
 PLAUSIBLE = 100_000

@@ -36,11 +36,11 @@ def compare(
     """
     from cascadia.cli.compare_outputs import as_json, table, write_plots
     from cascadia.cli.plan import pool_gpus
-    from cascadia.planner.compare import compare as run
+    from cascadia.planner.baselines.compare import compare as run
     from cascadia.planner.plan import open_search
-    from cascadia.planner.problem_file import read_problem
-    from cascadia.planner.refine import EFFORT
-    from cascadia.planner.spec_overrides import Overrides
+    from cascadia.planner.problem.read import read_problem
+    from cascadia.planner.refinement.refine import EFFORT
+    from cascadia.planner.spec.overrides import Overrides
 
     change = Overrides(tuple(pool_gpus(text) for text in gpus), rate_rps, quality_min, None, None, None, seed)
     with output.progress("reading") as step:

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cascadia.domain.problem import Problem
-from cascadia.planner.compare import Comparison, Outcome
-from cascadia.planner.text_file import write_whole
+from cascadia.files.text import write_whole
+from cascadia.planner.baselines.compare import Comparison, Outcome
 from cascadia.report.charts import Series, line_chart
 from cascadia.report.numbers import figures, rate, seconds, span, usd
 from cascadia.report.page import Section, page

@@ -205,7 +205,7 @@ def _made(
 def looks_of(plan: Path, samples: Path) -> "LookFiles":
     """The second looks of a fleet that runs `plan`, or one of the same stages."""
     from cascadia.controller.second_looks import LookFiles
-    from cascadia.planner.plan_file import read_plan
+    from cascadia.files.plan_file import read_plan
 
     return LookFiles(samples, tuple(stage.name for stage in read_plan(plan).stages))
 

@@ -39,7 +39,7 @@ def refuse_strangers(out: Path, ours: tuple[str, ...] = (EXAMPLE,)) -> None:
 
 def _write_example(folder: Path, output: Output) -> Path:
     from cascadia.cli.output_dir import output_dir
-    from cascadia.planner.example import EXAMPLE_FILES, SPEC, SPEC_NAME, write_example
+    from cascadia.demo.plan_example import EXAMPLE_FILES, SPEC, SPEC_NAME, write_example
 
     spec = folder / SPEC_NAME
     with output_dir(folder, EXAMPLE_FILES) as staging:

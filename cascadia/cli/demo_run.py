@@ -83,7 +83,7 @@ def _planned(out: Path, weights: Mapping[str, Path], rate_rps: float, output: Ou
     from cascadia.cli.output_dir import output_dir
     from cascadia.demo.calibrate import calibration_paths
     from cascadia.demo.example import SPEC_NAME, example_files, write_example
-    from cascadia.planner.plan_file import read_plan
+    from cascadia.files.plan_file import read_plan
 
     with output_dir(out / EXAMPLE, example_files()) as staging:
         write_example(staging, calibration_paths(), weights, rate_rps)

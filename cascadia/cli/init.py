@@ -58,8 +58,8 @@ def init(
 
     What flags don't say is asked for, on a terminal.
     """
-    from cascadia.planner.spec_file import parse_spec
-    from cascadia.planner.text_file import write_whole
+    from cascadia.files.text import write_whole
+    from cascadia.planner.spec.file import parse_spec
 
     if path.exists() and not force:
         raise BadInput(str(path), "exists already", "add --force to overwrite it, or name another file")

@@ -54,8 +54,8 @@ def evaluate(
     """
     import numpy as np
 
-    from cascadia.planner.quality_file import write_quality
-    from cascadia.planner.quality_format import kind_of
+    from cascadia.planner.problem.quality_file import write_quality
+    from cascadia.planner.problem.quality_format import kind_of
     from cascadia_judge.embedding import Case, EmbeddingJudge
     from cascadia_judge.encoder.encoder import Encoder
     from cascadia_judge.head.training import measures

@@ -28,7 +28,7 @@ def train_foresight(
     output: Output,
 ) -> None:
     """`source` holds graded answers, or with `prompts_file` it is a quality table."""
-    from cascadia.planner.quality_file import write_quality
+    from cascadia.planner.problem.quality_file import write_quality
     from cascadia_judge import foresight
     from cascadia_judge.encoder.encoder import Encoder
     from cascadia_judge.head.file import dump
@@ -70,8 +70,8 @@ def _of_answers(source: Path, stages: Sequence[str], output: Output) -> "tuple[Q
 
 
 def _of_table(source: Path, prompts_file: Path, stages: Sequence[str]) -> "tuple[QualityTable, list[str]]":
-    from cascadia.planner.quality_file import REQUIRED, read_quality
-    from cascadia.planner.quality_format import read_arrow
+    from cascadia.planner.problem.quality_file import REQUIRED, read_quality
+    from cascadia.planner.problem.quality_format import read_arrow
     from cascadia.profile.quality.prompts import read_prompts
 
     named = [str(name) for name in read_arrow(source, REQUIRED).column("stage").unique().to_pylist()]

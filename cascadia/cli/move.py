@@ -66,7 +66,7 @@ async def _steps(folder: Path, plans: "LocalPlans", path: Path, at_once: int) ->
 
 def _asked(folder: Path, path: Path) -> "UnderWay":
     from cascadia.controller.state import FileState, UnderWay
-    from cascadia.planner.plan_file import read_plan
+    from cascadia.files.plan_file import read_plan
 
     back = FileState(folder).in_force()
     return UnderWay(path, back, read_plan(path).predicted.rates_rps(), read_plan(back).predicted.rates_rps())

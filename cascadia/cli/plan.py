@@ -79,8 +79,8 @@ def plan(
 
     load_numba_without_blas()
     from cascadia.cli.plan_outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
-    from cascadia.planner.problem_file import read_problem
-    from cascadia.planner.spec_overrides import Overrides
+    from cascadia.planner.problem.read import read_problem
+    from cascadia.planner.spec.overrides import Overrides
 
     change = Overrides(
         tuple(pool_gpus(text) for text in gpus),
@@ -121,7 +121,7 @@ def plan(
     if out is not None:
         output.show(f"written to {out}")
     if output.json:
-        from cascadia.planner.knee import knee
+        from cascadia.planner.sensitivity.knee import knee
 
         output.document({"plan": result.plan, "notes": result.notes, "knee": knee(result), "out": out})
 

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from cascadia.domain.plan import Plan
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from cascadia.render import FILE_NAMES, render, targets_for
 
 if TYPE_CHECKING:

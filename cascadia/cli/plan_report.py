@@ -4,11 +4,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia import __version__
-from cascadia.planner.evidence import ATTAINMENT, attainment, latencies_s, queues, stage_latencies_s
-from cascadia.planner.knee import knee
-from cascadia.planner.outlook import Bar, Outlook, outlook
+from cascadia.planner.deployment.measures import (
+    ATTAINMENT,
+    attainment,
+    latencies_s,
+    queues,
+    stage_latencies_s,
+)
+from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.plan import PlanResult
-from cascadia.planner.simulation import quantile_s
+from cascadia.planner.sensitivity.knee import knee
+from cascadia.planner.sensitivity.nearby import Bar, Outlook, outlook
 from cascadia.report.data import (
     AttainmentCurve,
     FrontierPoint,

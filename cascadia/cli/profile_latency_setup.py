@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from cascadia.clients.engines.facts import EngineFacts
 from cascadia.domain.errors import BadInput
-from cascadia.planner.gpu_file import gpu_path, read_gpu
+from cascadia.planner.spec.gpu_file import gpu_path, read_gpu
 from cascadia_sim.errors import InputError
 from cascadia_sim.fit.profile_fit import Setup
 from cascadia_sim.hardware.catalogue import UnknownGpu, gpu, known_gpus

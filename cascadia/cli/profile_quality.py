@@ -117,7 +117,7 @@ def quality(
     from cascadia.cli.profile_quality_stages import judge_of, stage_targets, with_keys
     from cascadia.clients.engines.retry import Patience
     from cascadia.clients.engines.served_models import Target, settled
-    from cascadia.planner.quality_format import kind_of
+    from cascadia.planner.problem.quality_format import kind_of
     from cascadia.profile.quality.journal import journal_path, open_journal
     from cascadia.profile.quality.prompts import read_prompts
     from cascadia.profile.quality.run import Job

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascadia.cli.output import Output
 from cascadia.domain.errors import CascadiaError
-from cascadia.planner.gate_skill import weak
+from cascadia.planner.problem.gate_skill import weak
 from cascadia.profile.quality.journal import Done, Failed, journal_path
 from cascadia.profile.quality.run import Finished, Job
 from cascadia.profile.quality.summary import Mean, StageSummary, agreement_of, stage_summary
@@ -30,7 +30,7 @@ def report(
     output: Output,
 ) -> None:
     """Writes the table and says what is in it. Raises `CascadiaError` where too many prompts failed for one."""
-    from cascadia.planner.quality_file import write_quality
+    from cascadia.planner.problem.quality_file import write_quality
 
     whole = [p.id for p in job.prompts if all((p.id, stage.name) in done for stage in job.stages)]
     left_out = len(job.prompts) - len(whole)

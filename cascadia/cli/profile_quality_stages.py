@@ -75,7 +75,7 @@ def with_keys(targets: Sequence[Target], given: Sequence[str]) -> tuple[Target, 
 
 
 def _of_spec(path: str, endpoints: Sequence[str]) -> tuple[Target, ...]:
-    from cascadia.planner.spec_file import read_spec
+    from cascadia.planner.spec.file import read_spec
 
     if "=" in path and not Path(path).exists():
         raise _no_address("--stages", path)

@@ -45,8 +45,8 @@ def render(
     plan: Path, target: Target, out: Path | None, namespace: str, files: tuple[Path, ...], output: Output
 ) -> None:
     """Write PLAN (a plan.json, or the folder with it) as manifests or process definitions."""
-    from cascadia.planner.plan_file import read_plan
-    from cascadia.planner.text_file import write_whole
+    from cascadia.files.plan_file import read_plan
+    from cascadia.files.text import write_whole
 
     if files and target != "kubernetes":
         raise BadInput("--values", f"says nothing to target {target}", "give the file to helm as -f")
@@ -65,8 +65,8 @@ def render(
 
 def _values(files: tuple[Path, ...]) -> dict[str, Any]:
     """Later files go over earlier ones."""
-    from cascadia.planner.spec_yaml import parse_yaml
-    from cascadia.planner.text_file import read_text
+    from cascadia.files.strict_yaml import parse_yaml
+    from cascadia.files.text import read_text
     from cascadia.render.kubernetes.chart_values import merged
 
     found: dict[str, Any] = {}

@@ -23,8 +23,8 @@ QUALITY = "quality.parquet"
 def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
     """Put the workload log in FOLDER together: a trace, and a quality table where there were second looks."""
     from cascadia.cli.output_dir import output_dir
-    from cascadia.planner.quality_file import write_quality
-    from cascadia.planner.samples_folder import read_samples
+    from cascadia.planner.problem.quality_file import write_quality
+    from cascadia.planner.problem.samples_folder import read_samples
     from cascadia_traces.formats.writing import write_trace
 
     with output_dir(out, (TRACE, QUALITY), force=force) as staging:

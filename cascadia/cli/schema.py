@@ -18,11 +18,11 @@ def schema(what: str, output: Output) -> None:
     """
     del output  # the schema is JSON as it is, and the command's only product
     if what == "spec":
-        from cascadia.planner.spec import Spec
+        from cascadia.planner.spec.model import Spec
 
         document: object = Spec.model_json_schema()
     else:
-        from cascadia.planner.plan_file import plan_schema
+        from cascadia.files.plan_file import plan_schema
 
         document = plan_schema()
     write(json.dumps(document, indent=2))

@@ -200,7 +200,7 @@ def _settings(
             options = "--keys, --redis-url-file, --admin-port"
             raise BadInput(options, "are of a plan only", f"write keys and admin into {source}")
         return read_settings(source)
-    from cascadia.planner.plan_file import read_plan
+    from cascadia.files.plan_file import read_plan
     from cascadia.router.plan_settings import settings_of
     from cascadia.router.secret_values import Secrets
     from cascadia.router.settings import AdminSettings, KeySettings

@@ -87,11 +87,11 @@ def simulate(
     if explain and plots is not None:
         raise click.UsageError("--plots go with a replay, not with --explain")
     from cascadia.cli.simulate_outputs import as_json, tables, write_plots
-    from cascadia.planner.iterations import decoded_contexts
-    from cascadia.planner.plan_file import read_plan
-    from cascadia.planner.quality_file import read_quality
-    from cascadia.planner.replay import replay
-    from cascadia.planner.trace_file import read_trace_for
+    from cascadia.files.plan_file import read_plan
+    from cascadia.planner.problem.quality_file import read_quality
+    from cascadia.planner.problem.trace_file import read_trace_for
+    from cascadia.planner.replay.iterations import decoded_contexts
+    from cascadia.planner.replay.replay import replay
 
     found = read_plan(plan)
     folder = plan if plan.is_dir() else plan.parent
@@ -136,7 +136,7 @@ def _explain(
     contexts: dict[str, int] | None = None,
 ) -> None:
     from cascadia.cli.simulate_explain import as_json, tables
-    from cascadia.planner.iterations import Asked, explain_iterations
+    from cascadia.planner.replay.iterations import Asked, explain_iterations
 
     found = explain_iterations(plan, predicted, folder=folder, asked=Asked(*asked), contexts=contexts)
     for table in tables(found):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cascadia.planner.iterations import Explained, NotOnShape, OnShape
+from cascadia.planner.replay.iterations import Explained, NotOnShape, OnShape
 from cascadia.report.numbers import figures, percent, seconds
 from cascadia_sim.iteration.breakdown import Part
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from cascadia.domain.plan import Plan, Quantiles
-from cascadia.planner.evidence import attainment, latencies_s, queues, stage_latencies_s
-from cascadia.planner.replay import Replay
-from cascadia.planner.text_file import write_whole
+from cascadia.files.text import write_whole
+from cascadia.planner.deployment.measures import attainment, latencies_s, queues, stage_latencies_s
+from cascadia.planner.replay.replay import Replay
 from cascadia.report import pictures, words
 from cascadia.report.charts import Series, line_chart
 from cascadia.report.data import LatencySamples, QueueLength

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cascadia.cli.trace_table import facts, length_columns, length_rows
-from cascadia.planner.text_file import write_whole
+from cascadia.files.text import write_whole
 from cascadia.report.charts import Bins, Series, histogram, line_chart, scatter
 from cascadia.report.numbers import figures
 from cascadia.report.page import Section, page

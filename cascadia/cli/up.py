@@ -59,7 +59,7 @@ def up(
     """
     from cascadia.controller.local_file import read_local
     from cascadia.controller.local_plan import local_plan
-    from cascadia.planner.plan_file import read_plan
+    from cascadia.files.plan_file import read_plan
 
     local = read_local(engines)
     if port is not None:
@@ -83,7 +83,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     from cascadia.clients.processes.ports import is_free
     from cascadia.controller.local_fleet import with_replicas
     from cascadia.controller.local_supervisor import LOCK, only_one
-    from cascadia.planner.text_file import write_whole
+    from cascadia.files.text import write_whole
     from cascadia.router.settings_file import read_settings
 
     document = with_replicas(found.router, found.routing.stages, lambda _: [{"url": "http://127.0.0.1:1"}])

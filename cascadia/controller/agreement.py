@@ -10,10 +10,10 @@ from pathlib import Path
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
-from cascadia.planner.plan_file import read_plan
-from cascadia.planner.problem_file_cluster import build_cluster
-from cascadia.planner.spec import Spec
-from cascadia.planner.spec_file import read_spec
+from cascadia.files.plan_file import read_plan
+from cascadia.planner.problem.cluster import build_cluster
+from cascadia.planner.spec.file import read_spec
+from cascadia.planner.spec.model import Spec
 
 INSTEAD = "give the spec that this plan was made from, or plan anew from this one"
 

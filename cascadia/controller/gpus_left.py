@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cascadia.planner.spec import Spec
+    from cascadia.planner.spec.model import Spec
 
 
 def on_gpus(spec: "Spec", gpus: Mapping[str, int]) -> "Spec":
     """`gpus`: by pool, those there are. A node that lacks one of its GPUs is no whole node; what is left of a pool's
     only node is. Raises `BadInput` where nothing is left at all.
     """
-    from cascadia.planner.spec_overrides import Overrides
+    from cascadia.planner.spec.overrides import Overrides
 
     pools = [pool for pool in spec.cluster.pools if gpus.get(pool.called, pool.gpus_per_node) > 0]
     if pools:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from cascadia.controller.fleet import JUDGE, Desired, Kind, Routing, judge_stage
 from cascadia.controller.local_plan import capacity_rps, units
 from cascadia.domain.plan import Plan
-from cascadia.planner.plan_file import read_plan
+from cascadia.files.plan_file import read_plan
 from cascadia.render.engine_groups import engine_groups
 from cascadia.render.gpu_nodes import gpu_node, labelled
 from cascadia.render.helm_values import helm_values

@@ -6,8 +6,8 @@ from cascadia.controller.fleet import Desired
 from cascadia.controller.kubernetes_backend import KubernetesBackend
 from cascadia.controller.kubernetes_plan import KubernetesPlan, read_kubernetes_plan
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec_yaml import parse_yaml
-from cascadia.planner.text_file import read_text
+from cascadia.files.strict_yaml import parse_yaml
+from cascadia.files.text import read_text
 from cascadia.render.kubernetes.chart_values import Values
 from cascadia.render.kubernetes.release import Release
 

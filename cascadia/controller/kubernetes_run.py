@@ -17,7 +17,7 @@ from cascadia.controller.loop import Controller
 from cascadia.controller.state import UnderWay
 from cascadia.controller.steps import Step
 from cascadia.domain.errors import BadInput, CascadiaError
-from cascadia.planner.plan_file import read_plan
+from cascadia.files.plan_file import read_plan
 from cascadia.render import render
 from cascadia.render.kubernetes.controller import NAME
 from cascadia.render.kubernetes.release import Release

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec_errors import bad_input
-from cascadia.planner.spec_yaml import parse_yaml
-from cascadia.planner.text_file import read_text
+from cascadia.files.field_errors import bad_input
+from cascadia.files.strict_yaml import parse_yaml
+from cascadia.files.text import read_text
 
 MAX_BYTES = 1_000_000
 

@@ -22,7 +22,7 @@ from cascadia.clients.processes.process import LocalProcess, Program, Restarts
 from cascadia.controller.fleet import Kind, Routing, State
 from cascadia.controller.launch import Launch
 from cascadia.domain.errors import CascadiaError
-from cascadia.planner.text_file import write_whole
+from cascadia.files.text import write_whole
 
 FIRST_PORT = 8100
 ROUTER = "router"

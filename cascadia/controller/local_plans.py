@@ -6,7 +6,7 @@ from cascadia.controller.fleet import Desired
 from cascadia.controller.local_backend import LocalBackend
 from cascadia.controller.local_file import Local
 from cascadia.controller.local_plan import local_plan
-from cascadia.planner.plan_file import read_plan
+from cascadia.files.plan_file import read_plan
 
 
 class LocalPlans:

@@ -31,7 +31,7 @@ from cascadia.controller.state import FileState, State, UnderWay
 from cascadia.controller.steps import Drain, Route, Start, Stop
 from cascadia.controller.windows import RATE, Samples, Window, windows
 from cascadia.domain.objective import Objective
-from cascadia.planner.plan_file import read_plan
+from cascadia.files.plan_file import read_plan
 from cascadia_traces.formats.writing import write_trace
 
 AGAIN_S = 60.0

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from cascadia.controller.decide import Outlook
 from cascadia.controller.gpus_left import on_gpus
 from cascadia.domain.errors import CascadiaError, Infeasible
-from cascadia.planner.text_file import write_whole
+from cascadia.files.text import write_whole
 
 if TYPE_CHECKING:
     from cascadia.domain.plan import JudgePlan, Plan
@@ -117,12 +117,12 @@ def main(folder: str) -> None:
 def _replanned(request: Request) -> dict[str, Any]:
     from cascadia.controller.as_served import plan_as_served, problem_as_served, problem_as_started
     from cascadia.domain.problem import Problem
+    from cascadia.files.plan_file import read_plan, write_plan
     from cascadia.planner.plan import plan
-    from cascadia.planner.plan_file import read_plan, write_plan
-    from cascadia.planner.problem_file import read_problem
-    from cascadia.planner.spec import Spec
-    from cascadia.planner.spec_overrides import Overrides
-    from cascadia.planner.trace_file import read_trace_for
+    from cascadia.planner.problem.read import read_problem
+    from cascadia.planner.problem.trace_file import read_trace_for
+    from cascadia.planner.spec.model import Spec
+    from cascadia.planner.spec.overrides import Overrides
 
     def problem_at(rate_rps: float) -> Problem:
         problem = read_problem(request.spec, partial(change, rate_rps))
@@ -164,8 +164,8 @@ def _replanned(request: Request) -> dict[str, Any]:
 def _remember_prefixes(request: Request) -> None:
     """Today's requests share prefixes as those of the spec's trace do, where it is there and an engine keeps them."""
     from cascadia.controller.demand import with_prefixes
-    from cascadia.planner.spec_file import read_spec
-    from cascadia.planner.trace_file import read_trace_for
+    from cascadia.planner.problem.trace_file import read_trace_for
+    from cascadia.planner.spec.file import read_spec
     from cascadia_traces.formats.writing import write_trace
 
     spec = read_spec(request.spec)
@@ -185,7 +185,7 @@ def prospect_of(
 ) -> dict[str, Any]:
     """`plan` simulated on `trace`, as JSON. A plan that cannot serve these requests at all has no finite loss."""
     from cascadia.domain.errors import BadInput
-    from cascadia.planner.replay import replay
+    from cascadia.planner.replay.replay import replay
 
     gpus = {pool.name: 0 for pool in plan.cluster.pools}
     for group in [g for stage in plan.stages for g in stage.replicas] + list(plan.judge.replicas):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from cascadia.clients.cluster.looks_asked import ask
 from cascadia.controller.samples_file import KEPT_S
-from cascadia.planner.quality_judge import metadata_of
+from cascadia.planner.problem.quality_judge import metadata_of
 
 PATTERN = "quality-*.parquet"
 COLUMNS = ["prompt_id", "stage", "score", "input_tokens", "output_tokens"]

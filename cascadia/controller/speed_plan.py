@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cascadia.controller.fleet import JUDGE, Kind, planned_stage
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
-from cascadia.planner.problem_file_models import find_architecture
+from cascadia.planner.problem.models import find_architecture
 from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.timing import ReplicaTiming
 

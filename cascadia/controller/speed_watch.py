@@ -15,7 +15,7 @@ from cascadia.controller.local_control import ask
 from cascadia.controller.speed import Seen, Speed, factor, together
 from cascadia.controller.speed_plan import Expected, expected, key_of, learned_of
 from cascadia.domain.errors import CascadiaError
-from cascadia.planner.plan_file import read_plan
+from cascadia.files.plan_file import read_plan
 
 TIMEOUT_S = 5.0
 PROMPT, CONTEXT = 512.0, 640.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from cascadia.controller.history import Entry, History
-from cascadia.planner.text_file import write_whole
+from cascadia.files.text import write_whole
 
 IN_FORCE, UNDER_WAY = "in-force.json", "move.json"
 

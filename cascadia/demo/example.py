@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from cascadia.demo.stages import CONTEXT, CORES, HEAD, PREFIX_TOKENS, SLOTS, STAGES
-from cascadia.planner.quality_file import read_quality
-from cascadia.planner.text_file import write_whole
+from cascadia.files.text import write_whole
+from cascadia.planner.problem.quality_file import read_quality
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
 

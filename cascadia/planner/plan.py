@@ -13,30 +13,30 @@ import numpy as np
 
 from cascadia.domain.plan import Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
-from cascadia.planner import explain
-from cascadia.planner.assemble import assemble, predict
-from cascadia.planner.bilevel import BilevelResult, bilevel
-from cascadia.planner.calibration_notes import calibration_notes
-from cascadia.planner.calibrations import calibrations_of
-from cascadia.planner.demand import Allocation
-from cascadia.planner.deployment import Deployment
-from cascadia.planner.dominance import non_dominated
-from cascadia.planner.error_range import error_range
-from cascadia.planner.evidence import stage_latencies_s
-from cascadia.planner.frontier import all_routings, frontier
-from cascadia.planner.guarantee import with_bounds
-from cascadia.planner.headroom import headroom
-from cascadia.planner.nearest import Planning
-from cascadia.planner.nearly_full import carried, fullest, nearly_full
-from cascadia.planner.preroutings import by_question_alone
-from cascadia.planner.refine import Candidate, Effort, effort_for, refine
-from cascadia.planner.rivals import their_deployments
-from cascadia.planner.routings import Routings, joined, thin
-from cascadia.planner.search import Search, start_search
-from cascadia.planner.simulation import Simulator, quantile_s
-from cascadia.planner.solver import Formulation, solver
-from cascadia.planner.supersets import Found, best_of_parts
-from cascadia.planner.thrift import cheapest_within
+from cascadia.planner.account.assemble import assemble, predict
+from cascadia.planner.account.calibration_notes import calibration_notes
+from cascadia.planner.account.calibrations import calibrations_of
+from cascadia.planner.account.error_range import error_range
+from cascadia.planner.allocation.demand import Allocation
+from cascadia.planner.baselines.rivals import their_deployments
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.measures import stage_latencies_s
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.infeasible import explain
+from cascadia.planner.infeasible.nearest import Planning
+from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
+from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
+from cascadia.planner.refinement.supersets import Found, best_of_parts
+from cascadia.planner.refinement.thrift import cheapest_within
+from cascadia.planner.routing.dominance import non_dominated
+from cascadia.planner.routing.frontier import all_routings, frontier
+from cascadia.planner.routing.guarantee import with_bounds
+from cascadia.planner.routing.preroutings import by_question_alone
+from cascadia.planner.routing.routings import Routings, joined, thin
+from cascadia.planner.search.bilevel import BilevelResult, bilevel
+from cascadia.planner.search.context import Search, start_search
+from cascadia.planner.search.solver import Formulation, solver
+from cascadia.planner.stability.headroom import headroom
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.iteration.engine_config import EngineConfig
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.plan import PlanResult
-from cascadia.planner.search import decisions
-from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.search.context import decisions
 
 REQUESTS = 30_000
 """So many requests are searched with unless more are asked for."""

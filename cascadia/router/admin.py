@@ -52,7 +52,7 @@ def put_thresholds(router: "Router", body: bytes) -> None:
 
 async def put_plan(router: "Router", body: bytes) -> None:
     """`body`: a plan.json of stages that the files have addresses for. Raises `BadInput`."""
-    from cascadia.planner.plan_file import parse_plan
+    from cascadia.files.plan_file import parse_plan
     from cascadia.router.plan_settings import under_plan
 
     try:

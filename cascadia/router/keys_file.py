@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec_errors import bad_input
-from cascadia.planner.text_file import read_text, write_whole
+from cascadia.files.field_errors import bad_input
+from cascadia.files.text import read_text, write_whole
 from cascadia.router.keys import Key, KeyLimits, Keyring, Scope
 
 VERSION = 1

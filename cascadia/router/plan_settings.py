@@ -7,7 +7,7 @@ from pathlib import Path
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.domain.prices import USD_PER_MILLION, token_costs
-from cascadia.planner.problem_file_models import find_architecture
+from cascadia.planner.problem.models import find_architecture
 from cascadia.router.settings import (
     JudgeSettings,
     ReplicaSettings,

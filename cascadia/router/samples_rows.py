@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cascadia.planner.quality_judge import metadata_of
+from cascadia.planner.problem.quality_judge import metadata_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

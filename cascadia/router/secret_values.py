@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.text_file import read_text
+from cascadia.files.text import read_text
 
 MAX_BYTES = 64_000
 

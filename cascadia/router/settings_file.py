@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec_errors import bad_input
-from cascadia.planner.spec_yaml import parse_yaml
-from cascadia.planner.text_file import read_text
+from cascadia.files.field_errors import bad_input
+from cascadia.files.strict_yaml import parse_yaml
+from cascadia.files.text import read_text
 from cascadia.router.secret_values import Secrets
 from cascadia.router.settings import (
     AdminSettings,

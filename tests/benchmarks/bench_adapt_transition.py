@@ -22,15 +22,15 @@ from cascadia.controller.detect import Detection
 from cascadia.controller.replan import PLAN
 from cascadia.controller.state import UnderWay
 from cascadia.domain.plan import Proof, QualityPrediction
-from cascadia.planner.assemble import assemble, predict
-from cascadia.planner.baselines import Entry, stand_alone
-from cascadia.planner.cascadeserve import cascadeserve
-from cascadia.planner.compare import slo_base_s
+from cascadia.files.plan_file import read_plan, write_plan
+from cascadia.planner.account.assemble import assemble, predict
+from cascadia.planner.baselines.cascadeserve import cascadeserve
+from cascadia.planner.baselines.compare import slo_base_s
+from cascadia.planner.baselines.single_model import Entry, stand_alone
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import open_search
-from cascadia.planner.plan_file import read_plan, write_plan
-from cascadia.planner.refine import effort_for
-from cascadia.planner.search import Search
-from cascadia.planner.simulation import Simulator
+from cascadia.planner.refinement.refine import effort_for
+from cascadia.planner.search.context import Search
 from cascadia_sim.iteration.timing import PS_PER_S
 from tests.benchmarks.adapt.days import Day, transitions
 from tests.benchmarks.adapt.fleet import SimulatedFleet

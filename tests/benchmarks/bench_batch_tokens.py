@@ -12,12 +12,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from cascadia.demo.plan_example import SPEC_NAME, TRACE_NAME, write_example
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
-from cascadia.planner.example import SPEC_NAME, TRACE_NAME, write_example
 from cascadia.planner.plan import PlanResult, plan
-from cascadia.planner.problem_file import read_problem
+from cascadia.planner.problem.read import read_problem
 from tests.benchmarks.report_table import markdown
 from tests.data import data_dir
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cascadia.planner.compare import Outcome, compare
+from cascadia.planner.baselines.compare import Outcome, compare
 from cascadia.planner.plan import open_search
-from cascadia.planner.problem_file import read_problem
-from cascadia.planner.refine import Effort
-from cascadia.planner.throughput import max_rate_rps
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.refinement.refine import Effort
+from cascadia.planner.search.throughput import max_rate_rps
 from tests.benchmarks.bench_compare_grid import Cell
 
 EFFORT = Effort(fewest_simulations=60)

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
-from cascadia.planner.frontier import Routings, frontier, thin
-from cascadia.planner.guarantee import fixed_bounds, lower_bounds
-from cascadia.planner.routings import Bools, decided, outcomes
+from cascadia.planner.routing.frontier import Routings, frontier, thin
+from cascadia.planner.routing.guarantee import fixed_bounds, lower_bounds
+from cascadia.planner.routing.routings import Bools, decided, outcomes
 from tests.data import data_path
 
 CONFIDENCE = 0.95

@@ -27,9 +27,9 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.domain.workload import Workload
 from cascadia.planner import plan as planner
-from cascadia.planner.guarantee import with_bounds
-from cascadia.planner.refine import Effort
-from cascadia.planner.routings import Routings
+from cascadia.planner.refinement.refine import Effort
+from cascadia.planner.routing.guarantee import with_bounds
+from cascadia.planner.routing.routings import Routings
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.formats.reading import read_trace

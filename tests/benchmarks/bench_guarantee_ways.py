@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
-from cascadia.planner.frontier import Routings, frontier, thin
-from cascadia.planner.guarantee import fixed_bounds, lower_bounds
-from cascadia.planner.routings import Bools, outcomes
+from cascadia.planner.routing.frontier import Routings, frontier, thin
+from cascadia.planner.routing.guarantee import fixed_bounds, lower_bounds
+from cascadia.planner.routing.routings import Bools, outcomes
 from tests.benchmarks.bench_guarantee import (
     CONFIDENCE,
     QUESTIONS,

@@ -88,7 +88,13 @@ def breakdown(folder: Path) -> None:
 
 def planning_steps() -> dict[str, Callable[..., object]]:
     from cascadia.cli import plan_outputs
-    from cascadia.planner import bilevel, outlook, plan, problem_file, references, refine, search
+    from cascadia.planner import plan
+    from cascadia.planner.problem import read as problem_file
+    from cascadia.planner.refinement import refine
+    from cascadia.planner.search import bilevel
+    from cascadia.planner.search import context as search
+    from cascadia.planner.search import reference_tables as references
+    from cascadia.planner.sensitivity import nearby as outlook
 
     return {
         "read spec, trace and table": problem_file.read_problem,
@@ -110,7 +116,7 @@ def planning_steps() -> dict[str, Callable[..., object]]:
 def one_simulation_s(spec: Path) -> float:
     """Of the chosen deployment on the whole trace: what no plan that simulates can do without."""
     from cascadia.planner.plan import plan
-    from cascadia.planner.problem_file import read_problem
+    from cascadia.planner.problem.read import read_problem
 
     result = plan(read_problem(spec))
     decided = result.search.decisions(result.chosen.deployment.routing)

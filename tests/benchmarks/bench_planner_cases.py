@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from cascadia.demo.plan_example import QUALITY_NAME, SPEC, TRACE_NAME, write_example
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.example import QUALITY_NAME, SPEC, TRACE_NAME, write_example
-from cascadia.planner.problem_file import read_problem
-from cascadia.planner.quality_file import write_quality
+from cascadia.planner.problem.quality_file import write_quality
+from cascadia.planner.problem.read import read_problem
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace, join

@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.quality_file import write_quality
+from cascadia.planner.problem.quality_file import write_quality
 from tests.data import data_path
 
 CHARACTERS_PER_TOKEN = 4.0

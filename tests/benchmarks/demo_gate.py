@@ -30,7 +30,7 @@ from cascadia.demo.stages import (
     free_cores,
 )
 from cascadia.domain.quality import Floats, QualityTable, ScoredBy
-from cascadia.planner.quality_file import write_quality
+from cascadia.planner.problem.quality_file import write_quality
 from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.head.features import Seen
 from cascadia_judge.head.file import dump

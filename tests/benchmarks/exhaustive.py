@@ -15,15 +15,15 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
-from cascadia.planner.demand import Demand, Replicas
-from cascadia.planner.deployment import Deployment, deployment
-from cascadia.planner.frontier import all_routings
-from cascadia.planner.guarantee import with_bounds
-from cascadia.planner.options import Mix
-from cascadia.planner.references import References
-from cascadia.planner.refinement import Candidate, Refinement
-from cascadia.planner.search import Search, start_search
-from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.allocation.demand import Demand, Replicas
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.refinement.state import Candidate, Refinement
+from cascadia.planner.routing.frontier import all_routings
+from cascadia.planner.routing.guarantee import with_bounds
+from cascadia.planner.search.context import Search, start_search
+from cascadia.planner.search.reference_tables import References
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.catalogue import architecture
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
-from cascadia.planner.frontier import all_routings
-from cascadia.planner.routings import Routings, decisions
+from cascadia.planner.routing.frontier import all_routings
+from cascadia.planner.routing.routings import Routings, decisions
 from tests.benchmarks.report_table import markdown
 
 SPLITS = 20

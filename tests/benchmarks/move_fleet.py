@@ -23,7 +23,7 @@ from cascadia.controller.local_plans import LocalPlans
 from cascadia.controller.reconcile import reconcile
 from cascadia.controller.state import FileState, UnderWay
 from cascadia.demo.stages import HEAD
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.e2e.commands import PROGRAM, told
 from tests.e2e.engine_commands import llama_command
 from tests.e2e.test_up import on_cores

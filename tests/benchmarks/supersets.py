@@ -13,9 +13,9 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.planner.plan import routings_of, solver
-from cascadia.planner.refine import Effort, rank
-from cascadia.planner.search import allowed, start_search
-from cascadia.planner.supersets import best_of_parts
+from cascadia.planner.refinement.refine import Effort, rank
+from cascadia.planner.refinement.supersets import best_of_parts
+from cascadia.planner.search.context import allowed, start_search
 from tests.benchmarks.exhaustive import random_problem
 
 TOLERANCE = 1e-9

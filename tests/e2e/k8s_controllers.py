@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from cascadia.domain.plan import Plan
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.e2e.k8s_cluster import Cluster, kubeconfig, until
 from tests.e2e.k8s_release import SAMPLES_TOKEN, SPACE
 

@@ -26,7 +26,7 @@ from cascadia.demo.example import write_example
 from cascadia.demo.questions import training_questions
 from cascadia.demo.replay import arrivals_s, replay
 from cascadia.demo.stages import STAGES, free_cores
-from cascadia.planner.plan_file import read_plan
+from cascadia.files.plan_file import read_plan
 from tests.e2e.commands import PROGRAM, told
 from tests.e2e.engine_packages import engines_dir
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cascadia.controller.replan import PlanningFailed, Request, replan
-from cascadia.planner.plan_file import read_plan
+from cascadia.files.plan_file import read_plan
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
 from tests.unit.cli.commands import run

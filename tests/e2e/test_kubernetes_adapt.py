@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from cascadia.domain.plan import Plan
-from cascadia.planner.plan_file import parse_plan, read_plan
+from cascadia.files.plan_file import parse_plan, read_plan
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_controllers import API, PROGRAM, Controllers
 from tests.e2e.k8s_release import SPACE, h100_nodes, install, ready_routers

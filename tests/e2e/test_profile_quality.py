@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cascadia.planner.quality_file import read_quality
+from cascadia.planner.problem.quality_file import read_quality
 from tests.e2e.commands import Cascadia
 from tests.e2e.engine_packages import gguf_model
 from tests.e2e.engine_servers import NAME, llama_cpp

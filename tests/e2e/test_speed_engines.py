@@ -17,7 +17,7 @@ from cascadia.controller.fleet import Kind
 from cascadia.controller.speed_watch import Lengths, SpeedWatch
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from cascadia.profile.latency.asker import Asker
 from cascadia.profile.latency.open_loop import mixed, replay
 from cascadia.profile.latency.synthetic_prompts import MadeUp

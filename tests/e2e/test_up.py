@@ -15,7 +15,7 @@ from cascadia.controller.local_file import Engine, Local, read_local
 from cascadia.controller.local_plans import LocalPlans
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.e2e.commands import told
 from tests.e2e.engine_commands import llama_command
 from tests.unit.controller.machine import NO_GPU_JUDGE

@@ -15,7 +15,7 @@ import pytest
 
 from cascadia.clients.processes.guard import descendants
 from cascadia.clients.processes.ports import free_port
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.unit.controller.machine import ENGINE, two_stages
 from tests.unit.controller.test_local_process import alive, until
 

@@ -15,7 +15,7 @@ from cascadia.clients.processes.ports import free_port
 from cascadia.demo.stages import SMALL
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import ReplicaGroup
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.e2e.commands import PROGRAM, told
 from tests.e2e.engine_commands import COMMANDS, SLOTS
 from tests.e2e.engine_packages import catalogue_checkpoint

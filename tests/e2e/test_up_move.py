@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cascadia.clients.processes.guard import descendants
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.e2e.test_up_commands import Place
 from tests.e2e.test_up_commands import place as place  # a fixture
 from tests.unit.controller.machine import two_stages

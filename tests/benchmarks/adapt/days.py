@@ -9,7 +9,7 @@ import yaml
 from numpy.typing import NDArray
 
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.quality_file import write_quality
+from cascadia.planner.problem.quality_file import write_quality
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.generate.arrivals import Arrivals, gamma
 from cascadia_traces.generate.generate import generate

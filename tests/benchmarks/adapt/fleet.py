@@ -15,8 +15,8 @@ from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.controller.windows import Samples
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
-from cascadia.planner.plan_file import read_plan
-from cascadia.planner.problem_file_models import find_architecture
+from cascadia.files.plan_file import read_plan
+from cascadia.planner.problem.models import find_architecture
 from cascadia_sim.cascade.rolling import Asked, RollingCascade, VerdictTokens
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.hardware.catalogue import gpu

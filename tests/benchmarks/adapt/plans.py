@@ -7,12 +7,12 @@ from pathlib import Path
 
 from cascadia.controller.replan import PLAN, RESULT, PlanningFailed, Replanned, Request, read_result, replan
 from cascadia.domain.problem import Problem
+from cascadia.files.plan_file import write_plan
 from cascadia.planner.plan import plan
-from cascadia.planner.plan_file import write_plan
-from cascadia.planner.problem_file import read_problem
-from cascadia.planner.quality_file import write_quality
-from cascadia.planner.spec import Spec
-from cascadia.planner.spec_overrides import Overrides
+from cascadia.planner.problem.quality_file import write_quality
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.spec.model import Spec
+from cascadia.planner.spec.overrides import Overrides
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
 from tests.benchmarks.adapt.days import Day

@@ -14,8 +14,8 @@ from cascadia.controller.history import Entry
 from cascadia.controller.loop import Controller, Settings
 from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
 from cascadia.controller.state import write_in_force
-from cascadia.planner.plan_file import read_plan
-from cascadia.planner.quality_file import write_quality
+from cascadia.files.plan_file import read_plan
+from cascadia.planner.problem.quality_file import write_quality
 from cascadia.router.shadow import BURST_S
 from cascadia_sim.iteration.timing import PS_PER_S
 from tests.benchmarks.adapt.days import HOUR_S, Day, Ints

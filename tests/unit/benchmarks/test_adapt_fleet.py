@@ -13,7 +13,7 @@ from cascadia.controller.fleet import Kind, Routing, reached
 from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from cascadia_traces.trace import Trace
 from tests.benchmarks.adapt.days import Day, Regime, made_table
 from tests.benchmarks.adapt.fleet import LOG_S, SimulatedFleet

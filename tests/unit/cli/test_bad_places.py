@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from cascadia.cli.main import main
 from cascadia.domain.plan import FORMAT_VERSION
-from cascadia.planner.plan_file import plan_json
+from cascadia.files.plan_file import plan_json
 from tests.unit.spec.plans import a_plan
 from tests.unit.spec.specs import valid_spec, write_spec
 

@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
 from cascadia.cli.plan_outputs import PLAN_FILES
-from cascadia.planner.example import EXAMPLE_FILES, SPEC
-from cascadia.planner.example_quality import STAGES, example_quality
-from cascadia.planner.plan_file import read_plan
-from cascadia.planner.problem_file import read_problem
+from cascadia.demo.plan_example import EXAMPLE_FILES, SPEC
+from cascadia.demo.plan_example_quality import STAGES, example_quality
+from cascadia.files.plan_file import read_plan
+from cascadia.planner.problem.read import read_problem
 
 
 def run(*args: str) -> Result:

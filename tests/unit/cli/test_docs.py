@@ -8,8 +8,8 @@ import click
 import pytest
 
 from cascadia.cli.main import main
-from cascadia.planner.quality_file import read_quality
-from cascadia.planner.spec_file import parse_spec
+from cascadia.planner.problem.quality_file import read_quality
+from cascadia.planner.spec.file import parse_spec
 from tests.data import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "first-plan.md").read_text()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cascadia.cli.init_questions import Asker, known_gpu, percent, whole_number
 from cascadia.cli.init_template import Answers, Model, spec_text
 from cascadia.cli.main import main
-from cascadia.planner.spec_file import parse_spec, read_spec
+from cascadia.planner.spec.file import parse_spec, read_spec
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 
 from cascadia.cli.interrupts import Stopped, held
 from cascadia.cli.output_dir import output_dir
-from cascadia.planner.example import SPEC_NAME, write_example
+from cascadia.demo.plan_example import SPEC_NAME, write_example
 from tests.interrupting import PROGRAM, as_asked, interrupted
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]

@@ -60,7 +60,7 @@ def test_training_tells_what_each_head_looks_at_and_how_good_it_is(judge: Path) 
 
 
 def test_the_table_is_one_that_a_plan_can_rest_on(judge: Path) -> None:
-    from cascadia.planner.quality_file import read_quality
+    from cascadia.planner.problem.quality_file import read_quality
 
     table = read_quality(judge.parent / "quality.csv", ("small", "large"))
     assert len(table) == 120
@@ -73,7 +73,7 @@ def test_the_table_is_one_that_a_plan_can_rest_on(judge: Path) -> None:
 def test_a_table_of_an_examination_foresees_what_the_judge_says_of_the_question_alone(
     judge: Path, encoder: Path, tmp_path: Path
 ) -> None:
-    from cascadia.planner.quality_file import read_quality
+    from cascadia.planner.problem.quality_file import read_quality
     from cascadia_judge.embedding import EmbeddingJudge
     from cascadia_judge.encoder.encoder import Encoder
 

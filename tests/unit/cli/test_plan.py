@@ -15,7 +15,7 @@ from cascadia.cli.plan_outputs import PLAN_FILES
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
-from cascadia.planner.plan_file import read_plan
+from cascadia.files.plan_file import read_plan
 from cascadia.report.data import ReportData
 from tests.unit.spec.plans import a_plan
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
@@ -55,9 +55,9 @@ def planner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePlanner:
     module.PlanResult = Planned  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cascadia.planner.plan", module)
     # What latency costs is read from a search, too.
-    knee = ModuleType("cascadia.planner.knee")
+    knee = ModuleType("cascadia.planner.sensitivity.knee")
     knee.knee = lambda result: ()  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "cascadia.planner.knee", knee)
+    monkeypatch.setitem(sys.modules, "cascadia.planner.sensitivity.knee", knee)
     report = ModuleType("cascadia.cli.plan_report")
     report.report_data = a_report  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cascadia.cli.plan_report", report)

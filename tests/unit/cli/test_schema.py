@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cascadia.cli.main import main
-from cascadia.planner.plan_file import plan_json
+from cascadia.files.plan_file import plan_json
 from tests.unit.spec.plans import a_plan
 from tests.unit.spec.specs import changed, valid_spec
 

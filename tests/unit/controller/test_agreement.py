@@ -7,7 +7,7 @@ import pytest
 
 from cascadia.controller.agreement import check_agreement
 from cascadia.domain.errors import BadInput
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.unit.cli.commands import run
 from tests.unit.controller.machine import two_stages
 from tests.unit.controller.specs import spec_of, write_spec_of

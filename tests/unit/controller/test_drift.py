@@ -22,7 +22,7 @@ from cascadia.controller.speed_plan import expected, key_of, learned_of
 from cascadia.controller.speed_watch import Lengths, SpeedWatch
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from cascadia_sim.iteration.scaled_timing import scaled
 from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.controller.test_loop import World

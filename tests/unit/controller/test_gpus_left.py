@@ -4,7 +4,7 @@ import pytest
 
 from cascadia.controller.gpus_left import on_gpus
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec_file import check_spec
+from cascadia.planner.spec.file import check_spec
 
 SPEC = {
     "stages": [{"name": "small", "model": "meta-llama/Llama-3.1-8B-Instruct"}],

@@ -14,7 +14,7 @@ from cascadia.clients.processes.systemd import notify
 from cascadia.controller.local_supervisor import LOCK, only_one
 from cascadia.controller.state import FileState, UnderWay, begin, last_of, write_in_force
 from cascadia.domain.errors import BadInput
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.unit.cli.commands import run
 from tests.unit.controller.machine import two_stages
 

@@ -18,7 +18,7 @@ from cascadia.controller.state import UNDER_WAY, write_in_force
 from cascadia.controller.steps import AwaitReady, Step, apply
 from cascadia.controller.windows import Samples
 from cascadia.domain.objective import Objective
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.unit.controller.machine import two_stages
 from tests.unit.controller.traffic import joined, traffic
 

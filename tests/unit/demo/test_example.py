@@ -10,8 +10,8 @@ from cascadia.demo.questions import demo_questions
 from cascadia.demo.rows import prompt_id
 from cascadia.demo.stages import CORES, STAGES
 from cascadia.domain.problem import Problem
-from cascadia.planner.problem_file import read_problem
-from cascadia.planner.quality_file import read_quality
+from cascadia.planner.problem.quality_file import read_quality
+from cascadia.planner.problem.read import read_problem
 from cascadia_sim.calibration.catalogue import find_calibration
 from cascadia_sim.calibration.file import write_calibration
 from cascadia_sim.hardware.catalogue import gpu

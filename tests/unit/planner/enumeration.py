@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.domain.cluster import Cluster, Pool
-from cascadia.planner.demand import JUDGE, Demand
+from cascadia.planner.allocation.demand import JUDGE, Demand
 
 Groups = tuple[tuple[str, int], ...]
 """Tensor-parallel groups in use, as sorted (pool, GPUs)."""

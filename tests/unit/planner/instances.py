@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from cascadia.domain.cluster import Cluster, Pool
-from cascadia.planner.demand import JUDGE, Demand
-from cascadia.planner.shapes import Shape
-from cascadia.planner.tables import StageTable
+from cascadia.planner.allocation.demand import JUDGE, Demand
+from cascadia.planner.tables.shapes import Shape
+from cascadia.planner.tables.tables import StageTable
 from tests.unit.sim_engine.machines import machine
 
 TIMING = machine()

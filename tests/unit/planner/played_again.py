@@ -6,7 +6,7 @@ import numpy as np
 
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.domain.problem import Judge, Problem, Stage
-from cascadia.planner.routings import decided
+from cascadia.planner.routing.routings import decided
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.stage import Replica
 from cascadia_sim.hardware.catalogue import gpu

@@ -8,7 +8,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.join import join
+from cascadia.planner.problem.join import join
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.trace import Trace

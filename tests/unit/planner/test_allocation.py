@@ -5,11 +5,11 @@ import pytest
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
-from cascadia.planner.allocation import allocate
-from cascadia.planner.allocation_paper import allocate_paper, latency_by_gpus
-from cascadia.planner.demand import JUDGE, Allocation, Demand
-from cascadia.planner.knapsack import least_gpus, least_latency
-from cascadia.planner.packing import fits, packs_perfectly
+from cascadia.planner.allocation.columns import allocate
+from cascadia.planner.allocation.demand import JUDGE, Allocation, Demand
+from cascadia.planner.allocation.knapsack import least_gpus, least_latency
+from cascadia.planner.allocation.paper import allocate_paper, latency_by_gpus
+from cascadia.planner.tables.packing import fits, packs_perfectly
 from tests.unit.planner.enumeration import best_by_enumeration
 from tests.unit.planner.instances import demand, pool, random_instance, shape
 

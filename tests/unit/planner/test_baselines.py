@@ -9,17 +9,17 @@ import pytest
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.problem import Problem
-from cascadia.planner import compare
-from cascadia.planner.baselines import searched, uniform_allocation, uniform_parallelism
-from cascadia.planner.cascadeserve import cascadeserve
-from cascadia.planner.compare import System, outcome, slo_base_s
-from cascadia.planner.packing import fits
+from cascadia.planner.baselines import compare
+from cascadia.planner.baselines.cascadeserve import cascadeserve
+from cascadia.planner.baselines.compare import System, outcome, slo_base_s
+from cascadia.planner.baselines.prerouter import SKILL, prerouter
+from cascadia.planner.baselines.rivals import alone, served, their_deployments
+from cascadia.planner.baselines.single_model import searched, uniform_allocation, uniform_parallelism
 from cascadia.planner.plan import plan, routings_of
-from cascadia.planner.prerouter import SKILL, prerouter
-from cascadia.planner.refine import EFFORT, Effort
-from cascadia.planner.rivals import alone, served, their_deployments
-from cascadia.planner.search import Search, start_search
-from cascadia.planner.throughput import PRECISION, largest_factor, max_rate_rps
+from cascadia.planner.refinement.refine import EFFORT, Effort
+from cascadia.planner.search.context import Search, start_search
+from cascadia.planner.search.throughput import PRECISION, largest_factor, max_rate_rps
+from cascadia.planner.tables.packing import fits
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 
 NODES = Pool("h100-sxm", "h100-sxm", 3, 4, 2.5)

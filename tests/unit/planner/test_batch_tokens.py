@@ -9,12 +9,12 @@ import pytest
 from cascadia.controller.as_served import problem_as_started
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
-from cascadia.planner.batch_tokens import GAIN
+from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.plan import PlanResult, plan
-from cascadia.planner.plan_file import read_plan, write_plan
-from cascadia.planner.problem_file_models import leaves_batch_tokens
-from cascadia.planner.replay import replay
-from cascadia.planner.spec_models import StageSpec
+from cascadia.planner.problem.models import leaves_batch_tokens
+from cascadia.planner.refinement.batch_tokens import GAIN
+from cascadia.planner.replay.replay import replay
+from cascadia.planner.spec.models import StageSpec
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import NODE, hosted_judge, problem, traffic
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from cascadia.domain.objective import Objective
-from cascadia.planner import bilevel
-from cascadia.planner.bilevel import BilevelResult, chebyshev, improves, iterate_by_score, proportional
-from cascadia.planner.demand import Allocation, Demand
+from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.plan import routings_of, solver
-from cascadia.planner.routings import Routings
-from cascadia.planner.search import Search, start_search
+from cascadia.planner.routing.routings import Routings
+from cascadia.planner.search import bilevel
+from cascadia.planner.search.bilevel import BilevelResult, chebyshev, improves, iterate_by_score, proportional
+from cascadia.planner.search.context import Search, start_search
 from tests.unit.planner.problems import FIVE, problem, rising_table
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cascadia.planner.capacity import held_at_once, sustained_rps
-from cascadia.planner.loads import Load
+from cascadia.planner.tables.capacity import held_at_once, sustained_rps
+from cascadia.planner.tables.loads import Load
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.fit.profile_check import capacity_rps
 from cascadia_sim.hardware.catalogue import gpu

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from cascadia.domain.objective import Objective
-from cascadia.planner.baselines import stand_alone
-from cascadia.planner.coin import coin, tossed
-from cascadia.planner.compare import systems
-from cascadia.planner.outlook import outlook
+from cascadia.planner.baselines.coin import coin, tossed
+from cascadia.planner.baselines.compare import systems
+from cascadia.planner.baselines.single_model import stand_alone
 from cascadia.planner.plan import plan, routings_of
-from cascadia.planner.refine import EFFORT
-from cascadia.planner.search import Search, start_search
+from cascadia.planner.refinement.refine import EFFORT
+from cascadia.planner.search.context import Search, start_search
+from cascadia.planner.sensitivity.nearby import outlook
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from cascadia.cli.compare_outputs import row
-from cascadia.planner.compare import Comparison, compare
+from cascadia.planner.baselines.compare import Comparison, compare
 from cascadia.planner.plan import open_search
-from cascadia.planner.refine import Effort
+from cascadia.planner.refinement.refine import Effort
 from tests.unit.planner.problems import problem
 
 

@@ -8,14 +8,14 @@ import pytest
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import ErrorRange, Plan
 from cascadia.domain.problem import Problem
-from cascadia.planner.calibration_notes import calibration_notes
-from cascadia.planner.demand import JUDGE
-from cascadia.planner.error_range import erring, error_range
+from cascadia.files.plan_file import parse_plan, plan_json
+from cascadia.planner.account.calibration_notes import calibration_notes
+from cascadia.planner.account.error_range import erring, error_range
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.plan import PlanResult, plan
-from cascadia.planner.plan_file import parse_plan, plan_json
-from cascadia.planner.repeats import repeated
-from cascadia.planner.simulation import quantile_s
-from cascadia.planner.stability import certify
+from cascadia.planner.stability.certificate import certify
+from cascadia.planner.stability.repeats import repeated
 from cascadia_sim.calibration.catalogue import closest_calibration
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.scaled_timing import scaled

@@ -1,9 +1,9 @@
 """Steps between mixes: what gives way, what takes its place, and how requests are shared."""
 
-from cascadia.planner.demand import Replicas
-from cascadia.planner.exchange import exchanges
-from cascadia.planner.options import Mix
-from cascadia.planner.shapes import Shape
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.deployment.shape_swaps import exchanges
+from cascadia.planner.tables.shapes import Shape
 from tests.unit.planner.instances import shape
 
 ONE, TWO, FOUR = shape(1), shape(2), shape(4)

@@ -12,15 +12,15 @@ import pytest
 from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Foresight, Problem
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.baselines import searched
+from cascadia.files.plan_file import parse_plan, plan_json
+from cascadia.planner.baselines.prerouter import prerouter
+from cascadia.planner.baselines.single_model import searched
 from cascadia.planner.plan import plan, routings_of
-from cascadia.planner.plan_file import parse_plan, plan_json
-from cascadia.planner.prerouter import prerouter
-from cascadia.planner.preroutings import by_question_alone
-from cascadia.planner.problem_file_foresight import with_foresight
-from cascadia.planner.refine import EFFORT
-from cascadia.planner.replay import gate_decisions
-from cascadia.planner.search import start_search
+from cascadia.planner.problem.foresight import with_foresight
+from cascadia.planner.refinement.refine import EFFORT
+from cascadia.planner.replay.replay import gate_decisions
+from cascadia.planner.routing.preroutings import by_question_alone
+from cascadia.planner.search.context import start_search
 from cascadia_judge import foresight
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 from tests.unit.quality.tables import beaten_left_out, random_table
@@ -100,7 +100,7 @@ def test_where_the_question_tells_all_and_the_score_nothing_there_is_no_judge() 
 
 
 def test_drawn_paths_of_such_a_plan_are_as_predicted() -> None:
-    from cascadia.planner.replay import drawn_table
+    from cascadia.planner.replay.replay import drawn_table
 
     made = plan(given((SMALL, LARGE), 0.9)).plan
     decided = gate_decisions(made, drawn_table(made, seed=1), drawn=True)

@@ -7,9 +7,9 @@ import pytest
 
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Plan
-from cascadia.planner import refine
 from cascadia.planner.plan import PlanResult, plan
-from cascadia.planner.refinement import Effort
+from cascadia.planner.refinement import refine
+from cascadia.planner.refinement.state import Effort
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import FIVE, NODE, hosted_judge, problem, traffic
 

@@ -11,13 +11,13 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
-from cascadia.planner.allocation import allocate
-from cascadia.planner.deployment import deployment
-from cascadia.planner.nearest import MOST_KEPT, MOST_SUSTAINED, rounded_down
+from cascadia.planner.allocation.columns import allocate
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.infeasible.nearest import MOST_KEPT, MOST_SUSTAINED, rounded_down
 from cascadia.planner.plan import plan, routings_of
-from cascadia.planner.search import allowed, start_search
-from cascadia.planner.simulation import Simulator
-from cascadia.planner.stability import certify
+from cascadia.planner.search.context import allowed, start_search
+from cascadia.planner.stability.certificate import certify
 from tests.unit.planner.problems import FIVE, MEDIUM, hosted_judge, problem, rising_table, traffic
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Quantiles, ReplicaGroup, StagePrediction
-from cascadia.planner.iterations import decoded_contexts, decoding_batch, other_shapes
-from cascadia.planner.replay import Replay
+from cascadia.planner.replay.iterations import decoded_contexts, decoding_batch, other_shapes
+from cascadia.planner.replay.replay import Replay
 from cascadia_sim.iteration.breakdown import Iteration
 from cascadia_sim.iteration.engine_config import EngineConfig
 

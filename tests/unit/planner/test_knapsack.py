@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia.planner.knapsack import cover, least_gpus, mix
+from cascadia.planner.allocation.knapsack import cover, least_gpus, mix
 from tests.unit.planner.instances import demand, shape
 
 sizes_and_shares = st.lists(

@@ -7,9 +7,9 @@ import pytest
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.demand import JUDGE
-from cascadia.planner.knapsack import EPS
-from cascadia.planner.options import options
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.allocation.knapsack import EPS
+from cascadia.planner.deployment.options import options
 from cascadia.planner.plan import open_search, plan
 from tests.unit.planner.problems import (
     FIVE,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.planner.nearest import first_that_holds, grown, rounded_down
+from cascadia.planner.infeasible.nearest import first_that_holds, grown, rounded_down
 from tests.unit.planner.instances import pool
 
 

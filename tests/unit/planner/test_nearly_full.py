@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cascadia.domain.errors import Infeasible
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import plan
-from cascadia.planner.simulation import Simulator
-from cascadia.planner.stability import certify
+from cascadia.planner.stability.certificate import certify
 from tests.unit.planner.test_stability import alone, at_share
 
 NEAR = "nothing found; looking near capacity"

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from cascadia.domain.problem import Problem
-from cascadia.planner.compose import Composer
-from cascadia.planner.demand import Replicas
-from cascadia.planner.deployment import Deployment, deployment
-from cascadia.planner.dominance import lightest
-from cascadia.planner.neighbours import neighbours
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import routings_of
-from cascadia.planner.references import References
-from cascadia.planner.refinement import EFFORT, Refinement, combine
-from cascadia.planner.search import allowed, start_search
-from cascadia.planner.simulation import Simulator
-from cascadia.planner.whole_nodes import whole_nodes, widest
+from cascadia.planner.refinement.neighbours import neighbours
+from cascadia.planner.refinement.state import EFFORT, Refinement, combine
+from cascadia.planner.refinement.whole_nodes import whole_nodes, widest
+from cascadia.planner.routing.dominance import lightest
+from cascadia.planner.search.composition import Composer
+from cascadia.planner.search.context import allowed, start_search
+from cascadia.planner.search.reference_tables import References
 from tests.unit.planner.instances import shape
 from tests.unit.planner.problems import MEDIUM, ON_ROUTER, SMALL, hosted_judge, problem, traffic
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia.planner.packing import fits, packing_rows, packs_perfectly
-from cascadia.planner.shapes import Shape
+from cascadia.planner.tables.packing import fits, packing_rows, packs_perfectly
+from cascadia.planner.tables.shapes import Shape
 from tests.unit.planner.enumeration import lay_on_nodes
 from tests.unit.planner.instances import pool, shape
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cascadia.planner.payoff import Pair, least_auc, margin
+from cascadia.planner.baselines.payoff import Pair, least_auc, margin
 from cascadia_judge.scores.agreement import agreement
 
 

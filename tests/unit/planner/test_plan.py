@@ -8,11 +8,11 @@ import pytest
 
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
-from cascadia.planner.guarantee import lower_bounds
-from cascadia.planner.packing import fits
 from cascadia.planner.plan import PlanResult, plan
-from cascadia.planner.problem_file import read_problem
-from cascadia.planner.routings import ACCEPTS_ALL, ACCEPTS_NONE, Routings
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.routing.guarantee import lower_bounds
+from cascadia.planner.routing.routings import ACCEPTS_ALL, ACCEPTS_NONE, Routings
+from cascadia.planner.tables.packing import fits
 from tests.unit.planner.problems import (
     EXTERNAL,
     FIVE,

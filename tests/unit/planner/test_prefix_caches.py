@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cascadia.domain.problem import Problem
-from cascadia.planner.loads import cached_tokens, found_in, keeps_blocks
 from cascadia.planner.plan import plan
-from cascadia.planner.refinement import windowed
+from cascadia.planner.refinement.state import windowed
+from cascadia.planner.tables.loads import cached_tokens, found_in, keeps_blocks
 from cascadia_sim.engine.dispatch import Replica
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import replica_timing

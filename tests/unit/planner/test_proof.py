@@ -5,14 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from cascadia.domain.plan import Plan
-from cascadia.planner import milp, plan
-from cascadia.planner.allocation import allocate
-from cascadia.planner.allocation_paper import allocate_paper
-from cascadia.planner.demand import Allocation
-from cascadia.planner.milp import Milp, MilpResult
-from cascadia.planner.packing import packs_perfectly
+from cascadia.files.plan_file import parse_plan, plan_json
+from cascadia.planner import plan
+from cascadia.planner.allocation import milp
+from cascadia.planner.allocation.columns import allocate
+from cascadia.planner.allocation.demand import Allocation
+from cascadia.planner.allocation.milp import Milp, MilpResult
+from cascadia.planner.allocation.paper import allocate_paper
 from cascadia.planner.plan import Formulation
-from cascadia.planner.plan_file import parse_plan, plan_json
+from cascadia.planner.tables.packing import packs_perfectly
 from tests.unit.planner.enumeration import best_by_enumeration
 from tests.unit.planner.instances import random_instance
 from tests.unit.planner.problems import hosted_judge, problem

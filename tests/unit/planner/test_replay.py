@@ -12,9 +12,9 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan, Predicted
 from cascadia.domain.problem import Judge
 from cascadia.domain.quality import QualityTable
+from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.plan import plan
-from cascadia.planner.plan_file import read_plan, write_plan
-from cascadia.planner.replay import replay
+from cascadia.planner.replay.replay import replay
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import (
     EXTERNAL,

@@ -13,12 +13,12 @@ from cascadia.domain.errors import Infeasible
 from cascadia.domain.plan import Plan, StagePlan
 from cascadia.domain.problem import Problem
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.bilevel import bilevel
-from cascadia.planner.deployment import deployment
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.plan import open_search, plan, solver
-from cascadia.planner.refine import EFFORT, refine
-from cascadia.planner.search import allowed, restricted
-from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.refinement.refine import EFFORT, refine
+from cascadia.planner.search.bilevel import bilevel
+from cascadia.planner.search.context import allowed, restricted
 from tests.benchmarks.exhaustive import exhaustive, stable_mixes
 from tests.unit.planner.problems import (
     FIVE,

@@ -2,8 +2,8 @@
 
 from itertools import combinations
 
-from cascadia.planner.demand import Replicas
-from cascadia.planner.shares import RATIOS, reshared
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.refinement.shares import RATIOS, reshared
 from tests.unit.planner.instances import shape
 
 ONE, TWO, FOUR = shape(1), shape(2), shape(4)

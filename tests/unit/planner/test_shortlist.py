@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
-from cascadia.planner import bilevel
-from cascadia.planner.bilevel import BilevelResult
-from cascadia.planner.dominance import lightest
 from cascadia.planner.plan import routings_of
-from cascadia.planner.references import References
-from cascadia.planner.search import Search, allowed, start_search
-from cascadia.planner.shortlist import by_score
+from cascadia.planner.refinement.shortlist import by_score
+from cascadia.planner.routing.dominance import lightest
+from cascadia.planner.search import bilevel
+from cascadia.planner.search.bilevel import BilevelResult
+from cascadia.planner.search.context import Search, allowed, start_search
+from cascadia.planner.search.reference_tables import References
 from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, SMALL, problem
 
 

@@ -10,19 +10,19 @@ from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
-from cascadia.planner.capacity_shares import Capacities
-from cascadia.planner.compare import systems
-from cascadia.planner.demand import Replicas
-from cascadia.planner.deployment import Deployment, deployment
-from cascadia.planner.headroom import headroom, largest
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.baselines.compare import systems
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import open_search, plan
-from cascadia.planner.refine import Effort
-from cascadia.planner.repeats import at_rate, problem_repeated
-from cascadia.planner.routings import Decisions
-from cascadia.planner.search import find_shapes
-from cascadia.planner.simulation import Simulator
-from cascadia.planner.stability import Certificate, certify, seems_to_hold
-from cascadia.planner.throughput import max_rate_rps
+from cascadia.planner.refinement.refine import Effort
+from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.search.context import find_shapes
+from cascadia.planner.search.throughput import max_rate_rps
+from cascadia.planner.stability.capacity_shares import Capacities
+from cascadia.planner.stability.certificate import Certificate, certify, seems_to_hold
+from cascadia.planner.stability.headroom import headroom, largest
+from cascadia.planner.stability.repeats import at_rate, problem_repeated
 from cascadia_traces.trace import Trace
 from tests.unit.planner.played_again import Played, played_again
 from tests.unit.planner.problems import (

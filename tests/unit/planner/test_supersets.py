@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from cascadia.demo.plan_example import SPEC, SPEC_NAME, write_example
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.problem import Problem
-from cascadia.planner.example import SPEC, SPEC_NAME, write_example
-from cascadia.planner.problem_file import read_problem
-from cascadia.planner.refine import Effort
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.refinement.refine import Effort
 from tests.benchmarks.supersets import KINDS, SOME, best_value, drawn, worse
 
 CASES = 4

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from cascadia.planner.loads import Load
-from cascadia.planner.shapes import Shape
-from cascadia.planner.tables import STABLE_SHARE, StageTable, TableCache, levels_for, saturation_level
+from cascadia.planner.tables.loads import Load
+from cascadia.planner.tables.shapes import Shape
+from cascadia.planner.tables.tables import STABLE_SHARE, StageTable, TableCache, levels_for, saturation_level
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import replica_timing

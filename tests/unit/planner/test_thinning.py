@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cascadia.domain.objective import Objective
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.plan import plan
-from cascadia.planner.refine import Effort
-from cascadia.planner.simulation import Simulator, quantile_s
+from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.thinning import GROWTH, planned_on_part, thinned
 from tests.unit.planner.problems import problem, traffic
 
@@ -49,7 +49,7 @@ def test_the_note_says_what_the_part_had_wrong() -> None:
 
 
 def _decided(result):  # type: ignore[no-untyped-def]
-    from cascadia.planner.search import decisions
+    from cascadia.planner.search.context import decisions
 
     return decisions(LONG, result.search.routings, result.chosen.deployment.routing)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cascadia.domain.objective import Objective
-from cascadia.planner.knee import knee
 from cascadia.planner.plan import PlanResult, plan
-from cascadia.planner.refine import Effort
+from cascadia.planner.refinement.refine import Effort
+from cascadia.planner.sensitivity.knee import knee
 from tests.unit.planner.problems import NODE, problem, traffic
 
 SOME = Effort(simulated_requests=40_000)

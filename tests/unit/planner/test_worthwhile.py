@@ -7,8 +7,8 @@ import numpy as np
 
 from cascadia.domain.cluster import Cluster
 from cascadia.planner.plan import routings_of
-from cascadia.planner.search import start_search
-from cascadia.planner.worthwhile import worth_having
+from cascadia.planner.search.context import start_search
+from cascadia.planner.tables.worthwhile import worth_having
 from tests.unit.planner.instances import pool, shape, table
 from tests.unit.planner.problems import problem
 
@@ -53,7 +53,7 @@ def test_another_pools_shape_beats_none() -> None:
 
 def test_what_is_left_out_would_not_have_been_chosen() -> None:
     """Of a search with tables of all shapes the allocation is no better."""
-    from cascadia.planner.solver import solver
+    from cascadia.planner.search.solver import solver
 
     asked = problem()
     with ThreadPoolExecutor(2) as threads:

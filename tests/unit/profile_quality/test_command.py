@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
 from cascadia.domain.quality import ScoredBy
-from cascadia.planner.quality_file import read_quality
+from cascadia.planner.problem.quality_file import read_quality
 from cascadia_judge.llm.prompt import PROMPT_VERSION
 from tests.unit.profile_quality.engine import Body, Engine, Says, question, serving
 from tests.unit.spec.specs import valid_spec, write_inputs, write_spec

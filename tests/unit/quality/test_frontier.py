@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia.planner import frontier as f
+from cascadia.planner.routing import frontier as f
 from tests.unit.quality.tables import brute_force, random_table, route, table_of
 
 

@@ -8,8 +8,8 @@ import pytest
 from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Judge
 from cascadia.domain.quality import QualityTable, ScoredBy
-from cascadia.planner.gate_skill import skill, weak, weak_gates
-from cascadia.planner.problem_file_scores import judge_notes
+from cascadia.planner.problem.gate_skill import skill, weak, weak_gates
+from cascadia.planner.problem.scores import judge_notes
 
 AT_RANDOM = "no better than at random"
 LLM = Judge("llm", "self-hosted", model="org/Judge-8B")

@@ -8,9 +8,9 @@ from scipy.stats import beta, binom
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.frontier import Routings, all_routings, frontier, thin
-from cascadia.planner.guarantee import lower_bounds, with_bounds
-from cascadia.planner.routings import answered_by, outcomes
+from cascadia.planner.routing.frontier import Routings, all_routings, frontier, thin
+from cascadia.planner.routing.guarantee import lower_bounds, with_bounds
+from cascadia.planner.routing.routings import answered_by, outcomes
 from tests.unit.quality.tables import random_table, table_of
 
 COST = np.array([1.0, 3.0, 12.0])
@@ -133,7 +133,7 @@ def test_many_prompts_are_weighted_in_groups_and_it_hardly_matters(monkeypatch: 
     table = random_table(2, 1_999, seed=6)
     routings = thin(frontier(table), 60)
     each, _ = lower_bounds(table, routings, 0.95, seed=1)
-    monkeypatch.setattr("cascadia.planner.guarantee.GROUPS", 700)
+    monkeypatch.setattr("cascadia.planner.routing.guarantee.GROUPS", 700)
     grouped, _ = lower_bounds(table, routings, 0.95, seed=1)
     assert np.abs(each - grouped).max() < 0.35
     assert np.abs(each - grouped).mean() < 0.15

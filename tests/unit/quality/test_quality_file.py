@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable, ScoredBy
-from cascadia.planner.quality_file import read_quality, write_quality
+from cascadia.planner.problem.quality_file import read_quality, write_quality
 from tests.unit.quality.tables import random_table
 
 KINDS = ("parquet", "csv", "jsonl")

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascadia.domain.quality import QualityTable
-from cascadia.planner import frontier as f
-from cascadia.planner.guarantee import lower_bounds
-from cascadia.planner.routings import outcomes
+from cascadia.planner.routing import frontier as f
+from cascadia.planner.routing.guarantee import lower_bounds
+from cascadia.planner.routing.routings import outcomes
 from tests.unit.quality.tables import beaten_left_out, random_table, route, table_of
 
 

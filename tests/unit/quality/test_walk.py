@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cascadia.planner.frontier import all_routings, frontier
-from cascadia.planner.guarantee import lower_bounds
-from cascadia.planner.lattice import Lattice
-from cascadia.planner.routings import outcomes
-from cascadia.planner.walk import SPENT, Draws
+from cascadia.planner.routing.frontier import all_routings, frontier
+from cascadia.planner.routing.guarantee import lower_bounds
+from cascadia.planner.routing.lattice import Lattice
+from cascadia.planner.routing.routings import outcomes
+from cascadia.planner.routing.walk import SPENT, Draws
 from tests.unit.quality.tables import random_table, table_of
 
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 
 from cascadia.cli.render import render
 from cascadia.domain.errors import BadInput
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from tests.unit.render.plans import three_stages
 
 

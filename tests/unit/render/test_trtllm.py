@@ -10,10 +10,10 @@ import yaml
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ReplicaGroup
-from cascadia.planner.problem_file_models import build_stages
-from cascadia.planner.shapes import shapes
-from cascadia.planner.spec_file import check_spec
-from cascadia.planner.spec_models import StageSpec
+from cascadia.planner.problem.models import build_stages
+from cascadia.planner.spec.file import check_spec
+from cascadia.planner.spec.models import StageSpec
+from cascadia.planner.tables.shapes import shapes
 from cascadia.render import render
 from cascadia.render.engine_args import Launch, Ranks, arguments
 from cascadia.render.memory_share import free_share

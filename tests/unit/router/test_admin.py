@@ -13,7 +13,7 @@ import pytest
 
 from cascadia.clients.processes.ports import listen
 from cascadia.domain.plan import ReplicaGroup
-from cascadia.planner.plan_file import plan_json
+from cascadia.files.plan_file import plan_json
 from cascadia.router.admin_server import AdminServer
 from cascadia.router.keys import Keyring
 from cascadia.router.settings import AdminSettings, JudgeSettings, KeySettings, RouterSettings

@@ -13,7 +13,7 @@ import uvloop
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cascadia.planner.plan_file import plan_json
+from cascadia.files.plan_file import plan_json
 from cascadia.router.reload import Reloader
 from tests.unit.router.engines import FakeEngine
 from tests.unit.router.test_admin import administered, two_stages

@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 from cascadia.cli.samples import samples
 from cascadia.domain.errors import BadInput
-from cascadia.planner.quality_file import read_quality
-from cascadia.planner.samples_folder import read_samples
+from cascadia.planner.problem.quality_file import read_quality
+from cascadia.planner.problem.samples_folder import read_samples
 from cascadia.router.samples_rows import ARRIVALS, QUALITY, REQUESTS
 from cascadia.router.samples_writer import MOST_WAITING, Writer
 from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings

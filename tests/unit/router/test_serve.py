@@ -16,7 +16,7 @@ from cascadia.cli.errors import failure
 from cascadia.cli.serve import _settings
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ForesightPlan, JudgePlan, ReplicaGroup
-from cascadia.planner.plan_file import write_plan
+from cascadia.files.plan_file import write_plan
 from cascadia.router.plan_settings import settings_of, under_plan
 from cascadia.router.settings import (
     AdminSettings,

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from cascadia.controller.second_looks import LookFiles
-from cascadia.planner.quality_file import read_quality
+from cascadia.planner.problem.quality_file import read_quality
 from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
 from cascadia.router.shadow import Budget
 from tests.unit.router.engines import (

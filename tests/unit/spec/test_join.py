@@ -5,7 +5,7 @@ import pytest
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable
-from cascadia.planner.join import Context, join
+from cascadia.planner.problem.join import Context, join
 from cascadia_traces.trace import Trace
 
 

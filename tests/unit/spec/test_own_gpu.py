@@ -9,10 +9,10 @@ import pytest
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
+from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.plan import plan
-from cascadia.planner.plan_file import parse_plan, plan_json
-from cascadia.planner.problem_file import read_problem
-from cascadia.planner.replay import replay
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.replay.replay import replay
 from cascadia.render.targets import render, targets_for
 from cascadia_sim.evidence.unmeasured import why_unmeasured
 from cascadia_sim.hardware.catalogue import gpu, known_gpus

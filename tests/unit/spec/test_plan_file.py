@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import FORMAT_VERSION, Plan
-from cascadia.planner.plan_file import parse_plan, plan_json, read_plan, write_plan
+from cascadia.files.plan_file import parse_plan, plan_json, read_plan, write_plan
 from tests.unit.spec.plans import a_plan, plans
 
 

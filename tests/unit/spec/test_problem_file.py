@@ -8,7 +8,7 @@ import pytest
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import ScoredBy
-from cascadia.planner.problem_file import read_problem
+from cascadia.planner.problem.read import read_problem
 from tests.data import data_path
 from tests.unit.spec.specs import STAGES, changed, valid_spec, write_spec
 

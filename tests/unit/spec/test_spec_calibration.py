@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.plan_file import parse_plan, plan_json
-from cascadia.planner.problem_file import read_problem
+from cascadia.files.plan_file import parse_plan, plan_json
+from cascadia.planner.problem.read import read_problem
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.calibration.catalogue import find_calibration
 from cascadia_sim.calibration.file import write_calibration

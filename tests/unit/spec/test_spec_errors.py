@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec_file import check_spec
+from cascadia.planner.spec.file import check_spec
 from tests.unit.spec.specs import changed, valid_spec, without
 
 

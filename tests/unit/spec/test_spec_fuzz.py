@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec_file import check_spec, parse_spec
+from cascadia.planner.spec.file import check_spec, parse_spec
 from tests.unit.spec.specs import valid_spec
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.problem_file_models import build_stages, find_weights
-from cascadia.planner.spec_file import check_spec
-from cascadia.planner.spec_models import StageSpec
+from cascadia.planner.problem.models import build_stages, find_weights
+from cascadia.planner.spec.file import check_spec
+from cascadia.planner.spec.models import StageSpec
 from tests.unit.spec.specs import changed
 
 STAGE = {

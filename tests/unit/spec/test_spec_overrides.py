@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.problem_file import read_problem
-from cascadia.planner.spec_overrides import Overrides
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.spec.overrides import Overrides
 from tests.unit.spec.specs import valid_spec, write_spec
 
 

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec_file import read_spec
-from cascadia.planner.spec_yaml import parse_yaml
+from cascadia.files.strict_yaml import parse_yaml
+from cascadia.planner.spec.file import read_spec
 from tests.unit.spec.specs import valid_spec
 
 

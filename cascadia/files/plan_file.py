@@ -1,0 +1,82 @@
+"""`plan.json`: a plan written and read back. Reading trusts nothing."""
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import FORMAT_VERSION, Plan
+from cascadia.files.field_errors import bad_input, shown
+from cascadia.files.plan_file_checks import check_plan
+from cascadia.files.text import read_text, write_whole
+
+MAX_BYTES = 100_000_000
+_NOT_A_PLAN = "name a plan.json that `cascadia plan` wrote"
+
+
+class _PlanFile(BaseModel):
+    """Carries the strictness to the plain dataclasses within."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    plan: Plan
+
+
+@cache
+def _plans() -> TypeAdapter[Plan]:
+    return TypeAdapter(Plan)
+
+
+def plan_json(plan: Plan) -> str:
+    """The content of `plan.json`."""
+    return _plans().dump_json(plan, indent=2).decode() + "\n"
+
+
+def plan_schema() -> dict[str, object]:
+    """The JSON schema of `plan.json`."""
+    return _plans().json_schema()
+
+
+def write_plan(plan: Plan, path: str | Path) -> None:
+    """All or nothing. Raises `ValueError` for a plan that could not be read back, e.g. with an infinity."""
+    text = plan_json(plan)
+    try:
+        parse_plan(text, "plan")
+    except BadInput as error:
+        raise ValueError(f"this plan could not be read back: {error}") from error
+    write_whole(path, text)
+
+
+def read_plan(path: str | Path) -> Plan:
+    """The plan in the file `path`, or in the folder `path` that `cascadia plan` wrote."""
+    file = Path(path) / "plan.json" if Path(path).is_dir() else Path(path)
+    return parse_plan(read_text(file, MAX_BYTES), str(file))
+
+
+def parse_plan(text: str, where: str) -> Plan:
+    """The plan in `text`; errors name `where`."""
+    _check_version(text, where)
+    try:
+        plan = _PlanFile.model_validate_json(f'{{"plan": {text}}}').plan
+    except ValidationError as error:
+        raise bad_input(error, _PlanFile, where, within=1) from None
+    check_plan(plan, where)
+    return plan
+
+
+def _check_version(text: str, where: str) -> None:
+    try:
+        document = from_json(text)
+    except ValueError as error:
+        raise BadInput(where, f"is not JSON ({error})", _NOT_A_PLAN) from None
+    version = document.get("version") if isinstance(document, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise BadInput(where, "is not a plan: it has no version", _NOT_A_PLAN)
+    if version > FORMAT_VERSION:
+        raise BadInput(
+            where,
+            f"was made by a newer version of cascadia (format {shown(version)}, known: {FORMAT_VERSION})",
+            "upgrade cascadia, or plan anew",
+        )

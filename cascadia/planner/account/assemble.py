@@ -1,0 +1,216 @@
+"""From the winning candidate to the plan that is written down: replicas, shares, thresholds, predictions."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.plan import (
+    FORMAT_VERSION,
+    ForesightPlan,
+    Gear,
+    JudgePlan,
+    Plan,
+    Predicted,
+    Proof,
+    QualityPrediction,
+    Quantiles,
+    ReplicaGroup,
+    StagePlan,
+    StagePrediction,
+)
+from cascadia.domain.problem import Problem
+from cascadia.domain.quality import ScoredBy
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.deployment.simulation import quantile_s
+from cascadia.planner.refinement.batch_tokens import engine_config
+from cascadia_sim.cascade.cascade import CascadeRun, Verdicts
+from cascadia_sim.cascade.stage import StageRun
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def assemble(
+    problem: Problem,
+    deployment: Deployment,
+    thresholds: Sequence[float],
+    predicted: Predicted,
+    proof: Proof,
+    wall_s: float,
+    skip_below: Sequence[float] = (),
+) -> Plan:
+    judge = problem.judge
+    lengths = problem.quality.output_tokens.mean(axis=1)
+    stages = tuple(
+        StagePlan(
+            stage.name,
+            stage.model,
+            stage.engine,
+            stage.quantization,
+            stage.config.max_model_len or stage.architecture.max_position,
+            groups(deployment.mix(s)),
+            engine_config(stage, deployment.mix(s)),
+            float(lengths[s] / lengths.mean()),
+            stage.weights,
+        )
+        for s, stage in enumerate(problem.stages)
+    )
+    entry = next(stage.name for stage in stages if stage.deployed)
+    judge_length = judge.architecture.max_position if judge.architecture else 0
+    config = judge.config or EngineConfig()
+    scored_by = problem.quality.scored_by or ScoredBy()
+    return Plan(
+        version=FORMAT_VERSION,
+        objective=problem.objective,
+        cluster=problem.cluster,
+        thresholds=tuple(thresholds),
+        stages=stages,
+        judge=JudgePlan(
+            judge.kind,
+            judge.placement,
+            judge.model,
+            judge.engine,
+            judge.quantization,
+            config.max_model_len or judge_length,
+            groups(deployment.judge),
+            engine_config(judge, deployment.judge),
+            judge.prompt_tokens,
+            judge.output_tokens,
+            judge.latency_p50_s,
+            judge.latency_p95_s,
+            judge.usd_per_million_input_tokens,
+            judge.usd_per_million_output_tokens,
+            judge.weights,
+            scale=scored_by.scale,
+            prompt_version=scored_by.prompt_version,
+        ),
+        predicted=predicted,
+        gears=(Gear(predicted.rate_rps, tuple(thresholds), entry),),
+        proof=proof,
+        seed=problem.seed,
+        digest=problem.digest,
+        wall_s=wall_s,
+        skip_below=tuple(skip_below),
+        foresight=_foresight(problem, skip_below),
+    )
+
+
+def _foresight(problem: Problem, skip_below: Sequence[float]) -> ForesightPlan | None:
+    """Whose word it is, where the plan heeds it."""
+    told = problem.foresight
+    return ForesightPlan(told.digest, told.latency_s) if told is not None and any(skip_below) else None
+
+
+def groups(mix: Mix) -> tuple[ReplicaGroup, ...]:
+    """Equal replicas together, with the share of the stage's requests that the group gets."""
+    total = sum(r.count / r.level for r in mix)
+    merged: dict[tuple[str, int, int], tuple[int, float]] = {}
+    for r in mix:
+        count, share = merged.get((r.shape.pool, r.shape.tp, r.shape.pp), (0, 0.0))
+        key = (r.shape.pool, r.shape.tp, r.shape.pp)
+        merged[key] = (count + r.count, share + r.count / r.level / total)
+    return tuple(ReplicaGroup(p, tp, pp, n, share) for (p, tp, pp), (n, share) in sorted(merged.items()))
+
+
+def predict(
+    problem: Problem,
+    run: CascadeRun,
+    arrivals: Ints,
+    usd_per_hour: float,
+    stage_bound_s: float,
+    quality: QualityPrediction,
+    shares: Mapping[int, float],
+    rate_rps: float | None = None,
+) -> Predicted:
+    """From one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the workload's where None."""
+    latency = (run.finish_ps - arrivals) / PS_PER_S
+    rate = problem.workload.rate_rps if rate_rps is None else rate_rps
+    n = len(arrivals)
+    judging_usd = verdict_usd(problem, run)
+    stages = tuple(
+        _stage_prediction(problem, run, s, n, rate, shares.get(s, 0.0)) for s in range(len(problem.stages))
+    )
+    return Predicted(
+        e2e=quantiles(latency),
+        ttft=quantiles((run.first_byte_ps - arrivals) / PS_PER_S),
+        objective_s=quantile_s(latency, problem.objective.quantile),
+        stage_bound_s=stage_bound_s,
+        quality=quality,
+        stages=stages,
+        judge=_judge_prediction(problem, run, n, rate, shares.get(JUDGE)),
+        rate_rps=rate,
+        usd_per_hour=usd_per_hour,
+        usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * judging_usd / max(n, 1),
+    )
+
+
+def quantiles(latency_s: Floats) -> Quantiles:
+    if len(latency_s) == 0:
+        return Quantiles(0.0, 0.0, 0.0, 0.0)
+    return Quantiles(float(latency_s.mean()), *(quantile_s(latency_s, q) for q in (0.5, 0.95, 0.99)))
+
+
+def _stage_prediction(
+    problem: Problem, run: CascadeRun, s: int, n: int, rate: float, load: float
+) -> StagePrediction:
+    name = problem.stages[s].name
+    visits = next((v for v in run.stages if v.stage == s), None)
+    if visits is None or len(visits.requests) == 0:
+        nothing = quantiles(np.zeros(0))
+        return StagePrediction(name, 0.0, 0.0, 0.0, nothing, nothing, 0.0, 0.0, 0.0)
+    w = problem.workload
+    tokens = float((w.input_tokens[s] + w.output_tokens[s])[visits.requests].sum())
+    return StagePrediction(
+        name,
+        reached=len(visits.requests) / n,
+        accepted=float((run.answered_by == s).mean()),
+        rate_rps=rate * len(visits.requests) / n,
+        latency=quantiles((visits.run.finish_ps - visits.arrival_ps) / PS_PER_S),
+        ttft=quantiles((visits.run.first_token_ps - visits.arrival_ps) / PS_PER_S),
+        utilisation=_utilisation(visits.run),
+        tokens_per_s=tokens / max(visits.run.span_ps / PS_PER_S, 1e-9),
+        load=load,
+    )
+
+
+def _judge_prediction(
+    problem: Problem, run: CascadeRun, n: int, rate: float, load: float | None
+) -> StagePrediction | None:
+    verdicts = run.verdicts
+    if verdicts is None or len(verdicts.requests) == 0:
+        return None
+    took = quantiles((verdicts.finish_ps - verdicts.arrival_ps) / PS_PER_S)
+    per_request = len(verdicts.requests) / n
+    span_ps = int(verdicts.finish_ps.max() - verdicts.arrival_ps.min())
+    tokens = (
+        float(_verdict_reads(problem, verdicts).sum()) + len(verdicts.requests) * problem.judge.output_tokens
+    )
+    busy = _utilisation(verdicts.run) if verdicts.run is not None else 0.0
+    speed = tokens / max(span_ps / PS_PER_S, 1e-9)
+    return StagePrediction("judge", per_request, 0.0, rate * per_request, took, took, busy, speed, load)
+
+
+def _verdict_reads(problem: Problem, verdicts: Verdicts) -> Ints:
+    """Tokens that each verdict reads: instructions, question and answer."""
+    w = problem.workload
+    read: Ints = (w.input_tokens + w.output_tokens)[verdicts.stage, verdicts.requests]
+    return read + problem.judge.prompt_tokens
+
+
+def _utilisation(run: StageRun) -> float:
+    return float(run.busy_ps.max(initial=0)) / max(run.span_ps, 1)
+
+
+def verdict_usd(problem: Problem, run: CascadeRun) -> float:
+    """What an external judge charges for all verdicts of the run."""
+    judge = problem.judge
+    if judge.placement != "external" or run.verdicts is None:
+        return 0.0
+    usd = float(_verdict_reads(problem, run.verdicts).sum()) * judge.usd_per_million_input_tokens
+    wrote = len(run.verdicts.requests) * judge.output_tokens
+    return (usd + wrote * judge.usd_per_million_output_tokens) / 1e6

@@ -1,0 +1,195 @@
+"""Every system on the same requests: minimum SLO scale, maximum throughput, $ per 1,000 requests, quality.
+
+SLO scale 1 is the mean latency of a request that has the largest model, in its fastest shape, to itself (Cascadia
+section 4.1: "the system's average single-request processing latency"); the same for every system, so that scales
+compare as latencies do. The minimum SLO scale is the least multiple that 95 % of requests keep.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.plan import ErrorRange
+from cascadia.domain.problem import Problem
+from cascadia.planner.account.assemble import verdict_usd
+from cascadia.planner.account.error_range import error_range
+from cascadia.planner.baselines import single_model as baselines
+from cascadia.planner.baselines.cascadeserve import cascadeserve
+from cascadia.planner.baselines.coin import coin
+from cascadia.planner.baselines.payoff_table import Gate, gates
+from cascadia.planner.baselines.prerouter import prerouter
+from cascadia.planner.baselines.single_model import Entry
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.measures import ATTAINMENT, Attainment, attainment, latencies_s
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.refinement.refine import Candidate, Effort
+from cascadia.planner.search.context import Search
+from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.iteration.timing import PS_PER_S
+
+Floats = NDArray[np.float64]
+
+ALONE_REQUESTS = 200
+ALONE_GAP_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """One row of the comparison. Figures are NaN where the system has no answer: `why`.
+
+    `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment. `assumed`: what of it nobody
+    has measured, in words. `error_range`: of ours, what the calibrations' errors make of that quantile.
+    """
+
+    name: str
+    latency_s: float
+    slo_scale: float
+    max_rate_rps: float
+    usd_per_hour: float
+    usd_per_1k_requests: float
+    quality_mean: float
+    quality_lower: float
+    gpus: int
+    deployment: str
+    curve: Attainment | None
+    why: str
+    assumed: str = ""
+    error_range: ErrorRange | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """`gates`: of stages that follow each other, whether a cascade of the two can beat a coin."""
+
+    slo_base_s: float
+    outcomes: tuple[Outcome, ...]
+    gates: tuple[Gate, ...] = ()
+
+
+BEYOND = frozenset({"coin", "pre-router", "no judge cost", "no guarantee"})
+"""Systems whose deployments are of other routings than the search's own, or miss its bar, or leave out its judge."""
+
+System = tuple[str, Callable[[], Entry]]
+
+
+def systems(search: Search, effort: Effort) -> Sequence[System]:
+    """Cascadia first, then everyone else, then its ablations."""
+    return [("cascadia", partial(ours, search, effort)), *others(search, effort)]
+
+
+def ours(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> Entry:
+    """Cascadia, whose search looks at `starts` too."""
+    return baselines.searched("cascadia", search, effort, starts=starts)
+
+
+def others(search: Search, effort: Effort) -> Sequence[System]:
+    names = [stage.name for stage in search.problem.stages]
+    stages = range(len(names))
+    return [
+        *((f"stand-alone {names[s]}", partial(baselines.stand_alone, search, s, effort)) for s in stages),
+        ("coin", partial(coin, search, effort)),
+        ("cascadeserve", partial(cascadeserve, search, effort)),
+        ("pre-router", partial(prerouter, search, effort)),
+        ("uniform parallelism", partial(baselines.uniform_parallelism, search, effort)),
+        ("uniform allocation", partial(baselines.uniform_allocation, search, effort)),
+        ("no refinement", partial(baselines.no_refinement, search)),
+        ("no judge cost", partial(baselines.no_judge_cost, search, effort)),
+        ("no guarantee", partial(baselines.no_guarantee, search, effort)),
+    ]
+
+
+def compare(
+    search: Search, effort: Effort, *, progress: Callable[[float, str], None] = lambda _, __: None
+) -> Comparison:
+    """Ours is searched last, from what others deploy among other starts: so it is at least level with each of them."""
+    base = slo_base_s(search)
+    rest = others(search, effort)
+    found = []
+    for at, (name, run) in enumerate(rest):
+        progress(at / (len(rest) + 1), name)
+        found.append(run())
+    progress(len(rest) / (len(rest) + 1), "cascadia")
+    theirs = [e.best.deployment for e in found if e.best is not None and e.name not in BEYOND]
+    mine = ours(search, effort, theirs)
+    first = outcome(search.problem, mine, base)
+    if mine.best is not None:
+        first = replace(first, error_range=_error_range(search, mine.best))
+    return Comparison(base, (first, *(outcome(search.problem, e, base) for e in found)), gates(search))
+
+
+def _error_range(search: Search, best: Candidate) -> ErrorRange:
+    decisions = search.decisions(best.deployment.routing)
+    simulator = Simulator.of(search.problem)
+    return error_range(search.problem, simulator, best.deployment, decisions, best.latency_s)
+
+
+def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
+    if found.best is None:
+        none = float("nan")
+        rate = found.max_rate_rps or none
+        return Outcome(
+            found.name, none, none, rate, none, none, none, none, 0, "", None, found.why, found.assumed
+        )
+    chosen = found.best.deployment
+    latency = latencies_s(found.run) if found.run is not None else None
+    rate = problem.workload.rate_rps
+    return Outcome(
+        found.name,
+        found.best.latency_s,
+        (quantile_s(latency, ATTAINMENT) if latency is not None else found.best.latency_s) / base_s,
+        found.max_rate_rps or float("nan"),
+        chosen.usd_per_hour,
+        chosen.usd_per_hour / 3.6 / rate + _judging_usd_per_1k(problem, found),
+        found.quality_mean,
+        found.quality_lower,
+        chosen.gpus,
+        described(problem, found),
+        attainment(latency) if latency is not None else None,
+        found.why,
+        found.assumed,
+    )
+
+
+def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
+    """What an external judge charges; a system without a run of the cascade judges nothing."""
+    if found.run is None:
+        return 0.0
+    played = (
+        problem if found.best is None or found.best.certificate is None else found.best.certificate.problem
+    )
+    return 1000 * verdict_usd(played, found.run) / max(len(played.workload), 1)
+
+
+def described(problem: Problem, found: Entry) -> str:
+    """Replicas of each stage in a line: "small 4xTP1, large 2xTP8"."""
+    assert found.best is not None
+    parts = []
+    for stage, mix in found.best.deployment.mixes:
+        name = problem.stages[stage].name if stage >= 0 else "judge"
+        replicas = "+".join(
+            f"{r.count}×TP{r.shape.tp}" + (f"PP{r.shape.pp}" if r.shape.pp > 1 else "") for r in mix
+        )
+        parts.append((stage < 0, stage, f"{name} {replicas}"))
+    return ", ".join(text for *_, text in sorted(parts))
+
+
+def slo_base_s(search: Search) -> float:
+    """Mean latency of the last stage's requests one at a time, in its fastest shape."""
+    last = len(search.problem.stages) - 1
+    w = search.problem.workload
+    pick = np.linspace(0, len(w) - 1, min(len(w), ALONE_REQUESTS)).astype(int)
+    arrivals = (np.arange(len(pick)) * ALONE_GAP_S * PS_PER_S).astype(np.int64)
+    times = []
+    for shape in search.shapes[last]:
+        run = simulate_replica(
+            shape.timing,
+            arrivals,
+            w.input_tokens[last][pick],
+            w.output_tokens[last][pick],
+            np.zeros(len(pick), np.int64),
+        )
+        times.append(float((run.finish_ps - arrivals).mean()) / PS_PER_S)
+    return min(times)

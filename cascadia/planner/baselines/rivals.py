@@ -1,0 +1,55 @@
+"""What others would deploy, as a plan and its report look at them: quickly, and once for both.
+
+A plan starts from these deployments among others, so that it is at least level with each by construction.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from cascadia.planner.baselines.cascadeserve import cascadeserve
+from cascadia.planner.baselines.single_model import Entry, stand_alone
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.refinement.refine import EFFORT, Effort
+from cascadia.planner.search.context import Search, allowed
+
+CASCADESERVE_ROUTINGS = 1
+FEW_STEPS = Effort(simulated_requests=60_000, fewest_simulations=8)
+"""`cascadia compare` searches CascadeServe as long as a plan."""
+
+
+def alone(search: Search, stage: int) -> Entry:
+    """One model for all requests, whatever its quality."""
+    free = 0.0 if search.problem.objective.quality_min is not None else None
+    objective = replace(search.problem.objective, quality_min=free)
+    whatever = replace(search, problem=replace(search.problem, objective=objective))
+    return _known(
+        search, ("alone", stage, objective), lambda: stand_alone(whatever, stage, EFFORT, with_rate=False)
+    )
+
+
+def served(search: Search) -> Entry:
+    """CascadeServe at the plan's bar. It has a memory of its own, so that neither it nor what is searched beside it
+    depends on what the other has simulated by then."""
+    apart = replace(search, memory={})
+    return _known(
+        search,
+        ("served", search.problem.objective),
+        lambda: cascadeserve(apart, FEW_STEPS, most_routings=CASCADESERVE_ROUTINGS, with_rate=False),
+    )
+
+
+def their_deployments(search: Search) -> list[Deployment]:
+    """CascadeServe's, and that of each model which keeps the bar alone."""
+    deployed = search.routings.deployed[allowed(search)]
+    stages = np.flatnonzero(deployed[deployed.sum(axis=1) == 1].any(axis=0)).tolist()
+    found = [served(search), *(alone(search, stage) for stage in stages)]
+    return [entry.best.deployment for entry in found if entry.best is not None]
+
+
+def _known(search: Search, key: object, make: Callable[[], Entry]) -> Entry:
+    known: dict[object, Entry] = search.memory.setdefault("rivals", {})
+    if key not in known:
+        known[key] = make()
+    return known[key]

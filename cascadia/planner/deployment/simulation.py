@@ -1,0 +1,136 @@
+"""A deployment on the workload, end to end: stages, judge and escalation (DESIGN section 5.6)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.problem import Problem
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.tables.loads import Load, arrival_ps, cached_tokens, found_in, keeps_blocks
+from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from cascadia_sim.engine.dispatch import DEFAULT
+from cascadia_sim.iteration.timing import PS_PER_S
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+WEIGHT_DIGITS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Simulator:
+    """Common random numbers: every deployment sees the same requests, rows of the table and judge delays."""
+
+    problem: Problem
+    arrivals: Ints
+    cached: Ints
+    delays: Ints | None
+
+    @staticmethod
+    def of(problem: Problem) -> "Simulator":
+        cached = np.stack([cached_tokens(problem, s) for s in range(len(problem.stages))])
+        return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem))
+
+    def run(self, deployment: Deployment, decided: Decisions) -> CascadeRun:
+        """`decided` on each request, given the routing."""
+        w = self.problem.workload
+        reached = decided.reached
+        stages = [
+            CascadeStage(
+                replicas=replicas_of(deployment.mix(s)),
+                input_tokens=w.input_tokens[s],
+                output_tokens=w.output_tokens[s],
+                cached_tokens=self._cached(s, deployment.mix(s), reached[s]),
+                accept=decided.accepts[s],
+                enter=decided.enters[s] if decided.foresees[s] else None,
+                judged=bool(decided.judged[s]),
+            )
+            for s in range(len(self.problem.stages))
+        ]
+        foresight_ps = round(self.problem.foresight_s * PS_PER_S)
+        gate = self._gate(deployment.mix(JUDGE))
+        return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
+
+    def _cached(self, stage: int, mix: Mix, reached: NDArray[np.bool_]) -> Ints:
+        """A hit rate's, or what these very replicas' caches hold."""
+        if not keeps_blocks(self.problem, stage):
+            held: Ints = self.cached[stage]
+            return held
+        return found_in(self.problem, stage, reached, replicas_of(mix))
+
+    def _gate(self, mix: Mix) -> JudgeStage | None:
+        """The judge; None where nothing is judged (a self-hosted judge without a replica)."""
+        judge = self.problem.judge
+        if not mix and self.delays is None:
+            return None
+        return JudgeStage(
+            replicas=replicas_of(mix),
+            prompt_tokens=judge.prompt_tokens,
+            output_tokens=judge.output_tokens,
+            latency_ps=self.delays,
+        )
+
+    def latency_s(self, run: CascadeRun) -> Floats:
+        latency: Floats = (run.finish_ps - self.arrivals) / PS_PER_S
+        return latency
+
+
+def replicas_of(mix: Mix) -> tuple[Replica, ...]:
+    """One entry per replica, weighted by the share of work that its level stands for; the largest weight is 1.
+
+    In the order of a written plan, and rounded: so that a plan that is read back, with its shares for levels, does not
+    differ in how ties fall.
+    """
+    least = min((r.level for r in mix), default=1.0)
+    ordered = sorted(mix, key=lambda r: (r.shape.pool, r.shape.tp, r.shape.pp))
+    return tuple(
+        Replica(r.shape.timing, max(round(least / r.level, WEIGHT_DIGITS), 10.0**-WEIGHT_DIGITS))
+        for r in ordered
+        for _ in range(r.count)
+    )
+
+
+def latency_by_request(load: Load, mix: Mix, requests: int) -> Floats:
+    """Seconds that each of the workload's requests spends under `load` on `mix`, all its visits summed; 0: none."""
+    if not len(load):
+        return np.zeros(requests)
+    run = simulate_stage(
+        replicas_of(mix),
+        DEFAULT,
+        load.arrival_ps,
+        load.input_tokens,
+        load.output_tokens,
+        load.cached_tokens,
+    )
+    took = (run.finish_ps - load.arrival_ps) / PS_PER_S
+    return np.bincount(load.request, weights=took, minlength=requests).astype(np.float64)
+
+
+def verdict_delays(problem: Problem) -> Ints | None:
+    """Delay of each (gate, request) verdict of a judge without GPUs; None for a self-hosted one.
+
+    Lognormal through the judge's two quantiles, drawn once from the problem's seed.
+    """
+    judge = problem.judge
+    shape = (len(problem.stages), len(problem.workload))
+    if judge.placement == "self-hosted":
+        return None
+    if judge.latency_p50_s <= 0:
+        return np.zeros(shape, np.int64)
+    spread = max(judge.latency_p95_s / judge.latency_p50_s, 1.0)
+    sigma = np.log(spread) / 1.6448536269514722
+    normal = np.random.default_rng(problem.seed + 1).standard_normal(shape)
+    delays: Ints = np.rint(judge.latency_p50_s * np.exp(sigma * normal) * PS_PER_S).astype(np.int64)
+    return delays
+
+
+def quantile_s(latency_s: Floats, q: float) -> float:
+    """The smallest latency that at least a share `q` of requests keep."""
+    if len(latency_s) == 0:
+        return 0.0
+    return float(np.quantile(latency_s, q, method="inverted_cdf"))

@@ -1,0 +1,3 @@
+"""Why no plan meets the bounds: which bound binds, and the nearest value that would do. Of the planner it may
+import `baselines`, `account`, `refinement`, `search`, `stability`, `deployment`, `routing`, `allocation`, `tables`.
+"""

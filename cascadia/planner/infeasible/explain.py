@@ -1,0 +1,156 @@
+"""Why there is no plan: which constraint binds, and the nearest value that would do.
+
+Whatever is named was asked for: planning with it found a plan.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cascadia.domain.cluster import Pool
+from cascadia.domain.errors import Infeasible
+from cascadia.planner.infeasible.nearest import (
+    Nearest,
+    Planning,
+    best_bar,
+    best_rate,
+    least_pool,
+    rounded_down,
+)
+from cascadia.planner.refinement.refine import Candidate
+from cascadia.planner.refinement.state import PLAINLY_OVERLOADED
+from cascadia.planner.search.bilevel import BilevelResult, priced
+from cascadia.planner.search.context import Search
+from cascadia.planner.search.reference_tables import References
+
+LOOSER = (1.0, 1.01, 1.03, 1.1, 1.3, 2.0)
+"""Latency bounds asked for, as multiples of the lowest latency that was found."""
+
+
+def quality_out_of_reach(search: Search, planning: Planning) -> Infeasible | None:
+    """Set if no routing at all has the quality asked for."""
+    bar, routings = search.problem.objective.quality_min, search.routings
+    if bar is None or (routings.lower >= bar).any():
+        return None
+    best = int(routings.lower.argmax())
+    confidence = search.problem.confidence
+    return Infeasible(
+        f"quality_min {bar:g} is above what any routing of these models reaches",
+        f"the best is {_told(float(routings.lower[best]))} at {confidence:.0%} confidence (its mean over"
+        f" {len(search.problem.quality):,} questions is {routings.mean[best]:.2f})"
+        f"{_of_which_kept(search, bar, planning)}; lower quality_min to that,"
+        " add questions to the quality table, or add a better model",
+    )
+
+
+def _of_which_kept(search: Search, bar: float, planning: Planning) -> str:
+    """What the cluster's GPUs leave of the best quality; empty where that is all of it."""
+    found = best_bar(search, bar, priced(References.of(search)), planning)
+    have, rate = search.problem.cluster.gpus, search.problem.workload.rate_rps
+    if found.sustained is None:
+        return f", though with {have} GPUs no routing at all sustains {rate:.3g} requests/s"
+    if found.kept is None:
+        return f", though with {have} GPUs none keeps {_bound(search)}"
+    if found.kept == rounded_down(float(search.routings.lower.max())):
+        return ""
+    return f", and with {have} GPUs at {rate:.3g} requests/s it is {_told(found.kept)}"
+
+
+def why_none(
+    search: Search, loop: BilevelResult, found: Sequence[Candidate], planning: Planning
+) -> Infeasible:
+    """Of what was simulated (`found`) nothing holds, or nothing was there to be simulated."""
+    refused = [c for c in found if c.certificate is not None and not c.certificate.holds]
+    if refused:
+        return does_not_hold(search, refused, planning)
+    if found and any(c.load <= PLAINLY_OVERLOADED for c in found):
+        return too_slow(search, found, planning)
+    return nothing_sustains(search, loop, planning)
+
+
+def does_not_hold(search: Search, refused: Sequence[Candidate], planning: Planning) -> Infeasible:
+    """Deployments there are, but their queues grow for as long as the traffic goes on."""
+    least = min(refused, key=lambda c: c.load)
+    assert least.certificate is not None
+    rate = search.problem.workload.rate_rps
+    return Infeasible(
+        f"{rate:.3g} requests/s is more than {search.problem.cluster.gpus} GPUs carry for as long as it goes on:"
+        f" {least.certificate.why}",
+        _rate_that_holds(search, planning),
+    )
+
+
+def _rate_that_holds(search: Search, planning: Planning) -> str:
+    """As text; what is named was planned with."""
+    held = best_rate(search, planning)
+    return f"{held:g} requests/s would hold" if held else "no tenth of that rate holds either"
+
+
+def nothing_sustains(search: Search, loop: BilevelResult, planning: Planning) -> Infeasible:
+    """No routing of the asked quality can be sustained on the cluster."""
+    bar = search.problem.objective.quality_min
+    rate = search.problem.workload.rate_rps
+    largest, need = least_pool(search, loop.references, planning)
+    best = best_bar(search, bar, loop.prices_s, planning) if bar else Nearest(None, None)
+    asked = f"quality {bar:g} needs" if bar else "any plan needs"
+    return Infeasible(
+        f"{asked} {_needed(search, largest, need)} at {rate:.3g} requests/s",
+        f"{_otherwise(search, best)}; {_rate_that_holds(search, planning)}",
+    )
+
+
+def _needed(search: Search, largest: Pool, need: Nearest[Pool]) -> str:
+    if need.sustained is None:
+        return f"more than {largest.gpus} GPUs{_of_pool(search, largest)}"
+    least = f">= {(need.kept or need.sustained).gpus} GPUs{_of_pool(search, need.kept or need.sustained)}"
+    return least if need.kept else f"{least}, and for {_bound(search)} more than {largest.gpus},"
+
+
+def _of_pool(search: Search, pool: Pool) -> str:
+    """How the GPUs lie, and among several pools of which they are."""
+    nodes = f"{pool.nodes} nodes of {pool.gpus_per_node}" if pool.nodes > 1 else "on one node"
+    others = len(search.problem.cluster.pools) > 1
+    return f" in pool {pool.name} ({nodes}; the others as they are)" if others else f" ({nodes})"
+
+
+def _otherwise(search: Search, best: Nearest[float]) -> str:
+    have, rate = search.problem.cluster.gpus, search.problem.workload.rate_rps
+    if best.sustained is None:
+        return f"with {have} no routing at all sustains {rate:.3g} requests/s"
+    if best.kept is None:
+        return f"with {have} no routing at all keeps {_bound(search)}"
+    return f"with {have} the best is {_told(best.kept)}"
+
+
+def too_slow(search: Search, found: Sequence[Candidate], planning: Planning) -> Infeasible:
+    """Quality and GPUs would do, but the latency bound does not."""
+    objective = search.problem.objective
+    lowest_s = min(c.latency_s for c in found)
+    bar = f" at quality >= {objective.quality_min:g}" if objective.quality_min else ""
+    reached_s = next((s for s in _looser(lowest_s) if planning.keeps(_within(search, s, planning))), None)
+    return Infeasible(
+        f"{_bound(search)} is below what {search.problem.cluster.gpus} GPUs reach{bar}",
+        f"the lowest found is {reached_s:g} s" if reached_s else f"one deployment takes {lowest_s:.3g} s",
+    )
+
+
+def _looser(lowest_s: float) -> list[float]:
+    """To three digits, upward."""
+    digit = 10 ** (np.floor(np.log10(lowest_s)) - 2)
+    return [float(f"{np.ceil(lowest_s * times / digit) * digit:.6g}") for times in LOOSER]
+
+
+def _within(search: Search, latency_max_s: float, planning: Planning) -> Search:
+    planning.progress(f"is there a plan within {latency_max_s:g} s?")
+    objective = replace(search.problem.objective, latency_max_s=latency_max_s)
+    return replace(search, problem=replace(search.problem, objective=objective))
+
+
+def _bound(search: Search) -> str:
+    objective = search.problem.objective
+    return f"latency_max_s {objective.latency_max_s:g} (p{objective.quantile * 100:g})"
+
+
+def _told(quality: float) -> str:
+    return f"{rounded_down(quality):.2f}".rstrip("0").rstrip(".")

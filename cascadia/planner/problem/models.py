@@ -1,0 +1,107 @@
+"""The models that a spec names, looked up: architectures and the settings of their engines."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.problem import Stage
+from cascadia.planner.problem.calibration import calibration_path, stage_calibration
+from cascadia.planner.spec.models import EngineOptions, StageSpec
+from cascadia_sim.errors import InputError
+from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
+from cascadia_sim.models.architecture import Architecture
+from cascadia_sim.models.catalogue import architecture
+from cascadia_sim.models.config_json import read_architecture
+
+_PATH_STARTS = ("./", "../", "/", "~")
+_LLAMA_CPP = {"max_num_seqs": 4, "max_num_batched_tokens": 2048, "block_size": 1}
+"""Its own defaults. A slot's cache is one piece, so that nothing is lost to blocks."""
+
+_TRTLLM_BLOCK = 32
+"""Its default `tokens_per_block`."""
+
+
+def build_stages(specs: tuple[StageSpec, ...], folder: Path, file: str) -> tuple[Stage, ...]:
+    return tuple(_stage(spec, folder, f"{file}: stages[{index}]") for index, spec in enumerate(specs))
+
+
+def find_architecture(model: str, folder: Path, where: str) -> Architecture:
+    """From the config.json that `model` is the path of, or from the catalogue by name."""
+    path = config_path(model, folder)
+    if path is None:
+        with told_at(where):
+            return architecture(model)
+    try:
+        return read_architecture(path)
+    except InputError as error:
+        raise BadInput(f"{where}: {error.where}", error.what, error.instead) from None
+
+
+def config_path(model: str, folder: Path) -> Path | None:
+    """The config.json that `model` names; None where it is a name and not a path."""
+    path = folder / Path(model).expanduser() if model.startswith("~") else folder / model
+    if path.is_dir():
+        return path / "config.json"
+    return path if model.endswith(".json") or model.startswith(_PATH_STARTS) else None
+
+
+def engine_config(spec: EngineOptions, found: Architecture, folder: Path, where: str) -> EngineConfig:
+    """The engine settings of `spec`; `where` is the place of the section that they stand in."""
+    if spec.max_model_len is not None and spec.max_model_len > found.max_position:
+        raise BadInput(
+            f"{where}.max_model_len",
+            f"{spec.max_model_len} is beyond the model's own context of {found.max_position} tokens",
+            "write at most that",
+        )
+    path = calibration_path(spec.calibration, folder)
+    measured = stage_calibration(path, spec.engine, spec.quantization, found, f"{where}.calibration")
+    settings = spec.model_dump(include=set(EngineOptions.model_fields) - {"calibration", "weights"})
+    if spec.engine == LLAMA_CPP:
+        settings |= {name: n for name, n in _LLAMA_CPP.items() if name not in spec.model_fields_set}
+        # Its slots take their cache when it starts, so the longest request must be known.
+        settings["max_model_len"] = spec.max_model_len or found.max_position
+    if spec.engine == TRTLLM:
+        settings["block_size"] = _TRTLLM_BLOCK
+    return EngineConfig(**settings, calibration=measured)
+
+
+def leaves_batch_tokens(spec: EngineOptions) -> bool:
+    """Whether the planner chooses `max_num_batched_tokens`: where the spec does not, and prompts are read in pieces."""
+    return (
+        "max_num_batched_tokens" not in spec.model_fields_set
+        and spec.enable_chunked_prefill
+        and spec.engine != LLAMA_CPP
+    )
+
+
+def find_weights(weights: str | None, folder: Path) -> str | None:
+    """An absolute path where it is one, so that the plan can be used from anywhere; else a hub's id as it is."""
+    if weights is None or not (weights.endswith(".gguf") or weights.startswith(_PATH_STARTS)):
+        return weights
+    return str((folder / Path(weights).expanduser()).absolute())
+
+
+@contextmanager
+def told_at(where: str) -> Iterator[None]:
+    """A catalogue's refusal, told at the place of the spec that caused it."""
+    try:
+        yield
+    except InputError as error:
+        raise BadInput(where, error.what, error.instead) from None
+
+
+def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
+    found = find_architecture(spec.model, folder, f"{where}.model")
+    config = engine_config(spec, found, folder, where)
+    weights = find_weights(spec.weights, folder)
+    return Stage(
+        spec.name,
+        spec.model,
+        found,
+        spec.engine,
+        spec.quantization,
+        config,
+        weights,
+        searches_batch_tokens=leaves_batch_tokens(spec),
+    )

@@ -1,0 +1,116 @@
+"""From a spec file to the planner's input: everything it names is looked up, read and joined."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import WITHIN, Objective
+from cascadia.domain.problem import Foresight, Problem, Stage
+from cascadia.planner.problem.calibration import calibration_path, check_on_cluster
+from cascadia.planner.problem.cluster import build_cluster
+from cascadia.planner.problem.foresight import with_foresight
+from cascadia.planner.problem.join import Context, at_rate, join
+from cascadia.planner.problem.judge import build_judge
+from cascadia.planner.problem.models import build_stages, config_path
+from cascadia.planner.problem.quality_file import read_quality
+from cascadia.planner.problem.scores import judge_notes
+from cascadia.planner.spec.file import read_spec
+from cascadia.planner.spec.model import ObjectiveSpec, Spec, WorkloadSpec
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.reading import read_trace
+from cascadia_traces.trace import Trace
+
+
+def read_problem(path: str | Path, change: Callable[[Spec], Spec] = lambda spec: spec) -> Problem:
+    """The problem in the spec file `path`, after `change` (e.g. by flags of a command)."""
+    return build_problem(change(read_spec(path)), Path(path).parent, Path(path).name)
+
+
+def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
+    """`spec` as a problem: its relative paths start at `folder`, errors name `file`."""
+    stages = build_stages(spec.stages, folder, file)
+    cluster, gpu_files, unmeasured = build_cluster(spec.cluster, folder, file)
+    judge, notes = build_judge(spec.judge, folder, file)
+    for index, stage in enumerate(stages):
+        check_on_cluster(stage.config, cluster, f"{file}: stages[{index}]")
+    check_on_cluster(judge.config, cluster, f"{file}: judge")
+    table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
+    asides: list[str] = []
+    names = tuple(stage.name for stage in stages)
+    table = read_quality(table_path, names, scale=spec.quality.scale, note=asides.append)
+    asides += judge_notes(table, judge, table_path.name)
+    unused: tuple[str, ...] = ()
+    foresight: Foresight | None = None
+    foreseen_by = [] if spec.quality.foresight is None else [folder / spec.quality.foresight]
+    for foresight_path in foreseen_by:
+        table, foresight = with_foresight(table, foresight_path)
+    if foresight is None and table.foreseen is not None and judge.kind != "embedding":
+        table = replace(table, foreseen=None)
+        unused = (
+            f"column foreseen of {table_path.name} is not used: a judge of kind {judge.kind} foresees nothing",
+        )
+    trace, oddities = _read_trace(trace_path, spec.workload, spec.seed, file)
+    workload, cuts = join(
+        trace,
+        table,
+        seed=spec.seed,
+        lengths=spec.workload.lengths,
+        contexts=tuple(_context(stage) for stage in stages),
+        max_input_tokens=spec.workload.max_input_tokens,
+        overlong=spec.workload.overlong,
+        where=str(trace_path),
+    )
+    hosted = judge.model if judge.placement == "self-hosted" else None
+    models = [*(stage.model for stage in stages), *([hosted] if hosted else [])]
+    named = [config_path(model, folder) for model in models]
+    named += [calibration_path(part.calibration, folder) for part in (*spec.stages, spec.judge)]
+    others = [path for path in named if path is not None]
+    return Problem(
+        stages=stages,
+        cluster=cluster,
+        judge=judge,
+        workload=workload,
+        quality=table,
+        objective=_objective(spec.objective),
+        confidence=spec.quality.confidence,
+        seed=spec.seed,
+        digest=_digest(spec, [trace_path, table_path, *foreseen_by, *others, *gpu_files]),
+        notes=notes + unmeasured + tuple(asides) + unused + oddities + cuts,
+        foresight=foresight,
+    )
+
+
+def _context(stage: Stage) -> Context:
+    return Context(stage.name, stage.config.max_model_len or stage.architecture.max_position)
+
+
+def _objective(spec: ObjectiveSpec) -> Objective:
+    goal = spec.minimize or "quality"
+    quality_min = 0.0 if goal == "latency" and spec.quality_min is None else spec.quality_min
+    within = WITHIN if spec.within is None else spec.within
+    return Objective(goal, spec.quantile, quality_min, spec.latency_max_s, within)
+
+
+def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple[Trace, tuple[str, ...]]:
+    """The trace as wanted, and what its reader had to change."""
+    notes: list[str] = []
+    try:
+        trace = read_trace(path, wanted.format, seed=seed, note=notes.append)
+        if wanted.max_requests is not None:
+            trace = trace.rows(0, min(wanted.max_requests, len(trace)))
+        trace = at_rate(trace, wanted.rate_rps, str(path))
+    except TraceError as error:
+        where = f"{file}: workload.{error.where}" if error.where in WorkloadSpec.model_fields else error.where
+        raise BadInput(where, error.what, error.instead) from None
+    return trace, tuple(notes)
+
+
+def _digest(spec: Spec, inputs: list[Path]) -> str:
+    """SHA-256 of the spec in canonical form and of every input's content, wherever the files lie."""
+    digest = hashlib.sha256(spec.model_dump_json().encode())
+    for path in inputs:
+        with path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()

@@ -1,0 +1,103 @@
+"""How many tokens an engine takes in one iteration (`max_num_batched_tokens`), searched stage by stage.
+
+With few of them long prompts are read in small pieces, and decoding waits less for each; with many they are read with
+fewer iterations. (Sarathi-Serve section 4.2; Cascadia appendix F tunes it for each case.)
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cascadia.domain.problem import Judge, Stage
+from cascadia.planner.allocation.demand import JUDGE, Replicas
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.search.context import Search, longest_request, start_search
+from cascadia.planner.tables.shapes import Shape
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+
+LADDER = (512, 1024, 2048, 4096, 8192, 16384)
+FIRST = (-2, +1)
+"""Places of the ladder that are tried before it is known that any helps."""
+
+GAIN = 0.02
+"""A step has to make latency so much shorter; less is within what one trace's chances do."""
+
+
+def other_budgets(search: Search, here: Deployment, *, few: bool) -> Iterator[Deployment]:
+    """`here` with the engines of one stage, or of the judge, taking other numbers of tokens an iteration: all those of
+    the ladder, or a `few`. Only of engines for which the spec names no number.
+    """
+    mixes = dict(here.mixes)
+    for stage, mix in here.mixes:
+        served = _served(search, stage)
+        if not served.searches_batch_tokens or not mix:
+            continue
+        for tokens in _others(tokens_of(mix, served), few=few):
+            if (changed := _with_budget(search, stage, mix, tokens)) is not None:
+                yield deployment(here.routing, mixes | {stage: changed})
+
+
+def engine_config(served: Stage | Judge, mix: Mix) -> EngineConfig:
+    """How the engines of `mix` are set up: as the spec says, with as many tokens an iteration as was chosen."""
+    config = served.config or EngineConfig()
+    return replace(config, max_num_batched_tokens=tokens_of(mix, served)) if mix else config
+
+
+def tokens_of(mix: Mix, served: Stage | Judge) -> int:
+    """`max_num_batched_tokens` of the engines of `mix`, which have it in common; a rank's, as engines are told it."""
+    assert served.config is not None
+    return mix[0].shape.timing.max_num_batched_tokens // served.config.attention_dp
+
+
+def rebudgeted(search: Search, chosen: Deployment) -> Search | None:
+    """The search with the numbers of tokens that `chosen`'s engines take as those of its own; None where they are."""
+    problem = search.problem
+    stages = tuple(
+        replace(stage, config=engine_config(stage, chosen.mix(s))) for s, stage in enumerate(problem.stages)
+    )
+    judge = problem.judge
+    if judge.config is not None:
+        judge = replace(judge, config=engine_config(judge, chosen.judge))
+    if stages == problem.stages and judge == problem.judge:
+        return None
+    return start_search(replace(problem, stages=stages, judge=judge), search.routings, search.threads)
+
+
+def _served(search: Search, stage: int) -> Stage | Judge:
+    return search.problem.judge if stage == JUDGE else search.problem.stages[stage]
+
+
+def _others(tokens: int, *, few: bool) -> list[int]:
+    at = min(range(len(LADDER)), key=lambda i: abs(LADDER[i] - tokens))
+    places = [at + by for by in FIRST if 0 <= at + by < len(LADDER)] if few else range(len(LADDER))
+    return [LADDER[i] for i in places if LADDER[i] != tokens]
+
+
+def _with_budget(search: Search, stage: int, mix: Mix, tokens: int) -> Mix | None:
+    """None where a replica would have no room, or its engine would not start."""
+    try:
+        return tuple(_retimed(search, stage, r, tokens) for r in mix)
+    except (DoesNotFit, InvalidShape):
+        return None
+
+
+def _retimed(search: Search, stage: int, replicas: Replicas, tokens: int) -> Replicas:
+    shape = replicas.shape
+    known: dict[object, Shape] = search.memory.setdefault("budgets", {})
+    key = (stage, shape.pool, shape.tp, shape.pp, tokens)
+    if key not in known:
+        served, pool = _served(search, stage), search.problem.cluster.pool(shape.pool)
+        assert served.architecture is not None
+        assert served.config is not None
+        timing = replica_timing(
+            served.architecture,
+            pool.hardware,
+            tp=shape.tp,
+            pp=shape.pp,
+            config=replace(served.config, max_num_batched_tokens=tokens),
+            gpus_per_node=pool.gpus_per_node,
+            min_kv_tokens=longest_request(search.problem, stage),
+        )
+        known[key] = replace(shape, timing=timing)
+    return replace(replicas, shape=known[key])

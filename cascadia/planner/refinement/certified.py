@@ -1,0 +1,62 @@
+"""The best candidate that holds: certificates are asked for in the order of rank, until one is given."""
+
+from collections.abc import Sequence
+
+from cascadia.planner.refinement.state import Candidate, Refinement, rank, within_limits
+
+IN_RANK = 16
+"""So many are tried as they stand. After them only those that are sent less, at their fullest stage, than every one
+that was refused: what comes next in rank is mostly its twin."""
+
+SETTLED_REQUESTS, SETTLED_MOST = 10_000, 16
+"""Where a trace is so short that what settles ranks anew, as many more are tried as have so many requests together."""
+
+LEAST_LOADED = 8
+"""When these are spent, the least loaded of all, whatever their rank."""
+
+
+def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candidate | None:
+    """The first of `candidates`, best first, that holds and keeps the bounds when it has settled; None if none does.
+
+    If it is slower settled than in the run that ranked it, those that this run ranks before that are tried too, and the
+    best of all is taken. What was refused is kept in `state.seen`, with why.
+    """
+    problem = state.search.problem
+    ordered = sorted(candidates, key=lambda c: rank(problem, c))
+    refused: list[Candidate] = []
+    for c in ordered:
+        if len(refused) >= IN_RANK and c.load >= min(r.load for r in refused):
+            continue
+        if len(refused) >= 2 * IN_RANK:
+            break
+        if (found := _tried(state, c, refused)) is not None:
+            return _best_settled(state, found, ordered[ordered.index(c) + 1 :], refused)
+    tried = {r.deployment.key for r in refused}
+    rest = sorted((c for c in candidates if c.deployment.key not in tried), key=lambda c: c.load)
+    for c in rest[:LEAST_LOADED]:
+        if (found := _tried(state, c, refused)) is not None:
+            return found
+    return None
+
+
+def _best_settled(
+    state: Refinement, found: Candidate, after: Sequence[Candidate], refused: list[Candidate]
+) -> Candidate:
+    problem = state.search.problem
+    for c in after[: min(SETTLED_MOST, SETTLED_REQUESTS // max(len(problem.workload), 1))]:
+        if rank(problem, c) >= rank(problem, found):
+            break
+        other = _tried(state, c, refused)
+        if other is not None and rank(problem, other) < rank(problem, found):
+            found = other
+    return found
+
+
+def _tried(state: Refinement, c: Candidate, refused: list[Candidate]) -> Candidate | None:
+    settled = c if c.certificate is not None else state.certified(c)
+    state.seen[c.deployment.key] = settled
+    assert settled.certificate is not None
+    if settled.certificate.holds and within_limits(state.search.problem, settled):
+        return settled
+    refused.append(settled)
+    return None

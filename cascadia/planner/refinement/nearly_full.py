@@ -1,0 +1,53 @@
+"""The last resort before a plan is refused: deployments that are sent nearly all that they sustain.
+
+Tables and the integer programs made of them know levels up to `STABLE_SHARE` of what a replica sustains, whole levels
+only. What is sent more may hold all the same: the certificate of stability (`stability.py`) refuses above capacity,
+not below it. So where nothing else is found, there is a second search with tables up to capacity; it starts from the
+deployments that sustain the most, by covering in fractions of levels.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.refinement.state import Refinement
+from cascadia.planner.search.context import Search, allowed
+from cascadia.planner.search.reference_tables import References
+from cascadia.planner.search.throughput import most_capable, most_sustaining
+from cascadia.planner.stability.certificate import OVERLOADED
+from cascadia.planner.tables.tables import STABLE_SHARE, TableCache
+
+HOPELESS = 0.8
+"""A routing that seems to sustain less than this part of today's rate is not looked at: how far tables of all requests
+are from those of its own."""
+
+ROUTINGS = 4
+"""So many are looked at, those that seem to sustain the most first."""
+
+
+def nearly_full(search: Search) -> Search:
+    """The same search with tables up to capacity."""
+    return replace(search, tables=TableCache(search.threads, 1.0), memory={})
+
+
+def fullest(search: Search) -> Iterator[Deployment]:
+    """Deployments that may just carry the traffic, most likely ones first; none where that is out of reach."""
+    good = np.flatnonzero(allowed(search))
+    if not len(good):
+        return
+    for routing, estimate in most_sustaining(search, good, most=ROUTINGS):
+        if estimate < HOPELESS * search.tables.stable_share / STABLE_SHARE:
+            return
+        found = most_capable(search, routing)
+        # What seems to be sustained goes up to a share of capacity, and the certificate up to a little above it.
+        if found is not None and found[0] >= search.tables.stable_share / OVERLOADED:
+            yield found[1]
+
+
+def carried(search: Search, deployments: Iterable[Deployment]) -> bool:
+    """Does one of these hold? Planning starts from them, and needs no further search to be known to find a plan."""
+    state = Refinement(search, Simulator.of(search.problem), References(search))
+    return any(state.certificate(d).holds for d in deployments)

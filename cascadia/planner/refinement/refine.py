@@ -1,0 +1,273 @@
+"""Refinement: the best plan by simulated end-to-end latency, not by the sum or maximum of stages.
+
+1. Routings: a short list (`shortlist.py`).
+2. For each, combinations of stage options are ranked by their composed latency (`compose.py`), and so are those of
+   whole nodes only (`whole_nodes.py`), which a thinned list of options may not hold.
+3. The best combinations, and the deployments of the integer program, are simulated end to end.
+   Where cost is sought and the best of a routing is slower than promised, the bound for its next is as much tighter.
+4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
+   another routing, or to other shares of unequal replicas, as long as one helps.
+5. Other numbers of tokens an iteration for its engines (`batch_tokens.py`).
+6. The best that carries the traffic for as long as it goes on (`certified.py`, `stability.py`).
+
+Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cascadia.planner.allocation.columns import allocate
+from cascadia.planner.allocation.demand import Allocation, Demand
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
+from cascadia.planner.refinement.certified import first_certified
+from cascadia.planner.refinement.neighbours import neighbours
+from cascadia.planner.refinement.shares import reshared
+from cascadia.planner.refinement.shortlist import shortlist
+from cascadia.planner.refinement.state import (
+    EFFORT,
+    Candidate,
+    Effort,
+    Ranked,
+    Refinement,
+    combine,
+    effort_for,
+    rank,
+    within_limits,
+)
+from cascadia.planner.refinement.state import composer as composer_of
+from cascadia.planner.refinement.whole_nodes import whole_nodes
+from cascadia.planner.routing.dominance import lightest
+from cascadia.planner.search.bilevel import BilevelResult, bilevel
+from cascadia.planner.search.composition import Composer
+from cascadia.planner.search.context import Search, allowed, restricted
+
+UNDER_A_BOUND = 4
+"""So many times as many cascades are simulated where a latency bound decides which of them count."""
+
+WHOLE_NODES = 1
+FEWER = Effort(combinations=250)
+"""Deployments of whole nodes that are simulated, and the effort to find them."""
+
+TIGHTER = 4
+MARGIN, AT_MOST_BY = 0.95, 0.5
+"""So often the bound on what is promised becomes tighter, by so much more than was wrong, at most by this factor."""
+
+SHARED_ANEW = 6
+"""So many times at most the best candidate's shares are stepped from, beyond the budget of all other steps."""
+
+FEW = 3
+PER_START, MOST_EACH = 200, 11
+"""Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
+so many simulations, at most eleven. What is found for a routing then hardly depends on which others are looked at."""
+
+BATCHED_ANEW, TOO_SLOW = 8, 1.25
+"""So many steps at most in how many tokens engines take an iteration; from a candidate that breaks the latency bound,
+only where it takes at most so many times as long."""
+
+ALONE_S = 10.0
+"""For the integer program of routings that ask no judge."""
+
+__all__ = [
+    "EFFORT",
+    "Candidate",
+    "Effort",
+    "Refinement",
+    "combine",
+    "effort_for",
+    "rank",
+    "refine",
+    "within_limits",
+]
+
+
+def refine(
+    search: Search,
+    loop: BilevelResult,
+    *,
+    effort: Effort,
+    progress: Callable[[str], None],
+    equal_parts: bool = False,
+    starts: Sequence[Deployment] = (),
+    routings: Sequence[int] = (),
+) -> tuple[Candidate | None, list[Candidate]]:
+    """The best candidate that holds (None: no deployment does, and keeps the bounds) and all that were simulated.
+
+    `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline). `starts`: deployments from
+    elsewhere that are looked at too, and are climbed from where they are among the best. `routings`: those to look at,
+    where they are known already.
+    """
+    problem = search.problem
+    state = Refinement(search, Simulator.of(problem), loop.references, equal_parts)
+    good = allowed(search)
+    routings = list(routings) or shortlist(state, loop, effort.routings)
+    composer = composer_of(search, effort.window_requests)
+    ranked = list(search.threads.map(lambda k: combine(state, composer, k, effort), routings))
+    solved = [
+        deployment(r.routing, dict(r.allocation.replicas))
+        for r in loop.rounds
+        if r.allocation is not None and good[r.routing] and not equal_parts
+    ]
+    # The paper's program counts GPUs, not what nodes hold.
+    start = [d for d in solved if d.fits(problem.cluster)]
+    simulations = max(effort.fewest_simulations, effort.simulated_requests // max(len(problem.workload), 1))
+    simulations *= 1 if problem.objective.latency_max_s is None else UNDER_A_BOUND
+    whole = list(
+        search.threads.map(lambda k: combine(state, composer, k, FEWER, whole_nodes(state, k)), routings)
+    )
+    starts = [*starts, *_beforehand(search, effort, equal_parts=equal_parts)]
+    state.simulate(
+        [*starts, *start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
+    )
+    if problem.objective.goal == "cost" and problem.objective.latency_max_s is not None:
+        _tighten(state, composer, routings, effort, problem.objective.latency_max_s)
+    progress(f"refine: {len(state.seen)} cascades simulated")
+    _climb(state, simulations, [k for k in routings if state.menu(k)], _light(search))
+    _share_anew(state)
+    _batch_anew(state)
+    progress(f"refine: {len(state.seen)} cascades simulated")
+    best = first_certified(state, [c for c in state.seen.values() if within_limits(problem, c)])
+    return best, list(state.seen.values())
+
+
+def _beforehand(search: Search, effort: Effort, *, equal_parts: bool) -> list[Deployment]:
+    """The best of the routings that ask no judge, by a search of their own: so no pre-router with the same foresight is
+    better than a plan. None where nothing foresees, or all that is searched are such routings.
+    """
+    routings = search.routings
+    judged = routings.judged(np.arange(len(routings))).any(axis=1)
+    alone = np.flatnonzero((routings.deployed.sum(axis=1) > 1) & ~judged)
+    if not 0 < len(alone) < len(routings):
+        return []
+    only = restricted(search, routings.take(alone))
+    if not allowed(only).any():
+        return []
+
+    def solve(demands: list[Demand]) -> Allocation | None:
+        return allocate(demands, only.problem.cluster, verdict_s=only.verdict_s, time_limit_s=ALONE_S)
+
+    loop = bilevel(only, solve, lambda _: None)
+    best, _ = refine(only, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts)
+    return [] if best is None else [replace(best.deployment, routing=int(alone[best.deployment.routing]))]
+
+
+def _tighten(
+    state: Refinement, composer: Composer, routings: Sequence[int], effort: Effort, limit_s: float
+) -> None:
+    """Composition knows a window of the traffic, and promises too much where bursts outlast that. What is cheapest
+    under the bound is then too slow, and what keeps it was never promised as the cheapest.
+    """
+    bounds = dict.fromkeys(routings, limit_s)
+    for _ in range(TIGHTER):
+        ranked = state.search.threads.map(
+            lambda bound: combine(state, composer, bound[0], effort, within_s=bound[1]), list(bounds.items())
+        )
+        found = state.simulate([r[0].deployment for r in ranked if r])
+        slow = {c.deployment.routing: limit_s / c.latency_s for c in found if c.latency_s > limit_s}
+        bounds = {k: bounds[k] * max(AT_MOST_BY, MARGIN * share) for k, share in slow.items()}
+
+
+def _best_first(ranked: Sequence[Sequence[Ranked]], most: int) -> list[Deployment]:
+    """The best of every routing, then the best of all."""
+    first = sorted((r[0] for r in ranked if r), key=lambda r: r.key)
+    rest = sorted((x for r in ranked for x in r[1:]), key=lambda r: r.key)
+    return [x.deployment for x in [*first, *rest][:most]]
+
+
+def _light(search: Search) -> list[int]:
+    """Routings worth stepping to for their load alone; none where quality is what is sought."""
+    if search.problem.objective.goal == "quality":
+        return []
+    return list(lightest(search.routings.reached, allowed(search)).tolist())
+
+
+def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: Sequence[int]) -> None:
+    """Steps to better neighbours from the best candidates, until none helps or the budget is spent."""
+    expanded: set[object] = set()
+    while len(state.seen) < simulations:
+        each = min(simulations // PER_START, MOST_EACH)
+        here = next((c for c in _promising(state, each) if c.deployment.key not in expanded), None)
+        if here is None:
+            return
+        expanded.add(here.deployment.key)
+        room = simulations - len(state.seen)
+        steps = [d for d in neighbours(state, here.deployment, routings, light) if d.key not in state.seen]
+        state.simulate(steps[:room])
+
+
+def _share_anew(state: Refinement) -> None:
+    """The best candidate's unequal replicas get other shares while that helps; a climb may have ended before."""
+    problem = state.search.problem
+    for _ in range(SHARED_ANEW):
+        within = [c for c in state.seen.values() if within_limits(problem, c)]
+        if not within:
+            return
+        best = min(within, key=lambda c: rank(problem, c)).deployment
+        mixes = dict(best.mixes)
+        steps = [deployment(best.routing, mixes | {s: mix}) for s in mixes for mix in reshared(mixes[s])]
+        if all(d.key in state.seen for d in steps):
+            return
+        state.simulate(steps)
+
+
+def _batch_anew(state: Refinement) -> None:
+    """Engines of the best candidate take other numbers of tokens an iteration while that helps, and so do those of the
+    best that would be better still but is too slow.
+    """
+    problem = state.search.problem
+    within = [c for c in state.seen.values() if within_limits(problem, c)]
+    starts = sorted(within, key=lambda c: rank(problem, c))[:1]
+    limit = problem.objective.latency_max_s
+    if limit is not None:
+        slow = [
+            c
+            for c in state.seen.values()
+            if limit < c.latency_s <= TOO_SLOW * limit
+            and (not starts or rank(problem, c) < rank(problem, starts[0]))
+        ]
+        starts += sorted(slow, key=lambda c: rank(problem, c))[:1]
+    for here in starts:
+        best = here
+        for step in range(BATCHED_ANEW):
+            known = set(state.seen)
+            tried = state.simulate(other_budgets(state.search, best.deployment, few=step == 0))
+            better = [c for c in tried if c.latency_s <= best.latency_s * (1 - GAIN)]
+            for c in tried:
+                if c not in better and c.deployment.key not in known:
+                    del state.seen[c.deployment.key]
+            if not better:
+                break
+            best = min(better, key=lambda c: c.latency_s)
+
+
+def _promising(state: Refinement, each: int) -> list[Candidate]:
+    """The best few, and the few that would be better still and are the least beyond the latency bound.
+
+    After them the best `each` of every routing.
+    """
+    problem = state.search.problem
+    within = sorted(
+        (c for c in state.seen.values() if within_limits(problem, c)), key=lambda c: rank(problem, c)
+    )
+    beyond = [
+        c
+        for c in state.seen.values()
+        if not within_limits(problem, c) and (not within or rank(problem, c) < rank(problem, within[0]))
+    ]
+    beyond.sort(key=lambda c: c.latency_s)
+    return within[:FEW] + beyond[:FEW] + _best_of_each(within, each) + _best_of_each(beyond, each)
+
+
+def _best_of_each(ordered: Sequence[Candidate], each: int) -> list[Candidate]:
+    """The first `each` candidates of every routing."""
+    taken: Counter[int] = Counter()
+    chosen = []
+    for c in ordered:
+        if taken[c.deployment.routing] < each:
+            taken[c.deployment.routing] += 1
+            chosen.append(c)
+    return chosen

@@ -1,0 +1,266 @@
+"""State and yardsticks of a refinement: candidates, options of each routing, combinations, simulated cascades."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.cluster import Cluster
+from cascadia.domain.problem import Problem
+from cascadia.domain.workload import Workload
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.options import Option, options, thinned
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.search.composition import Composer, best_combinations, descend
+from cascadia.planner.search.context import Search
+from cascadia.planner.search.reference_tables import References
+from cascadia.planner.stability.certificate import Certificate, certify
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to simulate: routings looked at, combinations each, whole cascades (in requests, all told).
+
+    `descents`: sweeps over all pairs of stages by which each routing's best combination is improved.
+    """
+
+    routings: int = 8
+    combinations: int = 2000
+    window_requests: int = 2500
+    simulated_requests: int = 400_000
+    fewest_simulations: int = 16
+    descents: int = 0
+
+
+EFFORT = Effort()
+SEVERAL_POOLS = Effort(routings=6, combinations=6000, simulated_requests=500_000, descents=3)
+
+
+def effort_for(cluster: Cluster) -> Effort:
+    """Several pools have many more ways to be used, and users of them more patience."""
+    return EFFORT if len(cluster.pools) == 1 else SEVERAL_POOLS
+
+
+PLAINLY_OVERLOADED = 1.05
+"""A candidate's `load` from which it is none: what its tables stand for may be this far from what it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A deployment with its simulated end-to-end quantile and what it promises.
+
+    `load`: about the largest share of capacity that a stage is sent. `certificate`: None where none was asked for.
+    """
+
+    deployment: Deployment
+    latency_s: float
+    quality_lower: float
+    load: float = 0.0
+    certificate: Certificate | None = field(default=None, compare=False)
+
+    @property
+    def usd_per_hour(self) -> float:
+        return self.deployment.usd_per_hour
+
+
+@dataclass(eq=False)
+class Refinement:
+    """State of one refinement: what was simulated, and each routing's options."""
+
+    search: Search
+    simulator: Simulator
+    references: References
+    equal_parts: bool = False
+    seen: dict[object, Candidate] = field(default_factory=dict)
+    menus: dict[int, dict[int, list[Option]]] = field(default_factory=dict)
+
+    def menu(self, routing: int) -> dict[int, list[Option]]:
+        """Options of each demand of a routing, by `Demand.stage`; empty where some demand has none."""
+        if routing not in self.menus:
+            self.menus[routing] = self._menu(routing)
+        return self.menus[routing]
+
+    def _menu(self, routing: int) -> dict[int, list[Option]]:
+        search = self.search
+        stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
+        if search.self_hosted_judge and search.decisions(routing).judged.any():
+            stages.append(JUDGE)
+        menu = {}
+        for s in stages:
+            demand, need = self.references.one(s, routing)
+            menu[s] = options(
+                demand, search.problem.cluster, need=need, most_gpus=self.most_gpus(len(stages))
+            )
+        return menu if all(menu.values()) else {}
+
+    def most_gpus(self, demands: int) -> int | None:
+        """What one of so many demands may take, where parts are equal; None: any number."""
+        return self.search.problem.cluster.gpus // demands if self.equal_parts else None
+
+    def simulate(self, deployments: Iterable[Deployment]) -> list[Candidate]:
+        """Whole cascades, in parallel; each deployment once."""
+        wanted = {d.key: d for d in deployments}
+        fresh = [d for key, d in wanted.items() if key not in self.seen]
+        known: dict[object, Candidate] = self.search.memory.setdefault("simulated", {})
+        new = [d for d in fresh if d.key not in known]
+        for d, candidate in zip(new, self.search.threads.map(self._simulate, new), strict=True):
+            known[d.key] = candidate
+        self.seen |= {d.key: known[d.key] for d in fresh}
+        return [self.seen[key] for key in wanted]
+
+    def _simulate(self, d: Deployment) -> Candidate:
+        run = self.simulator.run(d, self.search.decisions(d.routing))
+        latency = quantile_s(self.simulator.latency_s(run), self.search.quantile)
+        return Candidate(d, latency, float(self.search.routings.lower[d.routing]), self._load(d))
+
+    def _load(self, d: Deployment) -> float:
+        """By the nearest tables: near enough to leave out what is plainly overloaded."""
+        worst = 0.0
+        for stage, mix in d.mixes:
+            if stage not in self.references.by_stage:
+                continue
+            demand, need = self.references.one(stage, d.routing)
+            least = {id(x): v for x, v in zip(demand.shapes, demand.table.saturated.tolist(), strict=True)}
+            if all(id(r.shape) in least for r in mix):
+                carried = sum(r.count / max(least[id(r.shape)], 1e-9) for r in mix)
+                worst = max(worst, self.search.tables.stable_share * need / carried)
+        return worst
+
+    def certified(self, c: Candidate) -> Candidate:
+        """With its certificate, and what has settled where the trace is short."""
+        found = self.certificate(c.deployment)
+        return replace(c, certificate=found, latency_s=found.stability.objective_once_s)
+
+    def certificate(self, d: Deployment, factor: float = 1.0) -> Certificate:
+        """Of a deployment at `factor` times the rate."""
+        decided = self.search.decisions(d.routing)
+        shares = self.search.capacities.shares(self.search.problem, d, decided)
+        return certify(self.simulator, d, decided, shares, factor=factor)
+
+
+def composer(search: Search, requests: int) -> Composer:
+    """On a window of so many requests; one for all searches that share their memory."""
+    known: dict[int, Composer] = search.memory.setdefault("composers", {})
+    if requests not in known:
+        known[requests] = Composer.on(windowed(search.problem, requests))
+    return known[requests]
+
+
+def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:
+    """What the objective compares, then what breaks ties."""
+    goal = problem.objective.goal
+    if goal == "latency":
+        return c.latency_s, c.usd_per_hour
+    if goal == "cost":
+        return c.usd_per_hour, c.latency_s
+    return -c.quality_lower, c.latency_s
+
+
+def within_limits(problem: Problem, c: Candidate) -> bool:
+    limit = problem.objective.latency_max_s
+    return c.load <= PLAINLY_OVERLOADED and (limit is None or c.latency_s <= limit)
+
+
+def windowed(problem: Problem, requests: int) -> Problem:
+    """The stretch of `requests` consecutive requests whose rate and work are nearest to the whole trace's."""
+    w = problem.workload
+    n = len(w)
+    if n <= requests:
+        return problem
+    starts = np.linspace(0, n - requests, 24).astype(int)
+    tokens = np.concatenate([[0], np.cumsum(w.output_tokens[-1] + w.input_tokens[-1] / 8)])
+    spans = np.array([w.arrival_s[s + requests - 1] - w.arrival_s[s] for s in starts])
+    work = np.array([tokens[s + requests] - tokens[s] for s in starts]) / np.maximum(spans, 1e-9)
+    target = tokens[-1] / max(w.arrival_s[-1] - w.arrival_s[0], 1e-9)
+    at = int(starts[np.abs(np.log(np.maximum(work, 1e-9) / target)).argmin()])
+    part = slice(at, at + requests)
+    return replace(
+        problem,
+        workload=Workload(
+            w.arrival_s[part] - w.arrival_s[at],
+            w.row[part],
+            w.input_tokens[:, part],
+            w.output_tokens[:, part],
+            w.prefix_tokens[part],
+            None if w.blocks is None else w.blocks.part(at, at + requests),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A deployment and what it promises, as a key: the smaller the better."""
+
+    deployment: Deployment
+    key: tuple[float, ...]
+
+
+def composed(
+    state: Refinement, composer: Composer, routing: int, menu: dict[int, list[Option]], effort: Effort
+) -> tuple[list[list[Option]], NDArray[np.int64], Floats]:
+    """Options per demand, combinations of them (m, D), and what each promises in seconds (m).
+
+    Kept for all searches that share their memory: what is asked of a combination does not change what it promises.
+    """
+    search = state.search
+    stages = list(menu)
+    pools = {pool.name: pool.gpus for pool in search.problem.cluster.pools}
+    offered = tuple(tuple((o.key, tuple(r.level for r in o.replicas)) for o in menu[s]) for s in stages)
+    key = (id(composer), routing, offered, effort.combinations, effort.descents, tuple(pools.items()))
+    known: dict[object, tuple[list[list[Option]], NDArray[np.int64], Floats]]
+    known = search.memory.setdefault("composed", {})
+    if key in known:
+        return known[key]
+    each = max(2, int(effort.combinations ** (1 / len(stages))))
+    choices = [thinned(menu[s], each) for s in stages]
+    rows, fixed = composer.rows(search.routings, routing, stages, choices)
+    grid, latency = best_combinations(rows, fixed, choices, pools, search.quantile)
+    if effort.descents and np.isfinite(latency).any():
+        start = [choices[d][o] for d, o in enumerate(grid[int(latency.argmin())].tolist())]
+        choices = [menu[s] for s in stages]
+        rows, fixed = composer.rows(search.routings, routing, stages, choices)
+        at = [c.index(o) for c, o in zip(choices, start, strict=True)]
+        grid, latency = descend(rows, fixed, choices, pools, search.quantile, at, effort.descents)
+    known[key] = choices, grid, latency
+    return known[key]
+
+
+def combine(
+    state: Refinement,
+    composer: Composer,
+    routing: int,
+    effort: Effort,
+    menu: dict[int, list[Option]] | None = None,
+    within_s: float | None = None,
+) -> list[Ranked]:
+    """Combinations of a routing's options (or of those in `menu`), by what their composed latencies promise.
+
+    Those that promise more than `within_s` (the objective's bound where None) come last.
+    """
+    search, problem = state.search, state.search.problem
+    menu = state.menu(routing) if menu is None else menu
+    if not menu:
+        return []
+    stages = list(menu)
+    choices, grid, latency = composed(state, composer, routing, menu, effort)
+    usd = np.zeros(len(grid))
+    for d, c in enumerate(choices):
+        usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
+    goal, limit = problem.objective.goal, within_s or problem.objective.latency_max_s
+    keys = [usd, latency] if goal == "cost" else [latency, usd]
+    late = latency > (limit * 1.02 if limit is not None else np.inf)
+    order = np.lexsort((keys[1], keys[0], late | ~np.isfinite(latency)))
+    ranked: list[Ranked] = []
+    for at in order.tolist():
+        if not np.isfinite(latency[at]) or len(ranked) >= 40:
+            break
+        mixes = {s: choices[d][grid[at, d]].replicas for d, s in enumerate(stages)}
+        candidate = deployment(routing, mixes)
+        if candidate.fits(problem.cluster):
+            promised = Candidate(candidate, float(latency[at]), float(search.routings.lower[routing]))
+            ranked.append(Ranked(candidate, (float(late[at]), *rank(problem, promised))))
+    return ranked

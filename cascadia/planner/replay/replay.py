@@ -1,0 +1,209 @@
+"""A written plan on any trace: the same simulation that predicted it, with other requests.
+
+A plan knows each stage's share of accepted answers, not which prompts they were. So each request of the trace draws
+its path (seeded) from those shares; with a quality table, its rows and the plan's thresholds decide, as they did when
+planning.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import JudgePlan, Plan, Predicted, QualityPrediction, ReplicaGroup, StagePlan
+from cascadia.domain.problem import Engine, Foresight, Judge, Problem, Stage
+from cascadia.domain.quality import Floats, QualityTable
+from cascadia.planner.account.assemble import predict
+from cascadia.planner.allocation.demand import JUDGE, Replicas
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.problem.join import Context, join
+from cascadia.planner.problem.models import find_architecture
+from cascadia.planner.routing.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, Decisions, Ints, decided
+from cascadia.planner.stability.capacity_shares import Capacities
+from cascadia.planner.stability.certificate import Certificate, certify
+from cascadia.planner.tables.shapes import Shape
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.models.architecture import Architecture
+from cascadia_traces.trace import Trace
+
+DRAWN_PROMPTS = 10_000
+ACCEPTED, REFUSED = 100.0, 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """`predicted` is in the form of the plan's own predictions; quality is NaN without a table.
+
+    `certificate` says whether these requests are carried for as long as they go on.
+    """
+
+    predicted: Predicted
+    run: CascadeRun
+    problem: Problem
+    notes: tuple[str, ...]
+    certificate: Certificate
+
+
+def replay(
+    plan: Plan, trace: Trace, *, folder: Path, table: QualityTable | None = None, seed: int | None = None
+) -> Replay:
+    """Simulates `plan` on `trace`; a model that is a path starts at `folder`.
+
+    Raises `BadInput` where a model is not found, or a request exceeds what a replica's memory holds.
+    """
+    seed = plan.seed if seed is None else seed
+    stages = tuple(_stage(s, folder) for s in plan.stages)
+    known = table if table is not None else drawn_table(plan, seed)
+    contexts = tuple(Context(s.name, s.max_model_len) for s in plan.stages)
+    workload, notes = join(trace, known, seed=seed, contexts=contexts)
+    problem = Problem(
+        stages,
+        plan.cluster,
+        _judge(plan.judge, folder),
+        workload,
+        known,
+        plan.objective,
+        0.95,
+        seed,
+        plan.digest,
+        foresight=Foresight(plan.foresight.digest, plan.foresight.latency_s) if plan.foresight else None,
+    )
+    decisions = gate_decisions(plan, known, drawn=table is None).take(workload.row)
+    found = redeployed(plan, problem)
+    simulator = Simulator.of(problem)
+    run = simulator.run(found, decisions)
+    arrivals = run.arrival_ps
+    if table is not None and table.foreseen is None and any(plan.skip_below):
+        notes = (*notes, "the table has no column foreseen, so no stage is skipped by the question alone")
+    quality = _quality(plan, table, decisions, problem)
+    groups = [g for s in plan.stages for g in s.replicas] + list(plan.judge.replicas)
+    usd = sum(_usd(plan, g) for g in groups)
+    shares = Capacities().shares(problem, found, decisions)
+    predicted = predict(problem, run, arrivals, usd, plan.proof.objective_s, quality, shares)
+    certificate = certify(simulator, found, decisions, shares)
+    return Replay(predicted, run, problem, notes, certificate)
+
+
+def drawn_table(plan: Plan, seed: int) -> QualityTable:
+    """A table whose rows take each path as often as the plan predicts: accepted answers score 100, others 0."""
+    accepted = np.array([s.accepted for s in plan.predicted.stages])
+    last = np.flatnonzero([s.deployed for s in plan.stages])[-1]
+    share = accepted / accepted.sum() if accepted.sum() > 0 else np.eye(len(accepted))[last]
+    random = np.random.default_rng(seed)
+    by = random.choice(len(share), size=DRAWN_PROMPTS, p=share)
+    score = np.full((len(share), DRAWN_PROMPTS), REFUSED)
+    score[by, np.arange(DRAWN_PROMPTS)] = ACCEPTED
+    foreseen = np.where(_entered(plan, share, by, random), ACCEPTED, REFUSED)
+    lengths = np.array([[s.output_ratio] for s in plan.stages]) * np.full(DRAWN_PROMPTS, 1000.0)
+    ids = tuple(f"drawn-{i}" for i in range(DRAWN_PROMPTS))
+    return QualityTable(ids, tuple(s.name for s in plan.stages), score, score, lengths, lengths, foreseen)
+
+
+def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:
+    """(S, n): was each stage asked, as often as predicted, by those whom it or a later one answers?"""
+    past = np.clip(1.0 - np.cumsum(share), 1e-12, 1.0)
+    asked = [s.reached - accepted for s, accepted in zip(plan.predicted.stages, share, strict=True)]
+    went_on = random.random((len(share), len(by))) < (np.array(asked) / past)[:, None]
+    own: Bools = np.arange(len(share))[:, None] == by
+    return own | went_on
+
+
+def gate_decisions(plan: Plan, table: QualityTable, *, drawn: bool = False) -> Decisions:
+    """What each stage does with each row of the table; `drawn` ones say it themselves."""
+    deployed = np.array([s.deployed for s in plan.stages])
+    if not drawn:
+        return decided(table, deployed, plan.thresholds, plan.skip_below or None)
+    some = [ACCEPTED if least > 0 else SKIPS_NONE for least in plan.skip_below]
+    levels = [ACCEPTED if least > ACCEPTS_ALL else ACCEPTS_ALL for least in plan.thresholds]
+    return decided(table, deployed, levels, some or None)
+
+
+def redeployed(plan: Plan, problem: Problem) -> Deployment:
+    """The plan's replicas with their timings."""
+    mixes: dict[int, Mix] = {}
+    lengths = problem.workload.input_tokens + problem.workload.output_tokens
+    for s, stage in enumerate(problem.stages):
+        longest = int(lengths[s].max())
+        mixes[s] = _mix(plan, stage.name, stage.architecture, stage.config, plan.stages[s].replicas, longest)
+    judge = problem.judge
+    if plan.judge.replicas and judge.architecture is not None and judge.config is not None:
+        longest = int(lengths.max()) + judge.prompt_tokens + judge.output_tokens
+        mixes[JUDGE] = _mix(plan, "judge", judge.architecture, judge.config, plan.judge.replicas, longest)
+    return deployment(0, mixes)
+
+
+def _mix(
+    plan: Plan,
+    name: str,
+    architecture: Architecture,
+    config: EngineConfig,
+    groups: tuple[ReplicaGroup, ...],
+    longest: int,
+) -> Mix:
+    found = []
+    for group in groups:
+        pool = plan.cluster.pool(group.pool)
+        try:
+            timing = replica_timing(
+                architecture,
+                pool.hardware,
+                tp=group.tp,
+                pp=group.pp,
+                config=config,
+                gpus_per_node=pool.gpus_per_node,
+                min_kv_tokens=longest,
+            )
+        except (DoesNotFit, InvalidShape) as error:
+            raise BadInput(
+                f"stage {name}, TP={group.tp} PP={group.pp}",
+                f"cannot serve a request of {longest:,} tokens ({error})",
+                "cut the trace's long requests, or plan for this trace",
+            ) from error
+        shape = Shape(group.pool, group.tp, group.pp, timing, group.tp * group.pp * pool.usd_per_gpu_hour)
+        found.append(Replicas(shape, group.count, group.count / max(group.share, 1e-9)))
+    return tuple(found)
+
+
+def _stage(stage: StagePlan, folder: Path) -> Stage:
+    found = find_architecture(stage.model, folder, f"plan: stage {stage.name}")
+    engine: Engine = stage.engine  # type: ignore[assignment]
+    return Stage(stage.name, stage.model, found, engine, stage.quantization, stage.config, stage.weights)
+
+
+def _judge(judge: JudgePlan, folder: Path) -> Judge:
+    hosted = judge.placement == "self-hosted" and judge.model is not None
+    return Judge(
+        kind=judge.kind,  # type: ignore[arg-type]
+        placement=judge.placement,  # type: ignore[arg-type]
+        model=judge.model,
+        architecture=find_architecture(judge.model, folder, "plan: judge")
+        if hosted and judge.model
+        else None,
+        quantization=judge.quantization,
+        config=judge.config if hosted else None,
+        prompt_tokens=judge.prompt_tokens,
+        output_tokens=judge.output_tokens,
+        latency_p50_s=judge.latency_p50_s,
+        latency_p95_s=judge.latency_p95_s,
+        usd_per_million_input_tokens=judge.usd_per_million_input_tokens,
+        usd_per_million_output_tokens=judge.usd_per_million_output_tokens,
+    )
+
+
+def _quality(
+    plan: Plan, table: QualityTable | None, decisions: Decisions, problem: Problem
+) -> QualityPrediction:
+    """The plan's own where paths were drawn from it; the mean over the replayed rows with a table."""
+    if table is None:
+        return plan.predicted.quality
+    mean = float(table.quality[decisions.answered_by, problem.workload.row].mean())
+    return QualityPrediction(mean, mean, 0.0, "mean over the replayed requests", len(table))
+
+
+def _usd(plan: Plan, group: ReplicaGroup) -> float:
+    return group.gpus * plan.cluster.pool(group.pool).usd_per_gpu_hour

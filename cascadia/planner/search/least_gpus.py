@@ -1,0 +1,71 @@
+"""About how many GPUs would sustain a routing at the bar, latency aside: where to begin to ask for a plan."""
+
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.cluster import Pool
+from cascadia.planner.allocation.demand import JUDGE, Demand
+from cascadia.planner.allocation.knapsack import EPS, cover
+from cascadia.planner.allocation.milp import Milp
+from cascadia.planner.search.context import Search
+from cascadia.planner.search.reference_tables import References
+
+Floats = NDArray[np.float64]
+
+MOST_COVERED, MOST_RELAXED = 200, 24
+"""Routings looked at, evenly spread: on one pool by covering, on several by linear relaxation."""
+
+
+def gpus_wanted(search: Search, references: References, pool: Pool, times: int) -> float:
+    """GPUs of `pool` (up to `times` as many as it has), the other pools as they are; infinite: more than that."""
+    several = len(search.problem.cluster.pools) > 1
+    routings = np.flatnonzero(search.routings.lower >= (search.problem.objective.quality_min or 0.0))
+    most = MOST_RELAXED if several else MOST_COVERED
+    if len(routings) > most:
+        routings = routings[np.unique(np.linspace(0, len(routings) - 1, most).astype(int))]
+    covers: dict[int, Floats] = {}
+    wanted = [np.inf]
+    for k in routings.tolist():
+        stages = np.flatnonzero(search.routings.deployed[k]).tolist()
+        judged = search.self_hosted_judge and len(stages) > 1
+        needs = [references.one(s, k) for s in [*stages, *([JUDGE] if judged else [])]]
+        wanted.append(
+            _relaxed(search, needs, pool, times) if several else _covered(needs, times * pool.gpus, covers)
+        )
+    return min(wanted)
+
+
+def _covered(needs: list[tuple[Demand, float]], most: int, covers: dict[int, Floats]) -> float:
+    total = 0.0
+    for demand, need in needs:
+        if id(demand) not in covers:
+            gpus = [shape.gpus for shape in demand.shapes]
+            covers[id(demand)] = cover(gpus, demand.table.shares(sys.float_info.max), most).share
+        enough = np.flatnonzero(covers[id(demand)] >= need - EPS)
+        total += float(enough[0]) if len(enough) else np.inf
+    return total
+
+
+def _relaxed(search: Search, needs: list[tuple[Demand, float]], pool: Pool, times: int) -> float:
+    """Minimise the pool's GPUs, fractions of replicas allowed; every other pool gives at most what it has."""
+    milp = Milp()
+    spent: dict[str, list[tuple[int, float]]] = {p.name: [] for p in search.problem.cluster.pools}
+    for demand, need in needs:
+        shares = demand.table.shares(sys.float_info.max).tolist()
+        row = []
+        for name, columns in spent.items():
+            own = [a / s.gpus for s, a in zip(demand.shapes, shares, strict=True) if s.pool == name and a > 0]
+            if own:
+                column = milp.real(cost=float(name == pool.name))
+                row.append((column, max(own)))
+                columns.append((column, 1.0))
+        if not row:
+            return np.inf
+        milp.at_least(need, row)
+    for p in search.problem.cluster.pools:
+        if spent[p.name]:
+            milp.at_most(float(p.gpus * (times if p.name == pool.name else 1)), spent[p.name])
+    solved = milp.solve(10.0)
+    return np.inf if solved.values is None else solved.objective

@@ -1,0 +1,163 @@
+"""How much traffic could a cluster carry, latency aside, with the deployment that is best for that?
+
+A replica keeps up as long as its share of a stage's work stays under `STABLE_SHARE` of what it sustains
+(`tables.saturation_level`). For a routing, the largest factor by which today's rate can grow is found by bisection
+over the covering problem with shares 1 / saturated. That says which deployments to try; what they carry is then found
+by simulation, with the certificate that plans are held to (`headroom.py`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.planner.allocation.columns import EPS
+from cascadia.planner.allocation.demand import JUDGE, Demand, Replicas
+from cascadia.planner.allocation.knapsack import cover
+from cascadia.planner.allocation.milp import Milp
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.search.context import Search
+from cascadia.planner.search.reference_tables import References, judge_tokens, stage_tokens
+from cascadia.planner.stability.headroom import headroom
+from cascadia.planner.tables.packing import packing_rows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PRECISION = 0.002
+"""Relative width at which bisections stop."""
+
+LEAST_FACTOR = 1e-4
+"""Less than this of today's rate is none: it lies near the solver's own tolerance."""
+
+CLOSER = 8
+"""Routings whose factor is worked out with tables of their own."""
+
+SIMULATED = 3
+"""Of the deployments that seem to sustain the most so many are simulated..."""
+HOPE = 1.1
+"""...unless this many times what a next one seems to sustain is less than what one was found to carry."""
+
+APART = 0.005
+"""Of routings that differ by less than this part of the requests at every stage only one is worked out."""
+
+
+def max_rate_rps(search: Search, routings: Ints, *, equal_parts: bool = False) -> float:
+    """The highest rate that a deployment of one of `routings` was found to carry; 0 if none carries anything.
+
+    `equal_parts`: each deployed stage (and a judge with GPUs) may take no more than an equal part of the GPUs.
+    """
+    likely = [k for k, _ in most_sustaining(search, routings, equal_parts=equal_parts)]
+    found = (most_capable(search, k, equal_parts=equal_parts) for k in likely)
+    return carried_rps(search, [known for known in found if known is not None])
+
+
+def most_capable(
+    search: Search, routing: int, *, equal_parts: bool = False
+) -> tuple[float, Deployment] | None:
+    """The deployment of a routing that seems to sustain the largest factor of today's rate, and that factor."""
+    covering = partial(_covering, search, search.demands(routing), equal_parts)
+    factor = largest_factor(lambda f: covering(f) is not None)
+    mixes = covering(factor) if factor > 0 else None
+    return None if mixes is None else (factor, deployment(routing, mixes))
+
+
+def carried_rps(search: Search, found: Sequence[tuple[float, Deployment]]) -> float:
+    """The highest rate that one of these deployments carries by the certificate of stability; 0: none.
+
+    With each comes the factor that it seems to sustain; those that seem to sustain the most are simulated.
+    """
+    simulator = Simulator.of(search.problem)
+    best = 0.0
+    for factor, d in sorted(found, key=lambda known: -known[0])[:SIMULATED]:
+        if factor * HOPE < best:
+            break
+        decided = search.decisions(d.routing)
+        shares = search.capacities.shares(search.problem, d, decided)
+        best = max(best, headroom(simulator, d, decided, shares))
+    return best * search.problem.workload.rate_rps
+
+
+def most_sustaining(
+    search: Search, routings: Ints, *, equal_parts: bool = False, most: int = CLOSER
+) -> list[tuple[int, float]]:
+    """Those of `routings` that seem to sustain the most, with the factor of today's rate that they seem to.
+
+    Of equal ones the lightest come first, and none is nearly another's twin.
+    """
+    estimates = _estimates(search, routings, equal_parts)
+    order = np.lexsort((search.routings.reached[routings].sum(axis=1), -np.round(estimates, 3)))
+    chosen = search.routings.first_apart(routings[order].tolist(), most, APART)
+    known = dict(zip(routings.tolist(), estimates.tolist(), strict=True))
+    return [(k, known[k]) for k in chosen]
+
+
+def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
+    """The factor of each routing if all pools were one, from the tables made for all requests."""
+    references = References.of(search).by_stage
+    total = search.problem.cluster.gpus
+    covers, work = {}, {}
+    for stage, known in references.items():
+        table = known[0].demand.table
+        covers[stage] = cover(
+            [s.gpus for s in table.shapes], 1.0 / np.maximum(table.saturated, EPS), total
+        ).share
+        tokens = judge_tokens(search, routings) if stage == JUDGE else stage_tokens(search, stage, routings)
+        work[stage] = tokens / known[0].work
+    deployed = sum(((w > 0).astype(np.int64) for w in work.values()), np.zeros(len(routings), np.int64))
+    part = total // deployed if equal_parts else np.full(len(routings), total)
+    low, high = np.zeros(len(routings)), np.full(len(routings), 1e6)
+    for _ in range(60):
+        middle = np.sqrt(np.maximum(low, 1e-3) * high)
+        needs = [np.where(w > 0, np.searchsorted(covers[s], w * middle - EPS), 0) for s, w in work.items()]
+        fits = (np.sum(needs, axis=0) <= total) & (np.max(needs, axis=0) <= part)
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return low
+
+
+def largest_factor(fits: Callable[[float], bool]) -> float:
+    """The largest factor that `fits`, of which every smaller one does; 0 if none above `LEAST_FACTOR`."""
+    low, high = 0.0, 1.0
+    while fits(high) and high < 1e6:
+        low, high = high, high * 2
+    while high - low > PRECISION * high and high > LEAST_FACTOR:
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low if low > LEAST_FACTOR else 0.0
+
+
+def _covering(
+    search: Search, demands: Sequence[Demand], equal_parts: bool, factor: float
+) -> dict[int, Mix] | None:
+    """Replicas that sustain `factor` times the demands' work, each sent what it can carry; None if there are none."""
+    milp = Milp()
+    columns = [(d, s) for d in demands for s in range(len(d.shapes))]
+    shapes = [d.shapes[s] for d, s in columns]
+    for shape in shapes:
+        milp.integer(cost=float(shape.gpus), upper=search.budget(shape))
+    part = search.problem.cluster.gpus // len(demands)
+    for demand in demands:
+        shares = 1.0 / np.maximum(demand.table.saturated, EPS)
+        mine = [(j, s) for j, (d, s) in enumerate(columns) if d is demand]
+        milp.at_least(factor * (1 - EPS), [(j, float(shares[s])) for j, s in mine])
+        if equal_parts:
+            milp.at_most(float(part), [(j, float(shapes[j].gpus)) for j, _ in mine])
+    for pool in search.problem.cluster.pools:
+        for weights, limit in packing_rows(pool, shapes):
+            milp.at_most(float(limit), [(j, float(w)) for j, w in enumerate(weights) if w])
+    values = milp.solve(5.0).values
+    if values is None:
+        return None
+    mixes: dict[int, Mix] = {}
+    for demand in demands:
+        mine = [(j, s) for j, (d, s) in enumerate(columns) if d is demand]
+        levels = demand.table.saturated.tolist()
+        mixes[demand.stage] = tuple(
+            Replicas(demand.shapes[s], round(values[j]), max(levels[s], EPS))
+            for j, s in mine
+            if round(values[j])
+        )
+    return mixes

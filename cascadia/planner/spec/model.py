@@ -1,0 +1,194 @@
+"""`cascade.yaml` as the user writes it. Its JSON schema is `cascadia schema spec`."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cascadia.domain.objective import bar_meant
+from cascadia.planner.spec.gpu import GpuChoice
+from cascadia.planner.spec.models import (
+    RESERVED_STAGE_NAME,
+    JudgeSpec,
+    Positive,
+    Section,
+    StageSpec,
+    Text,
+    Usd,
+)
+
+Many = Field(strict=False, min_length=1, max_length=64)  # YAML has lists; the model holds tuples
+
+
+def share(text: str) -> float:
+    """`3%` or `0.03` as a share of 1. Raises `ValueError`."""
+    percent = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a percentage such as 3% nor a number such as 0.03") from None
+    return value / 100 if percent else value
+
+
+class PoolSpec(Section):
+    """Equal nodes with equal GPUs."""
+
+    gpu: GpuChoice = Field(
+        description=(
+            "A GPU of the bundled catalogue, e.g. `h100-sxm`; or one of your own, as a mapping or as the path of a "
+            "JSON or YAML file with the same keys."
+        )
+    )
+    nodes: int = Field(ge=1, le=100_000, description="Number of nodes.")
+    gpus_per_node: int = Field(8, ge=1, le=1_000, description="GPUs in each node.")
+    usd_per_gpu_hour: Usd | None = Field(
+        None, description="Price; the catalogue's where absent, needed for a GPU of your own."
+    )
+    name: str | None = Field(
+        None, min_length=1, max_length=100, description="Unique; the GPU's name where absent."
+    )
+
+    @property
+    def called(self) -> str:
+        return self.name or (self.gpu if isinstance(self.gpu, str) else self.gpu.name)
+
+
+class ClusterSpec(Section):
+    pools: Annotated[tuple[PoolSpec, ...], Many] = Field(description="What there is to deploy on.")
+
+
+class WorkloadSpec(Section):
+    trace: Text = Field(description="Path of the trace: Parquet, CSV or JSONL, public formats too.")
+    format: Text | None = Field(None, description="The trace's format, where it is not recognised.")
+    rate_rps: float | None = Field(
+        None, gt=0, le=1e7, description="Rescale arrivals to this mean rate; the trace's own where absent."
+    )
+    lengths: Literal["trace", "table"] | None = Field(
+        None,
+        description=(
+            "Where token counts come from. `trace`: the trace's, each stage's output scaled by the table's "
+            "ratio of that stage's mean to the mean over stages. `table`: the quality table's. Default: "
+            "`table` where prompt ids join, else `trace`."
+        ),
+    )
+    max_requests: Annotated[int, Field(ge=2)] | None = Field(
+        None, description="Use only the first so many requests."
+    )
+    max_input_tokens: Positive | None = Field(None, description="Cut longer inputs to this length.")
+    overlong: Literal["truncate", "error"] = Field(
+        "truncate",
+        description=(
+            "Requests longer than a stage's context: cut their input to fit and say how many (`truncate`), "
+            "or stop (`error`)."
+        ),
+    )
+
+
+class QualitySpec(Section):
+    table: Text = Field(description="Path of the quality table: Parquet, CSV or JSONL.")
+    scale: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description=(
+            "What its scores go up to, e.g. 10; they are converted to 0-100. Parquet that `cascadia profile quality` "
+            "wrote says so itself; of another table whose scores never exceed 10 it must be said."
+        ),
+    )
+    foresight: Text | None = Field(
+        None,
+        description=(
+            "What the question alone promises of each stage's answer: a file of `cascadia judge train --foresight`. "
+            "Plans may then pass a stage over, or choose one model beforehand, with the skill measured out of fold."
+        ),
+    )
+    confidence: float = Field(
+        0.95, ge=0.5, lt=1, description="Probability with which `quality_min` holds for unseen prompts."
+    )
+
+
+class ObjectiveSpec(Section):
+    minimize: Literal["latency", "cost"] | None = Field(None, description="What to make small.")
+    maximize: Literal["quality"] | None = Field(None, description="What to make large, instead.")
+    quantile: float = Field(
+        0.95, gt=0, lt=1, description="Of the end-to-end latency, for both goal and limit."
+    )
+    quality_min: float | None = Field(
+        None, ge=0, le=100, description="Least quality, of 100. Above 0 and up to 1 is refused: a fraction."
+    )
+    latency_max_s: float | None = Field(None, gt=0, le=1e6, description="Largest latency, in seconds.")
+
+    within: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description=(
+            "Of `minimize: latency`: take the cheapest plan that is no more than this share slower than the fastest "
+            "found, as a percentage (`3%`) or a number (`0.03`); 0 takes the fastest at any price. Default: 3%."
+        ),
+    )
+
+    @field_validator("within", mode="before")
+    @classmethod
+    def _share(cls, value: object) -> object:
+        return share(value) if isinstance(value, str) else value
+
+    @field_validator("quality_min")
+    @classmethod
+    def _of_a_hundred(cls, bar: float | None) -> float | None:
+        if bar is not None and (meant := bar_meant(bar)) is not None:
+            raise ValueError(f"is {bar:g} of 100, which any model reaches; did you mean {meant:g}?")
+        return bar
+
+    @model_validator(mode="after")
+    def _one_goal(self) -> "ObjectiveSpec":
+        if self.minimize and self.maximize:
+            raise ValueError("minimize and maximize contradict each other; keep one of them")
+        if not self.minimize and not self.maximize:
+            raise ValueError("has no goal; add `minimize: latency`, `minimize: cost` or `maximize: quality`")
+        if self.maximize and self.latency_max_s is None:
+            raise ValueError("maximize quality needs a limit on latency; add `latency_max_s: <seconds>`")
+        if self.maximize and self.quality_min is not None:
+            raise ValueError("quality_min contradicts maximize quality; remove one of them")
+        if self.minimize == "cost" and self.quality_min is None:
+            raise ValueError("minimize cost needs a bar on quality; add `quality_min: <0-100>`")
+        if self.minimize != "latency" and self.within is not None:
+            raise ValueError("within belongs to `minimize: latency`; remove it")
+        if self.minimize == "latency" and self.latency_max_s is not None:
+            raise ValueError(
+                "latency_max_s contradicts minimize latency; remove it, or use `minimize: cost` under it"
+            )
+        return self
+
+
+class Spec(Section):
+    """What to plan: models, GPUs, judge, workload, quality and objective."""
+
+    stages: Annotated[tuple[StageSpec, ...], Field(strict=False, min_length=1, max_length=5)] = Field(
+        description="The cascade's models, from small to large."
+    )
+    cluster: ClusterSpec = Field(description="The GPUs.")
+    judge: JudgeSpec = Field(description="How answers are scored at the gates.")
+    workload: WorkloadSpec = Field(description="The requests.")
+    quality: QualitySpec = Field(description="How good each stage's answers are.")
+    objective: ObjectiveSpec = Field(description="What to optimise, and within which bounds.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Of everything drawn at random.")
+
+    @field_validator("stages")
+    @classmethod
+    def _distinct_names(cls, stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
+        names = [stage.name for stage in stages]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two stages are called {twice!r}; give each its own name")
+        if RESERVED_STAGE_NAME in names:
+            raise ValueError(f"{RESERVED_STAGE_NAME!r} is the name of the cascade itself; rename the stage")
+        return stages
+
+    @field_validator("cluster")
+    @classmethod
+    def _distinct_pools(cls, cluster: ClusterSpec) -> ClusterSpec:
+        names = [pool.name for pool in cluster.pools if pool.name is not None]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two pools are called {twice!r}; give each its own name")
+        return cluster

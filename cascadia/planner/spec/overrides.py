@@ -1,0 +1,75 @@
+"""A spec with some of its values replaced, e.g. by flags of the command line. The result is checked anew."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from cascadia.domain.errors import BadInput
+from cascadia.files.field_errors import bad_input
+from cascadia.planner.spec.model import PoolSpec, Spec
+
+_WHERE = "command line"
+_SECTIONS = {
+    "rate_rps": "workload",
+    "quality_min": "objective",
+    "latency_max_s": "objective",
+    "quantile": "objective",
+    "within": "objective",
+    "confidence": "quality",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """None leaves the spec's own value. `gpus` are (pool or None for the only one, number of GPUs)."""
+
+    gpus: tuple[tuple[str | None, int], ...] = ()
+    rate_rps: float | None = None
+    quality_min: float | None = None
+    latency_max_s: float | None = None
+    quantile: float | None = None
+    confidence: float | None = None
+    seed: int | None = None
+    within: float | None = None
+
+    def __call__(self, spec: Spec) -> Spec:
+        document = spec.model_dump(exclude_unset=True)
+        for name, section in _SECTIONS.items():
+            if (value := getattr(self, name)) is not None:
+                document[section][name] = value
+        if self.seed is not None:
+            document["seed"] = self.seed
+        for pool, gpus in self.gpus:
+            index = _pool_index(spec.cluster.pools, pool)
+            document["cluster"]["pools"][index].update(_sized(spec.cluster.pools[index], gpus))
+        try:
+            return Spec.model_validate(document)
+        except ValidationError as error:
+            raise bad_input(error, Spec, _WHERE) from None
+
+
+def _pool_index(pools: tuple[PoolSpec, ...], name: str | None) -> int:
+    names = [pool.called for pool in pools]
+    if name is None:
+        if len(pools) == 1:
+            return 0
+        example = f"--gpus {names[0]}=N"
+        raise BadInput(f"{_WHERE}: --gpus", "the spec has several pools", f"say which: {example}")
+    found = [index for index, own in enumerate(names) if own == name]
+    if len(found) != 1:
+        what = f"{'no pool' if not found else 'more than one pool'} is called {name!r}"
+        raise BadInput(f"{_WHERE}: --gpus", what, f"pools: {', '.join(names)}")
+    return found[0]
+
+
+def _sized(pool: PoolSpec, gpus: int) -> dict[str, Any]:
+    """As whole nodes, or as a part of one."""
+    if gpus < 1:
+        raise BadInput(f"{_WHERE}: --gpus", f"must be at least 1, is {gpus}")
+    if gpus <= pool.gpus_per_node:
+        return {"nodes": 1, "gpus_per_node": gpus}
+    if gpus % pool.gpus_per_node:
+        what = f"{gpus} GPUs do not make whole nodes of {pool.gpus_per_node}"
+        raise BadInput(f"{_WHERE}: --gpus", what, f"write a multiple of {pool.gpus_per_node}")
+    return {"nodes": gpus // pool.gpus_per_node}

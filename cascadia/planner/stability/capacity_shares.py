@@ -1,0 +1,54 @@
+"""How much of what its replicas sustain a stage is sent: 1 is the most that it could carry for ever.
+
+Requests go to the replica with the least in hand, so that unequal replicas are busy alike: together they sustain the
+sum of what each does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cascadia.domain.problem import Problem
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.tables.capacity import sustained_rps
+from cascadia.planner.tables.loads import Load, judge_load, stage_load
+from cascadia_sim.iteration.timing import ReplicaTiming
+
+
+@dataclass(eq=False)
+class Capacities:
+    """What replicas sustain, kept by shape and load."""
+
+    known: dict[tuple[int, str], tuple[ReplicaTiming, float]] = field(default_factory=dict)
+
+    def rps(self, timing: ReplicaTiming, load: Load) -> float:
+        key = (id(timing), load.digest)
+        if key not in self.known:
+            self.known[key] = timing, sustained_rps(timing, load)
+        return self.known[key][1]
+
+    def share(self, mix: Mix, load: Load) -> float:
+        """Of the mix's capacity, what the load takes."""
+        if not len(load):
+            return 0.0
+        total = sum(r.count * self.rps(r.shape.timing, load) for r in mix)
+        return load.rate_rps / total if total > 0 else np.inf
+
+    def shares(self, problem: Problem, deployment: Deployment, decided: Decisions) -> Mapping[int, float]:
+        """By stage index, and under `JUDGE` for a judge with GPUs; of those that have replicas."""
+        reached = decided.reached
+        found = {
+            s: self.share(mix, stage_load(problem, s, reached[s]))
+            for s, mix in deployment.mixes
+            if s != JUDGE and mix
+        }
+        if deployment.judge:
+            stages = np.array([bool(deployment.mix(s)) for s in range(len(problem.stages))])
+            gated = stages.copy()
+            gated[np.flatnonzero(stages)[-1]] = False
+            found[JUDGE] = self.share(deployment.judge, judge_load(problem, reached, gated))
+        return found

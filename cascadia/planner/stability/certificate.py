@@ -1,0 +1,233 @@
+"""The stability certificate: does a deployment carry its traffic for as long as that goes on?
+
+A trace is finite, and so is every queue after it, also one that grew from the first request to the last. So the trace
+is played `REPEATS` times end to end (one mean gap between the rounds), and a deployment holds if
+
+1. p95, and the objective's quantile, of all rounds together are at most `SLOWER` times those of one round;
+2. at no stage, nor at the judge, more wait and run at the end of the last rounds than of the first. With b[r] the
+   requests in hand there when round r ends: the mean of b over the last three rounds is at most 1.25 times that over
+   the first three, and what chance does to a count (2 sqrt(b) + 1). So a burst that ends a trace, and the hand-over
+   from round to round, count for nothing, since every round ends alike; only growth does;
+3. no stage is sent more than its replicas sustain (`capacity_shares.py`): a queue that grows by a percent shows late.
+
+What comes to an idle deployment meets no queue at first. A trace that is over before it is `SETTLED` times as long as
+the quantile is played again until it is so long, and that is then one round: latencies are of what has settled.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.plan import Stability
+from cascadia.domain.problem import Problem
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.stability.repeats import decided_repeated, repeated
+from cascadia.planner.tables.loads import period_ps
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.iteration.timing import PS_PER_S
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+REPEATS = 8
+SLOWER = 1.25
+"""So much larger may a quantile over all rounds be than over one."""
+
+GROWN, CHANCE = 1.25, 2.0
+EDGE = 3
+"""So many rounds at either end are compared."""
+
+SETTLED = 4.0
+MOST_ROUNDS = 64
+"""A trace is not played more often than this to become one round."""
+
+MOST_REQUESTS = 1_000_000
+FEWEST_REPEATS = 2
+"""Of a trace so long that all rounds would be more requests than this, fewer are played, at least two."""
+
+OVERLOADED = 1.02
+"""Above this share of what a stage's replicas sustain nothing needs to be simulated; measuring errs by less."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certificate:
+    """What became of it. `round_run` is one round's run on `simulator`; `why` is empty where the deployment holds."""
+
+    stability: Stability
+    simulator: Simulator
+    decided: Decisions
+    run: CascadeRun
+    why: str
+
+    @property
+    def problem(self) -> Problem:
+        """With the requests of one round."""
+        return self.simulator.problem
+
+    @property
+    def holds(self) -> bool:
+        return not self.why
+
+
+def certify(
+    simulator: Simulator,
+    deployment: Deployment,
+    decided: Decisions,
+    shares: Mapping[int, float],
+    *,
+    factor: float = 1.0,
+) -> Certificate:
+    """Of `deployment` under `decided` (n) on the simulator's requests, at `factor` times their rate.
+
+    `shares` of capacity are by stage, at the rate as it is.
+    """
+    settled = _settle(simulator, deployment, decided, factor)
+    once, run, rounds, one_decided = settled
+    once_s = _quantiles(run, quantiles := _asked(simulator))
+    repeats = _repeats(once)
+    for played in sorted({FEWEST_REPEATS, repeats}):
+        all_run, why = _played(settled, deployment, shares, factor, played)
+        if why:
+            break
+    all_s = _quantiles(all_run, quantiles)
+    backlog = dict(_backlogs(once, all_run, played))
+    if not why:
+        why = next((_grew(simulator, s, b) for s, b in backlog.items() if _grows(b)), "")
+    stability = Stability(
+        repeats=played,
+        rounds=rounds,
+        p95_once_s=once_s[quantiles.index(0.95)],
+        p95_repeated_s=all_s[quantiles.index(0.95)],
+        objective_once_s=once_s[quantiles.index(simulator.problem.objective.quantile)],
+        objective_repeated_s=all_s[quantiles.index(simulator.problem.objective.quantile)],
+        backlog_first=sum(float(b[:EDGE].mean()) for b in backlog.values()),
+        backlog_last=sum(float(b[-EDGE:].mean()) for b in backlog.values()),
+    )
+    return Certificate(stability, once, one_decided, run, why)
+
+
+def seems_to_hold(
+    simulator: Simulator,
+    deployment: Deployment,
+    decided: Decisions,
+    shares: Mapping[int, float],
+    *,
+    factor: float = 1.0,
+) -> bool:
+    """The first part of `certify`, on a few of its rounds: who fails here fails there."""
+    settled = _settle(simulator, deployment, decided, factor)
+    return not _played(settled, deployment, shares, factor, FEWEST_REPEATS)[1]
+
+
+class _Settled(NamedTuple):
+    """One round, which is the trace `rounds` times, and its run."""
+
+    once: Simulator
+    run: CascadeRun
+    rounds: int
+    decided: Decisions
+
+
+def _settle(simulator: Simulator, deployment: Deployment, decided: Decisions, factor: float) -> _Settled:
+    at_once = repeated(simulator, 1, factor)
+    highest = _asked(simulator)[-1]
+    rounds, once, run = 1, at_once, at_once.run(deployment, decided)
+    while (more := _rounds(once, run, highest, rounds)) > rounds:
+        rounds = more
+        once = repeated(at_once, rounds)
+        run = once.run(deployment, decided_repeated(decided, rounds))
+    return _Settled(once, run, rounds, decided_repeated(decided, rounds))
+
+
+def _played(
+    settled: _Settled, deployment: Deployment, shares: Mapping[int, float], factor: float, times: int
+) -> tuple[CascadeRun, str]:
+    """So many rounds, and why they show that the deployment does not hold; empty where they do not."""
+    quantiles = _asked(settled.once)
+    every = repeated(settled.once, times)
+    run = every.run(deployment, decided_repeated(settled.decided, times))
+    over = {s: x * factor for s, x in shares.items() if x * factor > OVERLOADED}
+    once_s, all_s = (_quantiles(r, quantiles) for r in (settled.run, run))
+    curtailed = _repeats(settled.once) < REPEATS
+    return run, _why(settled.once, over, once_s, all_s, quantiles, times, curtailed)
+
+
+def _asked(simulator: Simulator) -> tuple[float, ...]:
+    return tuple(sorted({0.95, simulator.problem.objective.quantile}))
+
+
+def _repeats(once: Simulator) -> int:
+    return int(np.clip(MOST_REQUESTS // max(len(once.arrivals), 1), FEWEST_REPEATS, REPEATS))
+
+
+def _rounds(once: Simulator, run: CascadeRun, quantile: float, rounds: int) -> int:
+    """How often a trace must be played so that it is long enough beside the latency that it shows."""
+    span_s = period_ps(once.problem) / PS_PER_S
+    need_s = SETTLED * quantile_s(once.latency_s(run), quantile)
+    if span_s <= 0 or span_s >= need_s or rounds >= MOST_ROUNDS:
+        return rounds
+    return min(int(np.ceil(rounds * need_s / span_s)), MOST_ROUNDS)
+
+
+def _quantiles(run: CascadeRun, quantiles: tuple[float, ...]) -> list[float]:
+    return [quantile_s(run.latency_ps / PS_PER_S, q) for q in quantiles]
+
+
+def _why(
+    simulator: Simulator,
+    over: dict[int, float],
+    once_s: list[float],
+    all_s: list[float],
+    quantiles: tuple[float, ...],
+    played: int,
+    curtailed: bool,
+) -> str:
+    for stage, share in over.items():
+        return f"{stage_name(simulator, stage)} is sent {share:.0%} of what its replicas sustain"
+    # Where not all rounds can be played, each that is not would add as much again as each that is.
+    slower = 1 + (SLOWER - 1) * (played - 1) / (REPEATS - 1) if curtailed else SLOWER
+    for q, one, every in zip(quantiles, once_s, all_s, strict=True):
+        if every > slower * one:
+            return (
+                f"p{q * 100:g} grows from {one:.3g} to {every:.3g} s when the trace is played {played} times"
+            )
+    return ""
+
+
+def _backlogs(once: Simulator, run: CascadeRun, played: int) -> Iterator[tuple[int, Floats]]:
+    """Per stage, and for a judge with GPUs, how many are in hand when each round ends."""
+    ends = period_ps(once.problem) * np.arange(1, played + 1)
+    for visits in run.stages:
+        yield visits.stage, _in_hand(visits.arrival_ps, visits.run.finish_ps, ends)
+    if run.verdicts is not None and run.verdicts.run is not None:
+        yield JUDGE, _in_hand(run.verdicts.arrival_ps, run.verdicts.finish_ps, ends)
+
+
+def _in_hand(came_ps: Ints, went_ps: Ints, at_ps: Ints) -> Floats:
+    came = np.searchsorted(np.sort(came_ps), at_ps, side="right")
+    went = np.searchsorted(np.sort(went_ps), at_ps, side="right")
+    return (came - went).astype(float)
+
+
+def _grows(backlog: Floats) -> bool:
+    edge = min(EDGE, len(backlog) // 2)
+    first, last = float(backlog[:edge].mean()), float(backlog[-edge:].mean())
+    return last > GROWN * first + CHANCE * float(np.sqrt(max(first, 1.0))) + 1.0
+
+
+def _grew(simulator: Simulator, stage: int, backlog: Floats) -> str:
+    edge = min(EDGE, len(backlog) // 2)
+    return (
+        f"{stage_name(simulator, stage)} has {backlog[:edge].mean():.0f} requests in hand after the first rounds of"
+        f" the trace and {backlog[-edge:].mean():.0f} after the last"
+    )
+
+
+def stage_name(simulator: Simulator, stage: int) -> str:
+    return "the judge" if stage == JUDGE else f"stage {simulator.problem.stages[stage].name}"

@@ -1,0 +1,59 @@
+"""How many times the rate a deployment carries, by bisection over the certificate of stability."""
+
+from collections.abc import Callable, Mapping
+
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.stability.certificate import OVERLOADED, certify, seems_to_hold
+
+PRECISION = 0.02
+"""Bisection ends when the factor is known to this part of it."""
+
+MOST = 1000.0
+"""No factor above this is looked for."""
+
+LIKELY = 0.92
+"""Of what capacity allows, what is asked for first: bursts take the rest."""
+
+
+def headroom(
+    simulator: Simulator,
+    deployment: Deployment,
+    decided: Decisions,
+    shares: Mapping[int, float],
+    *,
+    at_least: float = 0.0,
+) -> float:
+    """The largest factor of the rate that holds, rounded down to `PRECISION`; 0 where none was found.
+
+    `shares` of capacity are by stage. `at_least` is known to hold. What a few rounds of the trace let through is looked
+    for first, which costs a quarter of a certificate; that is then certified, or else what is below it.
+    """
+
+    def seems(factor: float) -> bool:
+        return seems_to_hold(simulator, deployment, decided, shares, factor=factor)
+
+    def holds(factor: float) -> bool:
+        return certify(simulator, deployment, decided, shares, factor=factor).holds
+
+    most = min(OVERLOADED / max(max(shares.values(), default=1.0), 1.0 / MOST), MOST)
+    found = largest(seems, at_least, max(most, at_least), LIKELY * most)
+    if found <= at_least or holds(found):
+        return found
+    return largest(holds, at_least, found, found / (1 + 2 * PRECISION))
+
+
+def largest(holds: Callable[[float], bool], low: float, high: float, guess: float) -> float:
+    """The largest value between `low` (which holds) and `high` that holds, to `PRECISION`, if smaller ones hold too."""
+    at = guess
+    while high - low > PRECISION * high:
+        if not low < at < high:
+            at = (low + high) / 2
+        if holds(at):
+            low = at
+            at = min((low + high) / 2, low * 1.06)
+        else:
+            high = at
+            at = max((low + high) / 2, high / 1.06)
+    return low

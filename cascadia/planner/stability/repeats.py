@@ -1,0 +1,58 @@
+"""A problem whose trace is played several times end to end, as fast as it is or faster."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.problem import Problem
+from cascadia.domain.workload import Workload
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.tables.loads import period_ps
+from cascadia_sim.iteration.timing import PS_PER_S
+
+Ints = NDArray[np.int64]
+
+
+def repeated(simulator: Simulator, times: int, factor: float = 1.0) -> Simulator:
+    """The same requests `times` times, each round one mean gap after the one before, at `factor` times the rate.
+
+    A request meets the same judge's delay in every round.
+    """
+    if times == 1 and factor == 1.0:
+        return simulator
+    problem = at_rate(problem_repeated(simulator.problem, times), factor)
+    delays = None if simulator.delays is None else np.tile(simulator.delays, times)
+    arrivals = np.rint(problem.workload.arrival_s * PS_PER_S).astype(np.int64)
+    return Simulator(problem, arrivals, np.tile(simulator.cached, times), delays)
+
+
+def problem_repeated(problem: Problem, times: int) -> Problem:
+    w = problem.workload
+    starts_s = np.arange(times) * period_ps(problem) / PS_PER_S
+    return replace(
+        problem,
+        workload=Workload(
+            (w.arrival_s[None, :] + starts_s[:, None]).ravel(),
+            np.tile(w.row, times),
+            np.tile(w.input_tokens, times),
+            np.tile(w.output_tokens, times),
+            np.tile(w.prefix_tokens, times),
+            None if w.blocks is None else w.blocks.repeated(times),
+        ),
+    )
+
+
+def at_rate(problem: Problem, factor: float) -> Problem:
+    """The same requests, `factor` times as fast."""
+    if factor == 1.0:
+        return problem
+    w = problem.workload
+    return replace(problem, workload=replace(w, arrival_s=w.arrival_s / factor))
+
+
+def decided_repeated(decided: Decisions, times: int) -> Decisions:
+    return Decisions(
+        np.tile(decided.enters, times), np.tile(decided.accepts, times), decided.foresees, decided.judged
+    )

@@ -1,0 +1,56 @@
+"""When do tensor-parallel groups fit on the nodes of a pool?
+
+A tensor-parallel group stays within a node; a pipeline is `pp` such groups, which may lie on several nodes. With
+group sizes of which each divides the next (1, 2, 4, 8), first-fit-decreasing packs perfectly (Coffman, Garey and
+Johnson 1987), so fitting is exactly, for every size t:
+
+    sum over groups of size >= t of (size / t)  <=  nodes * floor(gpus_per_node / t)
+
+A group that itself spans nodes (size above gpus_per_node) takes whole nodes and counts as that many.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cascadia.domain.cluster import Pool
+from cascadia.planner.tables.shapes import Shape
+
+
+class PackingRow(NamedTuple):
+    """sum of weight[shape] * count[shape] <= limit."""
+
+    weights: tuple[int, ...]
+    limit: int
+
+
+def packing_rows(pool: Pool, shapes: Iterable[Shape]) -> tuple[PackingRow, ...]:
+    """The constraints on the counts of `shapes`; shapes of other pools weigh 0."""
+    shapes = tuple(shapes)
+    sizes = sorted({1} | {min(s.tp, pool.gpus_per_node) for s in shapes if s.pool == pool.name})
+    rows = []
+    for size in sizes:
+        weights = tuple(_units(shape, size, pool) for shape in shapes)
+        rows.append(PackingRow(weights, pool.nodes * (pool.gpus_per_node // size)))
+    return tuple(rows)
+
+
+def _units(shape: Shape, size: int, pool: Pool) -> int:
+    if shape.pool != pool.name or shape.tp < size:
+        return 0
+    per_group = -(-min(shape.tp, pool.gpus_per_node) // size)
+    nodes_per_group = max(1, -(-shape.tp // pool.gpus_per_node))
+    return shape.pp * per_group * nodes_per_group
+
+
+def packs_perfectly(pool: Pool) -> bool:
+    """Do groups of 1, 2, 4, ... GPUs up to a whole node leave no GPU unused? Then only their sum matters."""
+    return pool.gpus_per_node & (pool.gpus_per_node - 1) == 0
+
+
+def fits(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> bool:
+    counts = tuple(counts)
+    number = [count for _, count in counts]
+    return all(
+        sum(w * c for w, c in zip(row.weights, number, strict=True)) <= row.limit
+        for row in packing_rows(pool, (shape for shape, _ in counts))
+    )
