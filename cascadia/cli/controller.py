@@ -15,11 +15,11 @@ from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
-    from cascadia.controller.figures import Figures
-    from cascadia.controller.history import Entry
+    from cascadia.controller.detect.samples_file import SampleFiles
+    from cascadia.controller.detect.shadow_scores import LookFiles
     from cascadia.controller.loop import Controller, Settings
-    from cascadia.controller.samples_file import SampleFiles
-    from cascadia.controller.second_looks import LookFiles
+    from cascadia.controller.memory.history import Entry
+    from cascadia.controller.service.metrics import Figures
 
 STANDBY_S = 1.0
 PORT = 8300
@@ -122,11 +122,11 @@ def controller(
     A second controller on the same fleet stands by until the first has gone. Ends at SIGTERM, also in the middle of a
     move, which the next one ends.
     """
-    from cascadia.controller.agreement import check_agreement
-    from cascadia.controller.decide import Caution
-    from cascadia.controller.detect import Detection
+    from cascadia.controller.decide.agreement import check_agreement
+    from cascadia.controller.decide.decide import Caution
+    from cascadia.controller.detect.detect import Detection
+    from cascadia.controller.detect.samples_file import SampleFiles
     from cascadia.controller.loop import Settings
-    from cascadia.controller.samples_file import SampleFiles
 
     folder = (run_dir or RUN_DIR).resolve()
     if backend == "local" and not folder.is_dir():
@@ -176,12 +176,12 @@ def controller(
 def _made(
     settings: "Settings", plan: Path, engines: Path | None, samples: "SampleFiles", output: Output
 ) -> "tuple[Controller, Figures]":
-    from cascadia.controller.figures import Figures
-    from cascadia.controller.local_file import read_local
-    from cascadia.controller.local_plans import LocalPlans
+    from cascadia.controller.decide.replan import replan
+    from cascadia.controller.local.engines_file import read_local
+    from cascadia.controller.local.plans import LocalPlans
     from cascadia.controller.loop import Controller
-    from cascadia.controller.replan import replan
-    from cascadia.controller.speed_watch import LocalEngines, SpeedWatch
+    from cascadia.controller.service.metrics import Figures
+    from cascadia.controller.speed.watch import LocalEngines, SpeedWatch
 
     speeds = SpeedWatch(LocalEngines(settings.folder), settings.spec.parent, time.time)
     figures = Figures(speeds)
@@ -204,7 +204,7 @@ def _made(
 
 def looks_of(plan: Path, samples: Path) -> "LookFiles":
     """The second looks of a fleet that runs `plan`, or one of the same stages."""
-    from cascadia.controller.second_looks import LookFiles
+    from cascadia.controller.detect.shadow_scores import LookFiles
     from cascadia.files.plan_file import read_plan
 
     return LookFiles(samples, tuple(stage.name for stage in read_plan(plan).stages))
@@ -212,7 +212,7 @@ def looks_of(plan: Path, samples: Path) -> "LookFiles":
 
 def _stand_by(folder: Path, output: Output) -> ExitStack:
     """Until no other controller acts. What is returned holds the lock, as long as this process lives."""
-    from cascadia.controller.local_supervisor import only_one
+    from cascadia.controller.local.supervisor import only_one
 
     held = ExitStack()
     told = False
@@ -229,7 +229,7 @@ def _stand_by(folder: Path, output: Output) -> ExitStack:
 
 
 def _remember(folder: Path, plan: Path) -> None:
-    from cascadia.controller.state import IN_FORCE, write_in_force
+    from cascadia.controller.memory.state import IN_FORCE, write_in_force
 
     if not (folder / IN_FORCE).exists():
         write_in_force(folder, plan_path(plan))
@@ -237,7 +237,7 @@ def _remember(folder: Path, plan: Path) -> None:
 
 async def _watch(made: "Controller", figures: "Figures", at: tuple[str, int | None], output: Output) -> None:
     from cascadia.clients.processes.ports import is_free
-    from cascadia.controller.face import face, serving
+    from cascadia.controller.service.routes import face, serving
 
     host, port = at
     if port is None:

@@ -19,26 +19,26 @@ except ModuleNotFoundError as missing:
         "--backend kubernetes", f"needs {missing.name}", "pip install 'cascadia[kubernetes]'"
     ) from None
 from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing
-from cascadia.controller import kubernetes_run
-from cascadia.controller.backend import StepFailed
-from cascadia.controller.face import face, serving
-from cascadia.controller.figures import Figures
-from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
-from cascadia.controller.kubernetes_engines import KubernetesEngines
-from cascadia.controller.kubernetes_events import Events
-from cascadia.controller.kubernetes_plans import KubernetesPlans, read_values
-from cascadia.controller.kubernetes_state import KubernetesState, read_kubernetes_history
+from cascadia.controller.decide.replan import replan
+from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.kubernetes import run as kubernetes_run
+from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
+from cascadia.controller.kubernetes.engines import KubernetesEngines
+from cascadia.controller.kubernetes.events import Events
+from cascadia.controller.kubernetes.plans import KubernetesPlans, read_values
+from cascadia.controller.kubernetes.state import KubernetesState, read_kubernetes_history
 from cascadia.controller.loop import Controller, Settings
-from cascadia.controller.replan import replan
-from cascadia.controller.second_looks import SecondLooks
-from cascadia.controller.speed_watch import SpeedWatch
+from cascadia.controller.move.backend import StepFailed
+from cascadia.controller.service.metrics import Figures
+from cascadia.controller.service.routes import face, serving
+from cascadia.controller.speed.watch import SpeedWatch
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release as Rendered
 from cascadia.render.kubernetes.router_config import SAMPLES_TOKEN
 
 if TYPE_CHECKING:
-    from cascadia.controller.history import Entry
-    from cascadia.controller.samples_file import SampleFiles
+    from cascadia.controller.detect.samples_file import SampleFiles
+    from cascadia.controller.memory.history import Entry
 
 LOOK_S = 10.0
 MARGIN_S = 300.0

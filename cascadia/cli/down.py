@@ -18,7 +18,7 @@ LOOK_S = 0.1
 @with_output
 def down(run_dir: Path | None, output: Output) -> None:
     """End what `cascadia up` began: the router finishes what it has, then all engines stop."""
-    from cascadia.controller.local_supervisor import LOCK, only_one
+    from cascadia.controller.local.supervisor import LOCK, only_one
 
     folder = run_dir or RUN_DIR
     asked(folder, "down")

@@ -50,6 +50,6 @@ def made_run_dir(run_dir: Path | None) -> Path:
 
 def asked(run_dir: Path | None, what: str, **members: Any) -> dict[str, Any]:
     """The fleet's answer."""
-    from cascadia.controller.local_control import ask
+    from cascadia.controller.local.control_socket import ask
 
     return asyncio.run(ask(run_dir or RUN_DIR, what, **members))

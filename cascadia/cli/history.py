@@ -11,7 +11,7 @@ from cascadia.cli.fleet_common import RUN_DIR, release_options, run_dir_option
 from cascadia.cli.output import Output
 
 if TYPE_CHECKING:
-    from cascadia.controller.history import Entry
+    from cascadia.controller.memory.history import Entry
 
 
 @click.command()
@@ -47,7 +47,7 @@ def history(
 
 
 def _show_timing(entries: "list[Entry]", lines: int, output: Output) -> None:
-    from cascadia.controller.timing import move_timings
+    from cascadia.controller.memory.timing import move_timings
 
     moves = list(move_timings(entries))[-lines:]
     if not moves:
@@ -68,7 +68,7 @@ def _show_timing(entries: "list[Entry]", lines: int, output: Output) -> None:
 
 
 def _on_machine(run_dir: Path) -> "list[Entry]":
-    from cascadia.controller.history import read_history
+    from cascadia.controller.memory.history import read_history
 
     return read_history(run_dir)
 

@@ -14,11 +14,11 @@ from cascadia.domain.errors import CascadiaError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cascadia.controller.fleet import Desired, Kind, Observed
-    from cascadia.controller.history import Entry
-    from cascadia.controller.launch import Launch
-    from cascadia.controller.local_plans import LocalPlans
-    from cascadia.controller.state import UnderWay
+    from cascadia.controller.local.launch import Launch
+    from cascadia.controller.local.plans import LocalPlans
+    from cascadia.controller.memory.history import Entry
+    from cascadia.controller.memory.state import UnderWay
+    from cascadia.controller.move.state import Desired, Kind, Observed
 
 
 @click.command()
@@ -37,9 +37,9 @@ def move(
     Replicas that both have stay. Where a step fails, the plan before is put in force again, and the exit code is 1. If
     this command is killed, the next one, or a controller, ends the move.
     """
-    from cascadia.controller.local_file import read_local
-    from cascadia.controller.local_plans import LocalPlans
-    from cascadia.controller.local_supervisor import only_one
+    from cascadia.controller.local.engines_file import read_local
+    from cascadia.controller.local.plans import LocalPlans
+    from cascadia.controller.local.supervisor import only_one
 
     folder, path = (run_dir or RUN_DIR).resolve(), plan_path(plan).resolve()
     plans = LocalPlans(folder, read_local(engines))
@@ -58,14 +58,14 @@ def move(
 
 async def _steps(folder: Path, plans: "LocalPlans", path: Path, at_once: int) -> list[str]:
     """All that there is to do, in its order, known before anything is done."""
-    from cascadia.controller.carry_out import foresee
+    from cascadia.controller.move.carry_out import foresee
 
     await plans.backend.observe()  # where no fleet runs there is no plan in force either
     return [str(step) for step in await foresee(_asked(folder, path), plans, at_once=at_once)]
 
 
 def _asked(folder: Path, path: Path) -> "UnderWay":
-    from cascadia.controller.state import FileState, UnderWay
+    from cascadia.controller.memory.state import FileState, UnderWay
     from cascadia.files.plan_file import read_plan
 
     back = FileState(folder).in_force()
@@ -77,8 +77,8 @@ async def _carry_out(
 ) -> "list[Entry]":
     from time import time
 
-    from cascadia.controller.carry_out import Journal, carry_out
-    from cascadia.controller.state import FileState
+    from cascadia.controller.memory.state import FileState
+    from cascadia.controller.move.carry_out import Journal, carry_out
 
     begun = _asked(folder, path)
     last_good = _as_it_runs(await plans.backend.observe(), plans.backend.launches, begun.need_now_rps)
@@ -98,7 +98,7 @@ def _as_it_runs(
     observed: "Observed", launches: "Mapping[Kind, Launch]", need_rps: dict[str, float]
 ) -> "Desired | None":
     """What to go back to: engines as they were started, whatever local.yaml says by now."""
-    from cascadia.controller.fleet import Desired
+    from cascadia.controller.move.state import Desired
 
     if observed.routing is None:
         return None

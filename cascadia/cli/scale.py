@@ -13,7 +13,7 @@ from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
-    from cascadia.controller.steps import Step
+    from cascadia.controller.move.steps import Step
 
 
 @click.command()
@@ -27,7 +27,7 @@ def scale(stage: str, replicas: int, run_dir: Path | None, dry_run: bool, output
 
     A controller that runs on the same fleet may scale it again when traffic changes.
     """
-    from cascadia.controller.local_supervisor import only_one
+    from cascadia.controller.local.supervisor import only_one
 
     folder = run_dir or RUN_DIR
     if dry_run:
@@ -40,9 +40,9 @@ def scale(stage: str, replicas: int, run_dir: Path | None, dry_run: bool, output
 
 
 async def _scale(folder: Path, stage: str, replicas: int, dry_run: bool, output: Output) -> "list[Step]":
-    from cascadia.controller.backend import foreseen, move
-    from cascadia.controller.fleet import Desired
-    from cascadia.controller.local_backend import LocalBackend
+    from cascadia.controller.local.backend import LocalBackend
+    from cascadia.controller.move.backend import foreseen, move
+    from cascadia.controller.move.state import Desired
 
     backend = LocalBackend(folder)
     observed = await backend.observe()

@@ -17,7 +17,7 @@ from cascadia.cli.up_plan import chosen
 from cascadia.domain.errors import BadInput, CascadiaError
 
 if TYPE_CHECKING:
-    from cascadia.controller.local_plan import LocalPlan
+    from cascadia.controller.local.desired import LocalPlan
 
 LOOK_S = 0.2
 COMMAND = "from cascadia.cli.main import main; main()"
@@ -57,8 +57,8 @@ def up(
     Where the fleet has moved to another plan since it came up, one of --resume and --replace says which is meant. An
     engine that dies is started again; when this command ends, however it ends, so do all of its processes.
     """
-    from cascadia.controller.local_file import read_local
-    from cascadia.controller.local_plan import local_plan
+    from cascadia.controller.local.desired import local_plan
+    from cascadia.controller.local.engines_file import read_local
     from cascadia.files.plan_file import read_plan
 
     local = read_local(engines)
@@ -81,8 +81,8 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     """Before engines load for minutes: that the router can be started. Whoever else answers at its port would be taken
     for it."""
     from cascadia.clients.processes.ports import is_free
-    from cascadia.controller.local_fleet import with_replicas
-    from cascadia.controller.local_supervisor import LOCK, only_one
+    from cascadia.controller.local.fleet import with_replicas
+    from cascadia.controller.local.supervisor import LOCK, only_one
     from cascadia.files.text import write_whole
     from cascadia.router.settings_file import read_settings
 
@@ -97,7 +97,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
 
 def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: str, output: Output) -> None:
     from cascadia.clients.processes.systemd import notify
-    from cascadia.controller.local_supervisor import supervise
+    from cascadia.controller.local.supervisor import supervise
 
     def ready() -> None:
         notify("READY=1")
@@ -132,7 +132,7 @@ def _detached(folder: Path, url: str, output: Output) -> None:
 
 
 def _serves(folder: Path) -> bool:
-    from cascadia.controller.local_control import ask
+    from cascadia.controller.local.control_socket import ask
 
     try:
         document = asyncio.run(ask(folder, "observe"))

@@ -7,13 +7,13 @@ from cascadia.cli.output import Output
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
-    from cascadia.controller.state import Last
+    from cascadia.controller.memory.state import Last
 
 
 def chosen(folder: Path, plan: Path, *, replace: bool, resume: bool, output: Output) -> Path:
     """`plan`, or the one that was in force last. What is not gone on with is said. Raises `BadInput` where the fleet
     has moved from what it came up with, and nobody says which of the two is meant."""
-    from cascadia.controller.state import digest_of, last_of
+    from cascadia.controller.memory.state import digest_of, last_of
 
     if replace and resume:
         raise BadInput("--replace, --resume", "contradict each other", "give one of them")
@@ -32,8 +32,8 @@ def chosen(folder: Path, plan: Path, *, replace: bool, resume: bool, output: Out
 def _of_the_two(
     folder: Path, plan: Path, last: "Last", *, replace: bool, resume: bool, output: Output
 ) -> Path:
-    from cascadia.controller.local_supervisor import LOCK, only_one
-    from cascadia.controller.state import digest_of
+    from cascadia.controller.local.supervisor import LOCK, only_one
+    from cascadia.controller.memory.state import digest_of
 
     if plan.resolve() == last.plan or digest_of(plan) == digest_of(last.plan):
         return plan

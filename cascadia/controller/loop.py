@@ -12,24 +12,24 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from cascadia.controller.backend import StepFailed, move
-from cascadia.controller.carry_out import Fleet, Journal, Timed, carry_out
-from cascadia.controller.decide import Caution, Decision, Effort, Situation, decide
-from cascadia.controller.demand import rate_to_plan_rps, trace_to_plan
-from cascadia.controller.detect import Alarm, Detection, Detector
-from cascadia.controller.effort import back_s, effort_of, measured_startups
-from cascadia.controller.evacuate import evacuation
-from cascadia.controller.fleet import Desired, Observed
-from cascadia.controller.history import Entry, Kind, changed_at_s, moved_at_s, planned_gpus
-from cascadia.controller.promise import LOOKED_AT_S, broken
-from cascadia.controller.reconcile import Blocked, Names, Rollout, rollout
-from cascadia.controller.replan import PlanningFailed, Replanned, Request
-from cascadia.controller.second_looks import SecondLooks
-from cascadia.controller.speed_watch import Lengths, SpeedWatch
-from cascadia.controller.stale_scores import alike, given_up
-from cascadia.controller.state import FileState, State, UnderWay
-from cascadia.controller.steps import Drain, Route, Start, Stop
-from cascadia.controller.windows import RATE, Samples, Window, windows
+from cascadia.controller.decide.decide import Caution, Decision, Effort, Situation, decide
+from cascadia.controller.decide.move_cost import back_s, effort_of, measured_startups
+from cascadia.controller.decide.replan import PlanningFailed, Replanned, Request
+from cascadia.controller.decide.traffic_to_plan import rate_to_plan_rps, trace_to_plan
+from cascadia.controller.detect.detect import Alarm, Detection, Detector
+from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.detect.slo_watch import LOOKED_AT_S, broken
+from cascadia.controller.detect.stale_scores import alike, given_up
+from cascadia.controller.detect.windows import RATE, Samples, Window, windows
+from cascadia.controller.memory.history import Entry, Kind, changed_at_s, moved_at_s, planned_gpus
+from cascadia.controller.memory.state import FileState, State, UnderWay
+from cascadia.controller.move.backend import StepFailed, move
+from cascadia.controller.move.carry_out import Fleet, Journal, Timed, carry_out
+from cascadia.controller.move.evacuate import evacuation
+from cascadia.controller.move.reconcile import Blocked, Names, Rollout, rollout
+from cascadia.controller.move.state import Desired, Observed
+from cascadia.controller.move.steps import Drain, Route, Start, Stop
+from cascadia.controller.speed.watch import Lengths, SpeedWatch
 from cascadia.domain.objective import Objective
 from cascadia.files.plan_file import read_plan
 from cascadia_traces.formats.writing import write_trace

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.controller.history import Entry
-from cascadia.controller.timing import MoveTiming, move_timings
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.memory.timing import MoveTiming, move_timings
 from cascadia.report.charts.line import line_chart
 from cascadia.report.charts.series import Series
 from cascadia.report.charts.style import CHART_CSS

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.controller.detect import Detection
-from cascadia.controller.replan import PLAN
-from cascadia.controller.state import UnderWay
+from cascadia.controller.decide.replan import PLAN
+from cascadia.controller.detect.detect import Detection
+from cascadia.controller.memory.state import UnderWay
 from cascadia.domain.plan import Proof, QualityPrediction
 from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.account.assemble import assemble, predict

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cascadia.controller.detect import WEEK_S, Detection, Detector
-from cascadia.controller.windows import Samples, windows
+from cascadia.controller.detect.detect import WEEK_S, Detection, Detector
+from cascadia.controller.detect.windows import Samples, windows
 from tests.benchmarks.report_table import markdown
 from tests.unit.controller.traffic import joined, traffic
 

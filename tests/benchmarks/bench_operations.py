@@ -25,7 +25,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from cascadia.controller.kubernetes_pods import ready
+from cascadia.controller.kubernetes.pods import ready
 from cascadia.domain.plan import Plan
 from cascadia.render.kubernetes.chart_values import merged
 from tests.benchmarks.report_table import markdown

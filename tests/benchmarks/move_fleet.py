@@ -17,11 +17,11 @@ from statistics import median
 
 from cascadia.clients.processes.guard import descendants
 from cascadia.clients.processes.ports import free_port
-from cascadia.controller.history import Entry
-from cascadia.controller.local_file import read_local
-from cascadia.controller.local_plans import LocalPlans
-from cascadia.controller.reconcile import reconcile
-from cascadia.controller.state import FileState, UnderWay
+from cascadia.controller.local.engines_file import read_local
+from cascadia.controller.local.plans import LocalPlans
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.memory.state import FileState, UnderWay
+from cascadia.controller.move.reconcile import reconcile
 from cascadia.demo.stages import HEAD
 from cascadia.files.plan_file import write_plan
 from tests.e2e.commands import PROGRAM, told

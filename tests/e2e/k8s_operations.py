@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from cascadia.controller.kubernetes_pods import ready
+from cascadia.controller.kubernetes.pods import ready
 from cascadia.domain.cluster import Cluster as Gpus
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Plan, ReplicaGroup

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.clients.cluster.kubernetes_api import KubernetesApi
-from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
-from cascadia.controller.kubernetes_plan import KubernetesPlan, kubernetes_plan
-from cascadia.controller.kubernetes_pods import ready
+from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
+from cascadia.controller.kubernetes.desired import KubernetesPlan, kubernetes_plan
+from cascadia.controller.kubernetes.pods import ready
 from cascadia.domain.cluster import Cluster as Gpus
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.controller.replan import PlanningFailed, Request, replan
+from cascadia.controller.decide.replan import PlanningFailed, Request, replan
 from cascadia.files.plan_file import read_plan
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from cascadia.clients.processes.ports import free_port
-from cascadia.controller.kubernetes_pods import ready
+from cascadia.controller.kubernetes.pods import ready
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_controllers import API, Controllers
 from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, helm, install, values_with_controller

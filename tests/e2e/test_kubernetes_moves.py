@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cascadia.controller.backend import Moved, move, move_or_return
-from cascadia.controller.fleet import Observed, reached
-from cascadia.controller.kubernetes_backend import KubernetesBackend, Patience
-from cascadia.controller.kubernetes_lease import LeaseLost
-from cascadia.controller.kubernetes_plan import kubernetes_plan
-from cascadia.controller.kubernetes_run import lease_of
-from cascadia.controller.steps import Step
+from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
+from cascadia.controller.kubernetes.desired import kubernetes_plan
+from cascadia.controller.kubernetes.lease import LeaseLost
+from cascadia.controller.kubernetes.run import lease_of
+from cascadia.controller.move.backend import Moved, move, move_or_return
+from cascadia.controller.move.state import Observed, reached
+from cascadia.controller.move.steps import Step
 from cascadia.render.kubernetes.chart_values import merged
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, installed, moving

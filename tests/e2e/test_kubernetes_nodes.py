@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cascadia.controller.backend import move
-from cascadia.controller.fleet import reached
-from cascadia.controller.steps import Start
+from cascadia.controller.move.backend import move
+from cascadia.controller.move.state import reached
+from cascadia.controller.move.steps import Start
 from cascadia.domain.cluster import Cluster as Gpus
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Plan, ReplicaGroup

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.controller.backend import move
-from cascadia.controller.fleet import reached
+from cascadia.controller.move.backend import move
+from cascadia.controller.move.state import reached
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_release import h100_nodes, h100_plan, install, moving, ready_routers
 

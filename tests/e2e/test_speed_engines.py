@@ -12,9 +12,9 @@ import pytest
 
 from cascadia.clients.engines.openai_engine import OpenAIEngine
 from cascadia.clients.processes.ports import free_port
-from cascadia.controller.drift import Drift
-from cascadia.controller.fleet import Kind
-from cascadia.controller.speed_watch import Lengths, SpeedWatch
+from cascadia.controller.move.state import Kind
+from cascadia.controller.speed.drift import Drift
+from cascadia.controller.speed.watch import Lengths, SpeedWatch
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan

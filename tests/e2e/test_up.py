@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from cascadia.clients.processes.ports import free_port
-from cascadia.controller.backend import move
-from cascadia.controller.fleet import reached
-from cascadia.controller.local_file import Engine, Local, read_local
-from cascadia.controller.local_plans import LocalPlans
+from cascadia.controller.local.engines_file import Engine, Local, read_local
+from cascadia.controller.local.plans import LocalPlans
+from cascadia.controller.move.backend import move
+from cascadia.controller.move.state import reached
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.controller.backend import StepFailed
-from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
-from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
-from cascadia.controller.windows import Samples
+from cascadia.controller.detect.windows import Samples
+from cascadia.controller.move.backend import StepFailed
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
+from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.models import find_architecture

@@ -5,7 +5,15 @@ import json
 import shutil
 from pathlib import Path
 
-from cascadia.controller.replan import PLAN, RESULT, PlanningFailed, Replanned, Request, read_result, replan
+from cascadia.controller.decide.replan import (
+    PLAN,
+    RESULT,
+    PlanningFailed,
+    Replanned,
+    Request,
+    read_result,
+    replan,
+)
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import write_plan
 from cascadia.planner.plan import plan

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.controller.decide import Caution
-from cascadia.controller.detect import Detection
-from cascadia.controller.history import Entry
+from cascadia.controller.decide.decide import Caution
+from cascadia.controller.detect.detect import Detection
 from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.memory.state import write_in_force
 from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
-from cascadia.controller.state import write_in_force
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.router.shadow import BURST_S

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.controller.backend import StepFailed, move
-from cascadia.controller.fleet import Kind, Routing, reached
-from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop
+from cascadia.controller.move.backend import StepFailed, move
+from cascadia.controller.move.state import Kind, Routing, reached
+from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.files.plan_file import write_plan

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cascadia.clients.cluster.kubernetes_api import ApiFailed
-from cascadia.controller.kubernetes_plan import REPLICA
+from cascadia.controller.kubernetes.desired import REPLICA
 
 Document = dict[str, Any]
 PRODUCT = "NVIDIA-H100-80GB-HBM3"

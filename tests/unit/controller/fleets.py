@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
-from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 
 STAGES = ("small", "large")
 KINDS = (

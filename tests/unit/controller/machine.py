@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cascadia.clients.processes.ports import free_port
-from cascadia.controller.local_file import Engine, Local
+from cascadia.controller.local.engines_file import Engine, Local
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from tests.unit.controller.test_local_process import ENGINE

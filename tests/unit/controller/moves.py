@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from cascadia.controller.fleet import Desired, Observed, reached
-from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain, apply
+from cascadia.controller.move.state import Desired, Observed, reached
+from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain, apply
 
 EPS = 1e-9
 

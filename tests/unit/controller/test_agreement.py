@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cascadia.controller.agreement import check_agreement
+from cascadia.controller.decide.agreement import check_agreement
 from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import write_plan
 from tests.unit.cli.commands import run

@@ -9,7 +9,7 @@ import pytest
 from cascadia.cli.output import Output
 from cascadia.cli.status import ANY_WIDTH, _table
 from cascadia.clients.processes.ports import listen
-from cascadia.controller.history import Entry, History
+from cascadia.controller.memory.history import Entry, History
 from cascadia.files.plan_file import write_plan
 from tests.unit.cli.commands import run
 from tests.unit.controller.machine import two_stages

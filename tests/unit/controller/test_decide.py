@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.controller.decide import Caution, Effort, Outlook, Situation, decide, expected_s
+from cascadia.controller.decide.decide import Caution, Effort, Outlook, Situation, decide, expected_s
 
 GPUS = {"h100": 8}
 HOUR_S = 3600.0

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.controller.demand import SPAN_S, rate_to_plan_rps, trace_to_plan, with_prefixes
-from cascadia.controller.windows import Samples
+from cascadia.controller.decide.traffic_to_plan import SPAN_S, rate_to_plan_rps, trace_to_plan, with_prefixes
+from cascadia.controller.detect.windows import Samples
 from cascadia_traces.trace import Trace
 from tests.unit.controller.traffic import traffic
 

@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from cascadia.controller.detect import Alarm, Detection, Detector
-from cascadia.controller.evidence import BETS, Evidence
-from cascadia.controller.windows import INPUT, OUTPUT, RATE, Samples, score_of, spread_of, windows
+from cascadia.controller.detect.detect import Alarm, Detection, Detector
+from cascadia.controller.detect.e_detector import BETS, Evidence
+from cascadia.controller.detect.windows import INPUT, OUTPUT, RATE, Samples, score_of, spread_of, windows
 from tests.unit.controller.traffic import joined, traffic
 
 WINDOW_S = 60.0

@@ -10,10 +10,10 @@ import yaml
 
 from cascadia.cli.main import main
 from cascadia.clients.processes.process import Restarts
-from cascadia.controller.decide import Caution
-from cascadia.controller.detect import Detection
-from cascadia.controller.history import Kind
-from cascadia.controller.local_file import Local
+from cascadia.controller.decide.decide import Caution
+from cascadia.controller.detect.detect import Detection
+from cascadia.controller.local.engines_file import Local
+from cascadia.controller.memory.history import Kind
 from tests.data import ROOT
 
 PAGES = {

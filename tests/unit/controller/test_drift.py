@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.controller.as_served import plan_as_served, problem_as_served
-from cascadia.controller.drift import Drift, Served, drifts
-from cascadia.controller.fleet import Kind
-from cascadia.controller.history import read_history
+from cascadia.controller.decide.replan import Request
+from cascadia.controller.decide.replan import _document as document
+from cascadia.controller.decide.replan import _request as request_of
 from cascadia.controller.loop import Controller
-from cascadia.controller.replan import Request
-from cascadia.controller.replan import _document as document
-from cascadia.controller.replan import _request as request_of
-from cascadia.controller.speed import Speed
-from cascadia.controller.speed_plan import expected, key_of, learned_of
-from cascadia.controller.speed_watch import Lengths, SpeedWatch
+from cascadia.controller.memory.history import read_history
+from cascadia.controller.move.state import Kind
+from cascadia.controller.speed.as_served import plan_as_served, problem_as_served
+from cascadia.controller.speed.drift import Drift, Served, drifts
+from cascadia.controller.speed.expected import expected, key_of, learned_of
+from cascadia.controller.speed.speed import Speed
+from cascadia.controller.speed.watch import Lengths, SpeedWatch
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan

@@ -6,11 +6,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.controller.backend import move
-from cascadia.controller.evacuate import evacuation
-from cascadia.controller.fleet import Desired, Kind, Machine, Observed, Replica, Routing
-from cascadia.controller.reconcile import Names, reconcile
-from cascadia.controller.steps import AwaitReady, Drain, Start, Step, Stop, apply
+from cascadia.controller.move.backend import move
+from cascadia.controller.move.evacuate import evacuation
+from cascadia.controller.move.reconcile import Names, reconcile
+from cascadia.controller.move.state import Desired, Kind, Machine, Observed, Replica, Routing
+from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop, apply
 
 SMALL, LARGE = Kind("small", "a", 1), Kind("large", "a", 4)
 WIDE = Kind("wide", "a", 8, pods=2)

@@ -7,12 +7,12 @@ import httpx
 import pytest
 
 from cascadia.clients.processes.ports import listen
-from cascadia.controller.backend import StepFailed
-from cascadia.controller.face import face, serving
-from cascadia.controller.figures import STALE_S, Figures
-from cascadia.controller.history import Entry
+from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.loop import Controller
-from cascadia.controller.replan import PlanningFailed
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.move.backend import StepFailed
+from cascadia.controller.service.metrics import STALE_S, Figures
+from cascadia.controller.service.routes import face, serving
 from cascadia.domain.errors import BadInput
 from tests.unit.controller.test_drift import ONE, watch
 from tests.unit.controller.test_loop import CHANGE_S, HOUR_S, Plans, World

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia.controller.carry_out import Journal, carry_out, foresee
-from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing, reached
-from cascadia.controller.history import Entry
-from cascadia.controller.reconcile import Blocked, rollout
-from cascadia.controller.state import State, UnderWay
-from cascadia.controller.steps import Step, apply
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.memory.state import State, UnderWay
+from cascadia.controller.move.carry_out import Journal, carry_out, foresee
+from cascadia.controller.move.reconcile import Blocked, rollout
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
+from cascadia.controller.move.steps import Step, apply
 from tests.unit.controller.fleets import moves
 
 TO, BACK = Path("new/plan.json"), Path("old/plan.json")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cascadia.controller.gpus_left import on_gpus
+from cascadia.controller.decide.gpus_left import on_gpus
 from cascadia.domain.errors import BadInput
 from cascadia.planner.spec.file import check_spec
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.controller.history import Entry, History, changed_at_s, moved_at_s, read_history
+from cascadia.controller.memory.history import Entry, History, changed_at_s, moved_at_s, read_history
 from cascadia.domain.errors import BadInput
 
 ENTRIES = [

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from cascadia.clients.cluster.kubernetes_api import ApiFailed, KubernetesApi
-from cascadia.controller.history import Entry, Kind
-from cascadia.controller.kubernetes_events import AT_ONCE, EACH_S, REASONS, Events
+from cascadia.controller.kubernetes.events import AT_ONCE, EACH_S, REASONS, Events
+from cascadia.controller.memory.history import Entry, Kind
 from cascadia.render.kubernetes.release import Release
 from tests.unit.controller.fake_cluster import FakeCluster
 

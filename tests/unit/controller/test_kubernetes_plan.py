@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cascadia.controller.kubernetes_plan import REPLICA, KubernetesPlan, Serving, kubernetes_plan
+from cascadia.controller.kubernetes.desired import REPLICA, KubernetesPlan, Serving, kubernetes_plan
 from cascadia.render.kubernetes.chart_values import merged
 from tests.unit.deploy.matrix import values_of
 from tests.unit.render.plans import three_stages

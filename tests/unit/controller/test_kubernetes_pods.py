@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
-from cascadia.controller.kubernetes_plan import ADMITTED, DRAINING, KIND, ONLY_ON, REPLICA, PoolGpus
-from cascadia.controller.kubernetes_pods import beside, gpus_there, lost, ready_for_s, replica_of, trouble_of
-from cascadia.controller.reconcile import reconcile
-from cascadia.controller.steps import Drain
+from cascadia.controller.kubernetes.desired import ADMITTED, DRAINING, KIND, ONLY_ON, REPLICA, PoolGpus
+from cascadia.controller.kubernetes.pods import beside, gpus_there, lost, ready_for_s, replica_of, trouble_of
+from cascadia.controller.move.reconcile import reconcile
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
+from cascadia.controller.move.steps import Drain
 
 SMALL = Kind("small", "h100", 1, "v1")
 LABEL, PRODUCT = "nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"

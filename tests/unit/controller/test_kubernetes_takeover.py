@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cascadia.controller.kubernetes_plan import KubernetesPlan, kubernetes_plan
-from cascadia.controller.kubernetes_takeover import made_for
+from cascadia.controller.kubernetes.adopt_from_helm import made_for
+from cascadia.controller.kubernetes.desired import KubernetesPlan, kubernetes_plan
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.render.kubernetes.workloads import workload

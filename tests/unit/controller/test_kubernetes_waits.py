@@ -6,11 +6,11 @@ from typing import cast
 import pytest
 
 from cascadia.clients.cluster.kubernetes_api import KubernetesApi
-from cascadia.controller.backend import move
-from cascadia.controller.fleet import Kind, reached
-from cascadia.controller.kubernetes_backend import KubernetesBackend
-from cascadia.controller.kubernetes_plan import KubernetesPlan, kubernetes_plan
-from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Step
+from cascadia.controller.kubernetes.backend import KubernetesBackend
+from cascadia.controller.kubernetes.desired import KubernetesPlan, kubernetes_plan
+from cascadia.controller.move.backend import move
+from cascadia.controller.move.state import Kind, reached
+from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render.kubernetes.chart_values import merged

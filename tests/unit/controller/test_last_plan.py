@@ -11,8 +11,8 @@ import pytest
 from cascadia.cli.output import Output
 from cascadia.cli.up_plan import chosen
 from cascadia.clients.processes.systemd import notify
-from cascadia.controller.local_supervisor import LOCK, only_one
-from cascadia.controller.state import FileState, UnderWay, begin, last_of, write_in_force
+from cascadia.controller.local.supervisor import LOCK, only_one
+from cascadia.controller.memory.state import FileState, UnderWay, begin, last_of, write_in_force
 from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import write_plan
 from tests.unit.cli.commands import run

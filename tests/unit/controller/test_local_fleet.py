@@ -15,15 +15,15 @@ import pytest
 
 from cascadia.clients.processes.guard import descendants
 from cascadia.clients.processes.process import Restarts
-from cascadia.controller.backend import Moved, StepFailed, move, move_or_return
-from cascadia.controller.fleet import JUDGE, reached
-from cascadia.controller.local_backend import LocalBackend
-from cascadia.controller.local_control import ask, listening
-from cascadia.controller.local_fleet import FleetError, LocalFleet
-from cascadia.controller.local_plan import LocalPlan, local_plan
-from cascadia.controller.local_supervisor import supervise
-from cascadia.controller.speed_watch import LocalEngines
-from cascadia.controller.steps import AwaitReady, Drain, Start, Step, Stop
+from cascadia.controller.local.backend import LocalBackend
+from cascadia.controller.local.control_socket import ask, listening
+from cascadia.controller.local.desired import LocalPlan, local_plan
+from cascadia.controller.local.fleet import FleetError, LocalFleet
+from cascadia.controller.local.supervisor import supervise
+from cascadia.controller.move.backend import Moved, StepFailed, move, move_or_return
+from cascadia.controller.move.state import JUDGE, reached
+from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop
+from cascadia.controller.speed.watch import LocalEngines
 from cascadia.domain.errors import BadInput
 from tests.unit.controller.machine import NO_GPU_JUDGE, engine, local, two_stages
 from tests.unit.controller.test_local_process import until

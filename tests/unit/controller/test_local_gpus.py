@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from cascadia.controller.local_file import Engine, Local
-from cascadia.controller.local_plan import LocalPlan, local_plan
-from cascadia.controller.local_supervisor import gpu_ids
+from cascadia.controller.local.desired import LocalPlan, local_plan
+from cascadia.controller.local.engines_file import Engine, Local
+from cascadia.controller.local.supervisor import gpu_ids
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from cascadia.controller.local_plan import local_plan
+from cascadia.controller.local.desired import local_plan
 from tests.unit.controller.machine import local, two_stages
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.controller.backend import StepFailed
-from cascadia.controller.decide import Decision, Outlook
-from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing, reached
-from cascadia.controller.history import Entry
+from cascadia.controller.decide.decide import Decision, Outlook
+from cascadia.controller.decide.replan import PlanningFailed, Prospect, Replanned, Request
+from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.detect.windows import Samples
 from cascadia.controller.loop import Controller, Settings
-from cascadia.controller.replan import PlanningFailed, Prospect, Replanned, Request
-from cascadia.controller.second_looks import SecondLooks
-from cascadia.controller.state import UNDER_WAY, write_in_force
-from cascadia.controller.steps import AwaitReady, Step, apply
-from cascadia.controller.windows import Samples
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.memory.state import UNDER_WAY, write_in_force
+from cascadia.controller.move.backend import StepFailed
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
+from cascadia.controller.move.steps import AwaitReady, Step, apply
 from cascadia.domain.objective import Objective
 from cascadia.files.plan_file import write_plan
 from tests.unit.controller.machine import two_stages

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.controller.promise import broken
-from cascadia.controller.windows import Samples
+from cascadia.controller.detect.slo_watch import broken
+from cascadia.controller.detect.windows import Samples
 from cascadia.domain.objective import Objective
 from tests.unit.controller.traffic import traffic
 

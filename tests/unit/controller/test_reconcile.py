@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from hypothesis import assume, example, given, settings
 
-from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing, reached
-from cascadia.controller.reconcile import KEEPS, Blocked, reconcile, rollout
-from cascadia.controller.steps import AwaitReady, Drain, Route, Start, Stop, apply
+from cascadia.controller.move.reconcile import KEEPS, Blocked, reconcile, rollout
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
+from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Stop, apply
 from tests.unit.controller.fleets import moves
 from tests.unit.controller.moves import faults, some_order_keeps
 

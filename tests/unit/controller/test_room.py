@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cascadia.controller.backend import move
-from cascadia.controller.fleet import Desired, Kind, Machine, Observed, Replica, Routing, reached
-from cascadia.controller.reconcile import Blocked, reconcile, rollout
-from cascadia.controller.room import NoRoom, with_room
-from cascadia.controller.steps import Drain, Start, Step, Stop, apply
+from cascadia.controller.move.backend import move
+from cascadia.controller.move.bin_packing import NoRoom, with_room
+from cascadia.controller.move.reconcile import Blocked, reconcile, rollout
+from cascadia.controller.move.state import Desired, Kind, Machine, Observed, Replica, Routing, reached
+from cascadia.controller.move.steps import Drain, Start, Step, Stop, apply
 from tests.unit.controller.moves import faults
 
 GPUS = 4

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from cascadia.controller.samples_file import SampleFiles
+from cascadia.controller.detect.samples_file import SampleFiles
 from cascadia.router.samples_rows import ARRIVALS, REQUESTS, Row, batch_of, schema_of
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cascadia.clients.engines.totals import Totals, totals
-from cascadia.controller.speed import Seen, Speed, factor, ratio_range, together
+from cascadia.controller.speed.speed import Seen, Speed, factor, ratio_range, together
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import replica_timing

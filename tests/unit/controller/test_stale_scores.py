@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.controller.fleet import Desired, Kind, Observed, Replica, Routing
-from cascadia.controller.stale_scores import alike, given_up
-from cascadia.controller.windows import Samples
+from cascadia.controller.detect.stale_scores import alike, given_up
+from cascadia.controller.detect.windows import Samples
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from tests.unit.controller.traffic import traffic
 
 SMALL, LARGE, WIDE = Kind("small", "gpu", 1), Kind("large", "gpu", 4), Kind("large", "gpu", 8)

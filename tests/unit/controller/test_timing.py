@@ -2,8 +2,8 @@
 
 import pytest
 
-from cascadia.controller.history import Entry
-from cascadia.controller.timing import move_timings
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.memory.timing import move_timings
 
 MOVE = [
     Entry(300.0, "alarm", "rate changed", {"since_s": 200.0}),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cascadia.controller.windows import Samples
+from cascadia.controller.detect.windows import Samples
 
 
 def traffic(

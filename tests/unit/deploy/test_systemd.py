@@ -11,7 +11,7 @@ import click
 import pytest
 
 from cascadia.cli.main import main
-from cascadia.controller.local_fleet import LocalFleet
+from cascadia.controller.local.fleet import LocalFleet
 from cascadia.render.engine_groups import SHORTEST_DRAIN_S
 from cascadia.router.settings import Limits
 from tests.data import ROOT

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.controller.as_served import problem_as_started
+from cascadia.controller.speed.as_served import problem_as_started
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import read_plan, write_plan

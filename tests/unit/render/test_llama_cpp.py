@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cascadia.clients.processes import llama_server
-from cascadia.controller.local_plan import local_plan
+from cascadia.controller.local.desired import local_plan
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.controller.local_plan import local_plan
+from cascadia.controller.local.desired import local_plan
 from cascadia.demo.router_file import router_document
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.plan import Plan, ReplicaGroup

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from cascadia.controller.second_looks import LookFiles
+from cascadia.controller.detect.shadow_scores import LookFiles
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
 from cascadia.router.shadow import Budget

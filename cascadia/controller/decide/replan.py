@@ -1,0 +1,245 @@
+"""Planning anew, in a process of its own with a time limit: the controller goes on watching, and a planner that hangs
+or needs too much is ended.
+
+The child reads a request, plans for today's traffic, and simulates both plans on the same requests.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cascadia.controller.decide.decide import Outlook
+from cascadia.controller.decide.gpus_left import on_gpus
+from cascadia.domain.errors import CascadiaError, Infeasible
+from cascadia.files.text import write_whole
+
+if TYPE_CHECKING:
+    from cascadia.domain.plan import JudgePlan, Plan
+    from cascadia.domain.quality import QualityTable
+    from cascadia_traces.trace import Trace
+
+CHILD = "import sys; from cascadia.controller.decide.replan import main; main(sys.argv[1])"
+REQUEST, RESULT, PLAN = "request.json", "result.json", "plan.json"
+
+
+class PlanningFailed(CascadiaError):
+    """No new plan; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`trace`: today's requests, to be replayed at `rate_rps`; `table`: fresh scores, the spec's where None.
+
+    `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it. Where the
+    objective bounds latency the new plan is made for `headroom` (0-1) more requests, if that can be. `learned`: by
+    stage (and `judge`) and GPU, how many times as long as its calibration says everything takes.
+    """
+
+    spec: Path
+    trace: Path
+    rate_rps: float
+    today: Path
+    gpus: Mapping[str, int]
+    out: Path
+    table: Path | None = None
+    seed: int = 0
+    headroom: float = 0.0
+    learned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A plan on today's traffic: how well it does, and what each stage has to do."""
+
+    outlook: Outlook
+    need_rps: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    plan: Path
+    today: Prospect
+    candidate: Prospect
+
+
+async def replan(request: Request, limit_s: float) -> Replanned:
+    """Raises `PlanningFailed`, also where it takes longer than `limit_s`."""
+    request.out.mkdir(parents=True, exist_ok=True)
+    (request.out / REQUEST).write_text(json.dumps(_document(request)))
+    with (request.out / "planning.log").open("wb") as log:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", CHILD, str(request.out), stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            async with asyncio.timeout(limit_s):
+                await child.wait()
+        except TimeoutError:
+            raise PlanningFailed(f"planning took longer than {limit_s:g} s") from None
+        finally:
+            if child.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+                await child.wait()
+    if not (request.out / RESULT).exists():
+        raise PlanningFailed(
+            f"planning ended with exit code {child.returncode}; see {request.out / 'planning.log'}"
+        )
+    return read_result(request.out)
+
+
+def read_result(folder: Path) -> Replanned:
+    """What the child left there. Raises `PlanningFailed` where it found no plan."""
+    document = json.loads((folder / RESULT).read_text())
+    if "error" in document:
+        raise PlanningFailed(document["error"])
+    return Replanned(folder / PLAN, _prospect(document["today"]), _prospect(document["candidate"]))
+
+
+def main(folder: str) -> None:
+    """The child."""
+    out = Path(folder)
+    request = _request(json.loads((out / REQUEST).read_text()))
+    try:
+        result = _replanned(request)
+    except CascadiaError as error:
+        result = {"error": str(error)}
+    write_whole(out / RESULT, json.dumps(result))
+
+
+def _replanned(request: Request) -> dict[str, Any]:
+    from cascadia.controller.speed.as_served import plan_as_served, problem_as_served, problem_as_started
+    from cascadia.domain.problem import Problem
+    from cascadia.files.plan_file import read_plan, write_plan
+    from cascadia.planner.plan import plan
+    from cascadia.planner.problem.read import read_problem
+    from cascadia.planner.problem.trace_file import read_trace_for
+    from cascadia.planner.spec.model import Spec
+    from cascadia.planner.spec.overrides import Overrides
+
+    def problem_at(rate_rps: float) -> Problem:
+        problem = read_problem(request.spec, partial(change, rate_rps))
+        return problem_as_served(problem_as_started(problem, running), request.learned)
+
+    def change(rate_rps: float, spec: Spec) -> Spec:
+        workload = spec.workload.model_copy(update={"trace": str(request.trace), "format": None})
+        table = spec.quality.table if request.table is None else str(request.table)
+        # The router's own scores are of 100, whatever the spec's table was on.
+        scale = spec.quality.scale if request.table is None else None
+        quality = spec.quality.model_copy(update={"table": table, "scale": scale})
+        changed = spec.model_copy(update={"workload": workload, "quality": quality})
+        return Overrides(rate_rps=rate_rps)(on_gpus(changed, request.gpus))
+
+    running = read_plan(request.today)
+    _remember_prefixes(request)
+    problem = problem_at(request.rate_rps)
+    bounded = problem.objective.latency_max_s is not None
+    try:
+        wider = problem_at(request.rate_rps * (1.0 + request.headroom)) if bounded else problem
+        found = plan(wider).plan
+    except Infeasible:
+        if not bounded:
+            raise
+        found = plan(problem).plan
+    before = plan_as_served(running, request.learned)
+    if request.table is not None:
+        # The same judge in the same router: who made the scores, and on which scale, has not changed.
+        found = replace(found, judge=of_the_same_judge(found.judge, before.judge))
+    write_plan(found, request.out / PLAN)
+    trace, _ = read_trace_for(request.trace, None, request.rate_rps, request.seed)
+    folder = request.spec.parent
+    return {
+        "today": prospect_of(before, trace, problem.quality, folder, request.seed),
+        "candidate": prospect_of(found, trace, problem.quality, folder, request.seed),
+    }
+
+
+def _remember_prefixes(request: Request) -> None:
+    """Today's requests share prefixes as those of the spec's trace do, where it is there and an engine keeps them."""
+    from cascadia.controller.decide.traffic_to_plan import with_prefixes
+    from cascadia.planner.problem.trace_file import read_trace_for
+    from cascadia.planner.spec.file import read_spec
+    from cascadia_traces.formats.writing import write_trace
+
+    spec = read_spec(request.spec)
+    path = request.spec.parent / spec.workload.trace
+    if path.exists() and any(stage.prefix_cache_hit_rate for stage in spec.stages):
+        before, _ = read_trace_for(path, spec.workload.format, None, request.seed)
+        today, _ = read_trace_for(request.trace, None, None, request.seed)
+        write_trace(with_prefixes(today, before), request.trace)
+
+
+def of_the_same_judge(planned: "JudgePlan", before: "JudgePlan") -> "JudgePlan":
+    return replace(planned, scale=before.scale, prompt_version=before.prompt_version)
+
+
+def prospect_of(
+    plan: "Plan", trace: "Trace", table: "QualityTable", folder: Path, seed: int
+) -> dict[str, Any]:
+    """`plan` simulated on `trace`, as JSON. A plan that cannot serve these requests at all has no finite loss."""
+    from cascadia.domain.errors import BadInput
+    from cascadia.planner.replay.replay import replay
+
+    gpus = {pool.name: 0 for pool in plan.cluster.pools}
+    for group in [g for stage in plan.stages for g in stage.replicas] + list(plan.judge.replicas):
+        gpus[group.pool] += group.gpus
+    told = {"gpus": gpus, **_named(plan)}
+    try:
+        result = replay(plan, trace, folder=folder, table=table, seed=seed)
+    except BadInput:
+        return {**told, "loss": None, "keeps_bounds": False, "need_rps": {}}
+    predicted, objective = result.predicted, plan.objective
+    keeps = result.certificate.holds
+    keeps &= objective.latency_max_s is None or predicted.objective_s <= objective.latency_max_s
+    keeps &= objective.quality_min is None or predicted.quality.mean >= objective.quality_min
+    loss = {
+        "latency": predicted.objective_s,
+        "cost": predicted.usd_per_hour,
+        "quality": 100.0 - predicted.quality.mean,
+    }[objective.goal]
+    return {**told, "loss": loss, "keeps_bounds": bool(keeps), "need_rps": predicted.rates_rps()}
+
+
+def _named(plan: "Plan") -> dict[str, str]:
+    match plan.objective.goal:
+        case "latency":
+            return {"what": f"p{100 * plan.objective.quantile:g}", "unit": "s"}
+        case "cost":
+            return {"what": "cost", "unit": "$/h"}
+        case _:
+            return {"what": "quality lost", "unit": "points"}
+
+
+def _prospect(document: Mapping[str, Any]) -> Prospect:
+    loss = float("inf") if document["loss"] is None else float(document["loss"])
+    outlook = Outlook(loss, document["keeps_bounds"], document["gpus"], document["what"], document["unit"])
+    return Prospect(outlook, document["need_rps"])
+
+
+def _document(request: Request) -> dict[str, Any]:
+    paths = {name: str(getattr(request, name).resolve()) for name in ("spec", "trace", "today", "out")}
+    table = None if request.table is None else str(request.table.resolve())
+    others = {"rate_rps": request.rate_rps, "gpus": dict(request.gpus), "seed": request.seed}
+    others |= {"headroom": request.headroom, "learned": {s: dict(f) for s, f in request.learned.items()}}
+    return {**paths, **others, "table": table}
+
+
+def _request(document: Mapping[str, Any]) -> Request:
+    paths = {name: Path(document[name]) for name in ("spec", "trace", "today", "out")}
+    table = None if document["table"] is None else Path(document["table"])
+    return Request(
+        rate_rps=document["rate_rps"],
+        gpus=document["gpus"],
+        seed=document["seed"],
+        headroom=document["headroom"],
+        learned=document["learned"],
+        table=table,
+        **paths,
+    )

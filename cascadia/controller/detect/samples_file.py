@@ -1,0 +1,85 @@
+"""The router's workload log (Parquet, no text) as `Samples`: files that end while we look are read the next time."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cascadia.controller.detect.windows import Samples
+from cascadia.domain.workload import Floats
+
+PATTERN = "requests-*.parquet"
+ARRIVALS_PATTERN = "arrivals-*.parquet"
+COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "status", "e2e_s", "steps"]
+ANSWERED = 200
+KEPT_S = 2 * 86_400.0
+"""Before the newest; what is older is forgotten."""
+
+
+class SampleFiles:
+    """Of one folder. Each file is read once; what is older than `kept_s` before the newest request is forgotten."""
+
+    def __init__(self, folder: Path, kept_s: float = KEPT_S, ratio: float = 1.0) -> None:
+        self.folder = folder
+        self._kept_s = kept_s
+        self._ratio = ratio
+        self._known: set[str] = set()
+        self._rows: list[dict[str, Any]] = []
+        self._came_s = np.zeros(0)
+
+    def read(self) -> Samples:
+        """All requests known by now, by arrival."""
+        for path in sorted(self.folder.glob(PATTERN)):
+            if path.name not in self._known:
+                rows = _rows(path)
+                if rows is not None:
+                    self._known.add(path.name)
+                    self._rows += rows
+        for path in sorted(self.folder.glob(ARRIVALS_PATTERN)):
+            if path.name not in self._known:
+                rows = _rows(path, ["arrival_s"])
+                if rows is not None:
+                    self._known.add(path.name)
+                    self._came_s = np.append(self._came_s, [row["arrival_s"] for row in rows])
+        self._came_s.sort()
+        self._rows.sort(key=lambda row: row["arrival_s"])
+        if self._rows:
+            oldest_s = self._rows[-1]["arrival_s"] - self._kept_s
+            self._rows = [row for row in self._rows if row["arrival_s"] >= oldest_s]
+            self._came_s = self._came_s[self._came_s >= oldest_s]
+        return samples_of(self._rows, self._ratio, self._came_s if len(self._came_s) else None)
+
+
+def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Floats | None = None) -> Samples:
+    """Rows of the workload log as arrays."""
+    rows = list(rows)
+    stages = sorted(
+        {step["stage"] for row in rows for step in row["steps"] or () if step["score"] is not None}
+    )
+    scores = {stage: np.full(len(rows), np.nan) for stage in stages}
+    for i, row in enumerate(rows):
+        for step in row["steps"] or ():
+            if step["score"] is not None:
+                scores[step["stage"]][i] = step["score"]
+    return Samples(
+        np.array([row["arrival_s"] for row in rows], dtype=np.float64),
+        np.array([row["input_tokens"] for row in rows], dtype=np.int64),
+        np.array([row["output_tokens"] for row in rows], dtype=np.int64),
+        scores,
+        ratio,
+        came_s,
+        np.array([row["e2e_s"] if row["status"] == ANSWERED else np.inf for row in rows], dtype=np.float64),
+    )
+
+
+def _rows(path: Path, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]] | None:
+    """None where the file has gone meanwhile, or is damaged: the log makes room for itself."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        rows: list[dict[str, Any]] = parquet.read_table(path, columns=list(columns)).to_pylist()
+    except (OSError, pa.ArrowException):
+        return None
+    return rows

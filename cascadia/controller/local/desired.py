@@ -1,0 +1,209 @@
+"""A plan as what this machine has to run: kinds with their launches, how many of each, and the router's file."""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from importlib.util import find_spec
+from typing import Any
+
+import orjson
+
+from cascadia.clients.processes import llama_server
+from cascadia.controller.local.engines_file import Engine, Local
+from cascadia.controller.local.judge import embedding_judge, model_of_judge, stage_of_judge
+from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
+from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
+from cascadia.domain.cluster import Cluster
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.domain.prices import USD_PER_MILLION, token_costs
+from cascadia.render.engine_args import Launch as EngineLaunch
+from cascadia.render.engine_args import arguments, command
+from cascadia.render.engine_groups import EngineGroup, engine_groups
+from cascadia.render.engines import STARTUP_S
+from cascadia.render.gpu_nodes import gpu_node
+from cascadia.render.models import weights
+from cascadia.render.processes import LOOPBACK
+from cascadia_sim.iteration.engine_config import LLAMA_CPP
+
+_ANY_PORT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlan:
+    """`router`: the document of router.yaml but for the replicas, which change as they come and go."""
+
+    launches: Mapping[Kind, Launch]
+    counts: Mapping[Kind, int]
+    routing: Routing
+    gpus: Mapping[str, int]
+    router: Mapping[str, Any]
+
+    def desired(
+        self, need_rps: Mapping[str, float] | None = None, surge: Mapping[str, int] | None = None
+    ) -> Desired:
+        capacity = {kind: launch.capacity_rps for kind, launch in self.launches.items()}
+        return Desired(self.counts, self.routing, need_rps or {}, capacity, surge or {})
+
+
+def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
+    """Raises `BadInput` where this is no plan for one machine, or the file names a stage that the plan lacks."""
+    local = local or Local()
+    _check(plan, local)
+    launches: dict[Kind, Launch] = {}
+    counts: Counter[Kind] = Counter()
+    rendered = _rendered(plan, local)
+    for name, unit in units(plan):
+        for group in unit.replicas:
+            if group.count and group.gpus:
+                launch = _launch(plan, name, unit, group, local.stages.get(name), rendered)
+                launches[launch.kind] = launch
+                counts[launch.kind] += group.count
+    router = _router(plan, local)
+    if router.get("judge") == {"kind": "embedding"}:
+        launch = embedding_judge(plan, local.stages.get(JUDGE))
+        launches[launch.kind], counts[launch.kind] = launch, 1
+    stages = tuple(stage["name"] for stage in router["stages"])
+    judges = sorted({kind.stage for kind in counts} - {stage.name for stage in plan.stages})
+    served = (*stages, *judges)
+    thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1])
+    # Where it listens is settled when it starts, and may have been told to `cascadia up` alone.
+    told = {name: value for name, value in router.items() if name != "port"}
+    label = blake2b(orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=5).hexdigest()
+    there = {pool.name: pool.gpus for pool in plan.cluster.pools}
+    return LocalPlan(launches, counts, Routing(served, thresholds, label), there, router)
+
+
+def _check(plan: Plan, local: Local) -> None:
+    names = [name for name, _ in units(plan)]
+    for name in local.stages:
+        if name not in names:
+            raise BadInput(f"stages.{name}", "the plan has no such stage", f"it has {', '.join(names)}")
+    for pool in plan.cluster.pools:
+        if pool.nodes > 1:
+            raise BadInput(
+                f"plan: pool {pool.name}",
+                f"has {pool.nodes} nodes, and this is one machine",
+                "plan with nodes: 1, or use Kubernetes",
+            )
+
+
+def units(plan: Plan) -> list[tuple[str, StagePlan | JudgePlan]]:
+    return [*((stage.name, stage) for stage in plan.stages), (JUDGE, plan.judge)]
+
+
+def _launch(
+    plan: Plan,
+    name: str,
+    unit: StagePlan | JudgePlan,
+    group: ReplicaGroup,
+    engine: Engine | None,
+    rendered: Mapping[tuple[str, str, int, int], EngineGroup],
+) -> Launch:
+    pool = plan.cluster.pool(group.pool)
+    cores = pool.on_cores
+    if engine is not None:
+        argv, env = tuple(engine.command), dict(engine.env)
+        env = gpu_node(pool).visible(GPUS) | env
+        times = engine.health_path, engine.startup_s, engine.drain_s
+    else:
+        found = rendered[name, group.pool, group.tp, group.pp]
+        launch = found.launch(weights=weights(found.loads), host=LOOPBACK, port=_ANY_PORT)
+        if name == JUDGE:
+            launch = replace(launch, served_name=model_of_judge(plan, engine))
+        argv = (*_program(launch, cores), *_at_its_port(arguments(launch)))
+        env = found.gpu.visible(GPUS)
+        if unit.engine == "vllm":
+            env["VLLM_NO_USAGE_STATS"] = "1"
+        times = "/health", float(STARTUP_S), float(found.drain_s)
+    spec = spec_of(argv, env)
+    return Launch(
+        Kind(stage_of_judge(plan, engine) if name == JUDGE else name, group.pool, group.tp * group.pp, spec),
+        argv,
+        env,
+        cores,
+        *times,
+        capacity_rps=capacity_rps(plan, name, group),
+        max_concurrency=engine.max_concurrency if engine is not None else 2 * unit.config.max_num_seqs,
+    )
+
+
+def _program(launch: EngineLaunch, cores: bool) -> tuple[str, ...]:
+    """On cores llama.cpp comes with Cascadia's own interpreter, where that has it."""
+    if launch.engine == LLAMA_CPP and cores and launch.weights.endswith(".gguf") and find_spec("xllamacpp"):
+        return sys.executable, llama_server.__file__
+    return command(launch)
+
+
+def _at_its_port(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """`{port}` for the port, whether it stands in its flag or after it."""
+    return tuple(
+        PORT if before == "--port" else f"--port={PORT}" if flag == f"--port={_ANY_PORT}" else flag
+        for before, flag in zip(("", *flags), flags, strict=False)
+    )
+
+
+def capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
+    """What the plan gives one replica to do: it is known to sustain that."""
+    predicted = plan.predicted.judge if name == JUDGE else None
+    for stage in plan.predicted.stages:
+        if stage.name == name:
+            predicted = stage
+    rate_rps = predicted.rate_rps if predicted is not None else 1.0
+    return max(rate_rps * group.share / group.count, 1e-6)
+
+
+def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], EngineGroup]:
+    """The groups that are started as planned, by stage and shape."""
+    stages = tuple(
+        replace(stage, replicas=()) if stage.name in local.stages else stage for stage in plan.stages
+    )
+    judge = replace(plan.judge, replicas=()) if JUDGE in local.stages else plan.judge
+    kept = {g.pool for stage in stages for g in stage.replicas} | {g.pool for g in judge.replicas}
+    if not kept:
+        return {}
+    cluster = Cluster(tuple(pool for pool in plan.cluster.pools if pool.name in kept))
+    groups = engine_groups(replace(plan, stages=stages, judge=judge), cluster)
+    return {(g.served_name, g.pool, g.tp, g.pp): g for g in groups}
+
+
+def _router(plan: Plan, local: Local) -> dict[str, Any]:
+    deployed = [stage for stage in plan.stages if stage.deployed]
+    threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
+    costs = token_costs(plan)
+    unit = {"cost_unit": USD_PER_MILLION} if costs is not None and costs.in_usd else {}
+    stages = []
+    for stage in deployed:
+        engine = local.stages.get(stage.name)
+        model = engine.model if engine is not None and engine.model else stage.name
+        entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
+        if (least := plan.skips(stage.name)) is not None:
+            entry["skip_below"] = least
+        if costs is not None:
+            entry["cost"] = costs.by_stage[stage.name]
+        stages.append({**entry, "max_model_len": stage.max_model_len})
+    # The controller looks at the workload log, so its files end soon.
+    log = {"folder": "samples", "seconds": 30}
+    names = [stage.name for stage in plan.stages]
+    router: dict[str, Any] = {"stages": stages, "names": names, **unit, "watch_s": 0, "samples": log}
+    router |= local.router
+    if plan.foresight is not None and "foresight" not in router:
+        raise BadInput(
+            "plan: foresight",
+            "tells of the question alone, and nothing says where its heads are served",
+            "write router: {foresight: {replicas: [{url: ...}]}} into --engines local.yaml",
+        )
+    if plan.judges and "judge" not in router:
+        if plan.judge.gpus:
+            router["judge"] = {"kind": "llm", "model": model_of_judge(plan, local.stages.get(JUDGE))}
+        elif plan.judge.kind in ("certainty", "embedding"):
+            router["judge"] = {"kind": plan.judge.kind}
+        else:
+            raise BadInput(
+                "plan: judge",
+                f"is of kind {plan.judge.kind}, and nothing says where it is",
+                "write router: {judge: {...}} into --engines local.yaml",
+            )
+    return router

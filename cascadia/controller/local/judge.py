@@ -1,0 +1,51 @@
+"""A plan's judge on this machine: what it is called, and how the one that needs no GPU is started."""
+
+import sys
+
+from cascadia.controller.local.engines_file import Engine
+from cascadia.controller.local.launch import PORT, Launch, spec_of
+from cascadia.controller.move.state import JUDGE, Kind, judge_stage
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Plan
+from cascadia.render.engine_groups import SHORTEST_DRAIN_S
+
+STARTUP_S = 900.0
+"""It may have to fetch its encoder first."""
+COMMAND = (sys.executable, "-c", "from cascadia.cli.main import main; main()")
+
+
+def stage_of_judge(plan: Plan, engine: Engine | None) -> str:
+    """One for all shapes of a judge: what scores differently is another."""
+    judge = plan.judge
+    what = (
+        (judge.engine, judge.model, judge.weights, judge.quantization) if engine is None else engine.command
+    )
+    return judge_stage(spec_of(tuple(map(str, what)), {}))
+
+
+def model_of_judge(plan: Plan, engine: Engine | None) -> str:
+    """As its engine calls it. By its own name, so that the router keeps no verdicts of another."""
+    if engine is not None:
+        return engine.model or JUDGE
+    return plan.judge.model or JUDGE
+
+
+def embedding_judge(plan: Plan, engine: Engine | None) -> Launch:
+    """`cascadia judge serve` on the file that the spec names, beside the router; it takes no GPU."""
+    if engine is not None:
+        argv, env = tuple(engine.command), dict(engine.env)
+        times = engine.health_path, engine.startup_s, engine.drain_s
+    elif plan.judge.model is not None:
+        argv, env = (*COMMAND, "judge", "serve", plan.judge.model, "--port", PORT, "--quiet"), {}
+        times = "/health", STARTUP_S, float(SHORTEST_DRAIN_S)
+    else:
+        raise BadInput(
+            "plan: judge",
+            "is of kind embedding, and nothing says what it has learned",
+            "write judge: {model: FILE} of `cascadia judge train` into the spec, or router: {judge: {...}} into "
+            "--engines local.yaml",
+        )
+    asked_rps = sum(stage.rate_rps for stage in plan.predicted.stages[:-1])
+    spec = spec_of(argv, env)
+    kind = Kind(stage_of_judge(plan, engine), JUDGE, 0, spec)
+    return Launch(kind, argv, env, False, *times, capacity_rps=max(asked_rps, 1e-6))

@@ -1,0 +1,61 @@
+"""How a replica of a kind is started on a machine, and how a plan names its kinds."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from cascadia.controller.move.state import Kind
+
+PORT, NAME, GPUS = "{port}", "{name}", "{gpus}"
+"""Stand in an argument or a variable for what is known only when a replica starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """`argv` and `env` may hold `{port}`, `{name}` and `{gpus}` (ids, with commas between). `cores`: the pool's "GPUs"
+    are cores of this machine, to which the process is bound.
+
+    `capacity_rps`: what its plan gives one replica to do, and its weight among those of its stage. `max_concurrency`
+    None leaves the router's default.
+    """
+
+    kind: Kind
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cores: bool = False
+    health_path: str = "/health"
+    startup_s: float = 3600.0
+    drain_s: float = 120.0
+    capacity_rps: float = 1.0
+    max_concurrency: int | None = None
+
+    def filled(
+        self, *, port: int, name: str, gpus: tuple[int, ...]
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Arguments and variables of one replica."""
+        values = {PORT: str(port), NAME: name, GPUS: ",".join(map(str, gpus))}
+
+        def fill(text: str) -> str:
+            for mark, value in values.items():
+                text = text.replace(mark, value)
+            return text
+
+        return tuple(map(fill, self.argv)), {key: fill(value) for key, value in self.env.items()}
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def launch_of(document: Mapping[str, Any]) -> Launch:
+    """What `Launch.document` gave, after a journey as JSON."""
+    members = dict(document)
+    return Launch(**members | {"kind": Kind(**members["kind"]), "argv": tuple(members["argv"])})
+
+
+def spec_of(argv: tuple[str, ...], env: Mapping[str, str]) -> str:
+    """Names what is started: replicas that would be started alike are of one kind."""
+    text = json.dumps([argv, dict(env)], sort_keys=True).encode()
+    return blake2b(text, digest_size=5).hexdigest()

@@ -1,0 +1,134 @@
+"""What must outlive a controller: its history, the plan in force and the move under way."""
+
+import json
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from cascadia.controller.memory.history import Entry, History
+from cascadia.files.text import write_whole
+
+IN_FORCE, UNDER_WAY = "in-force.json", "move.json"
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A move: to a plan, from the last good one, with what today's traffic needs of each stage then and now."""
+
+    to: Path
+    back: Path
+    need_rps: dict[str, float]
+    need_now_rps: dict[str, float]
+
+
+class State(Protocol):
+    """What is written is safe when the method returns. Plans are files that can be read as long as this lives."""
+
+    def add(self, entry: Entry) -> None: ...
+
+    def entries(self) -> list[Entry]: ...
+
+    def in_force(self) -> Path: ...
+
+    def put_in_force(self, plan: Path) -> None: ...
+
+    def under_way(self) -> UnderWay | None: ...
+
+    def put_under_way(self, move: UnderWay | None) -> None: ...
+
+
+class FileState:
+    """In a folder that stays."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._history = History(folder)
+
+    def add(self, entry: Entry) -> None:
+        self._history.add(entry)
+
+    def entries(self) -> list[Entry]:
+        return self._history.entries()
+
+    def in_force(self) -> Path:
+        document = json.loads((self._folder / IN_FORCE).read_text())
+        return Path(document["plan"])
+
+    def put_in_force(self, plan: Path) -> None:
+        write_in_force(self._folder, plan)
+
+    def under_way(self) -> UnderWay | None:
+        path = self._folder / UNDER_WAY
+        if not path.exists():
+            return None
+        document = json.loads(path.read_text())
+        return UnderWay(
+            Path(document["to"]), Path(document["from"]), document["need_rps"], document["need_now_rps"]
+        )
+
+    def put_under_way(self, move: UnderWay | None) -> None:
+        path = self._folder / UNDER_WAY
+        if move is None:
+            path.unlink(missing_ok=True)
+            return
+        document = {
+            "to": str(move.to),
+            "from": str(move.back),
+            "need_rps": move.need_rps,
+            "need_now_rps": move.need_now_rps,
+        }
+        write_whole(path, json.dumps(document))
+
+
+def begin(folder: Path, plan: Path, asked: Path | None = None) -> None:
+    """A fleet comes up with `plan`: what one before it was in the middle of is nobody's business any more. `asked`: the
+    plan that it was to come up with, where it goes on with another."""
+    (folder / UNDER_WAY).unlink(missing_ok=True)
+    asked = asked or plan
+    told = {"plan": str(plan.resolve()), "asked": str(asked.resolve()), "asked_digest": digest_of(asked)}
+    write_whole(folder / IN_FORCE, json.dumps(told))
+
+
+def write_in_force(folder: Path, plan: Path) -> None:
+    """What the fleet came up with stays known."""
+    path = folder / IN_FORCE
+    before = json.loads(path.read_text()) if path.exists() else {}
+    write_whole(path, json.dumps({**before, "plan": str(plan.resolve())}))
+
+
+class Last(NamedTuple):
+    """What a fleet left behind: the plan in force, what it came up with and that file's digest then (None where it was
+    not told), and where a move was under way to."""
+
+    plan: Path
+    asked: Path | None
+    asked_digest: str | None
+    under_way: Path | None
+
+    @property
+    def moved(self) -> bool:
+        """Since it came up."""
+        return self.asked is not None and self.asked != self.plan
+
+
+def last_of(folder: Path) -> Last | None:
+    """None where no fleet has run."""
+    path = folder / IN_FORCE
+    if not path.exists():
+        return None
+    told = json.loads(path.read_text())
+    move = folder / UNDER_WAY
+    to = json.loads(move.read_text()).get("to") if move.exists() else None
+    asked = told.get("asked")
+    return Last(
+        Path(told["plan"]),
+        None if asked is None else Path(asked),
+        told.get("asked_digest"),
+        None if to is None else Path(to),
+    )
+
+
+def digest_of(plan: Path) -> str | None:
+    """Of the file's content; None where it has gone."""
+    return blake2b(plan.read_bytes(), digest_size=8).hexdigest() if plan.exists() else None

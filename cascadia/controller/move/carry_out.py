@@ -1,0 +1,100 @@
+"""A move from its first step to its end, told in the history; whoever dies in the middle is followed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from cascadia.controller.memory.history import Entry, Kind
+from cascadia.controller.memory.state import State, UnderWay
+from cascadia.controller.move.backend import Backend, Moved, StepFailed, foreseen, move_or_return
+from cascadia.controller.move.reconcile import Blocked
+from cascadia.controller.move.state import Desired, Observed
+from cascadia.controller.move.steps import AwaitReady, Start, Step
+
+
+class Fleet(Protocol):
+    """The backend, and how a plan becomes what it is to run. Raises `BadInput` for a plan that it cannot."""
+
+    @property
+    def backend(self) -> Backend: ...
+
+    def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired: ...
+
+
+class Journal:
+    """What is noted is in the state, and told. `clock` is Unix time."""
+
+    def __init__(self, state: State, tell: Callable[[Entry], None], clock: Callable[[], float]) -> None:
+        self.state = state
+        self.clock = clock
+        self._tell = tell
+
+    def note(self, kind: Kind, what: str, facts: dict[str, Any]) -> Entry:
+        entry = Entry(self.clock(), kind, what, facts)
+        self.state.add(entry)
+        self._tell(entry)
+        return entry
+
+
+async def foresee(begun: UnderWay, fleet: Fleet, *, at_once: int = 1) -> list[Step]:
+    """The steps of `carry_out`, in its order, where each goes well. Nothing is done."""
+    desired = fleet.desired(begun.to, begun.need_rps)
+    return await foreseen(
+        await fleet.backend.observe(), desired, need_rps=begun.need_now_rps, at_once=at_once
+    )
+
+
+async def carry_out(
+    begun: UnderWay, fleet: Fleet, journal: Journal, *, at_once: int = 1, last_good: Desired | None = None
+) -> Entry:
+    """`to`, or back where a step fails; returns how it ended. The state says so from before the first step to after the
+    last, so that whoever comes next ends what was begun. `last_good`: what `back` means, where that plan is now
+    understood otherwise than when it was brought about.
+    """
+    state = journal.state
+    desired = fleet.desired(begun.to, begun.need_rps)
+    last_good = last_good or fleet.desired(begun.back, begun.need_now_rps)
+    # Who adopts a move does not begin it: it counts once.
+    if state.under_way() != begun:
+        state.put_under_way(begun)
+        journal.note("begun", f"to {begun.to.parent.name}", {"to": str(begun.to), "from": str(begun.back)})
+    backend = Timed(fleet.backend, journal)
+    try:
+        await move_or_return(backend, desired, last_good, need_rps=begun.need_now_rps, at_once=at_once)
+    except Moved as error:
+        end = journal.note("rolled-back", str(error), {})
+    except (StepFailed, Blocked) as error:
+        end = journal.note("failed", f"neither forward nor back: {error}", {})
+    else:
+        state.put_in_force(begun.to)
+        end = journal.note("moved", f"{begun.to.parent.name} is in force", {"plan": str(begun.to)})
+    state.put_under_way(None)
+    return end
+
+
+class Timed:
+    """A backend whose steps are noted, with what each start took."""
+
+    def __init__(self, backend: Backend, journal: Journal) -> None:
+        self._backend = backend
+        self._journal = journal
+        self._begun: dict[str, tuple[Start, float]] = {}
+
+    async def observe(self) -> Observed:
+        return await self._backend.observe()
+
+    async def take(self, step: Step) -> None:
+        clock = self._journal.clock
+        began_s = clock()
+        await self._backend.take(step)
+        facts: dict[str, Any] = {"took_s": round(clock() - began_s, 3)}
+        if isinstance(step, Start):
+            self._begun[step.name] = step, began_s
+        elif isinstance(step, AwaitReady) and step.name in self._begun:
+            start, at_s = self._begun.pop(step.name)
+            facts |= {
+                "startup_s": round(clock() - at_s, 3),
+                "spec": start.kind.spec,
+                "stage": start.kind.stage,
+            }
+        self._journal.note("step", str(step), facts)

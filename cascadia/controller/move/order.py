@@ -1,0 +1,174 @@
+"""In which order kinds gain and lose replicas, so that GPUs suffice and no stage falls short on the way.
+
+Given: for each kind k, c_k ready replicas, a_k to add, r_k to remove; GPUs g_p of each pool beyond those in use; for
+each stage what is needed of it before and after the router changes its routing. A move adds one replica, removes
+one, or changes the routing. It is allowed where
+
+- an addition's GPUs are free,
+- after a removal, the stage's capacity is at least `keep` times what is needed of it now, and, where the router sends
+  to the stage, one replica is left,
+- at the change of routing, the same holds of every stage of the new one.
+
+Nothing is started for a while only, so each order has sum(a) + sum(r) + 1 moves at most, and a state is which of
+them are done. Depth-first with dead states remembered: finds an order where one exists (within `MOST_STATES`), and as a
+rule walks straight to it, since it adds first and removes where there is most to spare.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cascadia.controller.move.state import Kind
+
+EPS = 1e-9
+MOST_STATES = 20_000
+
+
+class Add(NamedTuple):
+    kind: Kind
+
+
+class Remove(NamedTuple):
+    kind: Kind
+
+
+class Switch(NamedTuple):
+    """The change of routing."""
+
+
+Move = Add | Remove | Switch
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """`stages` are those the router sends to; `rps` is needed of each (absent: 0)."""
+
+    stages: frozenset[str]
+    rps: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`before` and `after` the change of routing; `switched`: it is done, or there is none."""
+
+    ready: Mapping[Kind, int]
+    add: Mapping[Kind, int]
+    remove: Mapping[Kind, int]
+    free: Mapping[str, int]
+    capacity_rps: Mapping[Kind, float]
+    before: Needs
+    after: Needs
+    switched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """`done` additions and removals by kind, in the task's order of kinds."""
+
+    added: tuple[int, ...]
+    removed: tuple[int, ...]
+    switched: bool
+
+
+def find_order(task: Task, keep: float) -> list[Move] | None:
+    """Moves that end with nothing left to do, or None where no order keeps `keep` (0-1) of what is needed."""
+    search = _Search(task, keep)
+    at = search.start
+    if search.done(at):
+        return []
+    dead = {at}
+    path: list[tuple[Move, Iterator[tuple[Move, _At]]]] = []
+    options = search.options(at)
+    while True:
+        move, then = next(options, (None, None))
+        if move is None or then is None:
+            if not path or len(dead) > MOST_STATES:
+                return None
+            _, options = path.pop()
+            continue
+        if then in dead:
+            continue
+        dead.add(then)
+        path.append((move, options))
+        if search.done(then):
+            return [move for move, _ in path]
+        options = search.options(then)
+
+
+class _Search:
+    def __init__(self, task: Task, keep: float) -> None:
+        self.task = task
+        self.keep = keep
+        self.kinds = sorted({*task.ready, *task.add, *task.remove})
+        self.stages = sorted({k.stage for k in self.kinds} | task.before.stages | task.after.stages)
+        nothing = (0,) * len(self.kinds)
+        self.start = _At(nothing, nothing, task.switched)
+
+    def done(self, at: _At) -> bool:
+        return at.switched and not any(self._left(at, i) != (0, 0) for i in range(len(self.kinds)))
+
+    def options(self, at: _At) -> Iterator[tuple[Move, _At]]:
+        """What is allowed now, the most promising first."""
+        needs = self.task.after if at.switched else self.task.before
+        ready, capacity = self._strength(at)
+        if not at.switched and self._suffices(self.task.after, ready, capacity):
+            yield Switch(), _At(at.added, at.removed, True)
+        free = self._free(at)
+        wanting = {kind.pool for i, kind in enumerate(self.kinds) if self._left(at, i)[0]}
+
+        def lack(i: int) -> tuple[float, int, int]:
+            stage = self.kinds[i].stage
+            has = capacity.get(stage, 0.0) / max(self._needed(stage), EPS)
+            return has, -self.kinds[i].gpus, i
+
+        def spare(i: int) -> tuple[bool, float, int, int]:
+            kind = self.kinds[i]
+            left = capacity[kind.stage] - self._capacity(kind) - self._needed(kind.stage)
+            return kind.pool not in wanting, -left, -kind.gpus, i
+
+        for i in sorted((i for i in range(len(self.kinds)) if self._left(at, i)[0]), key=lack):
+            if self.kinds[i].gpus <= free.get(self.kinds[i].pool, 0):
+                yield Add(self.kinds[i]), _At(_one_more(at.added, i), at.removed, at.switched)
+        for i in sorted((i for i in range(len(self.kinds)) if self._left(at, i)[1]), key=spare):
+            kind = self.kinds[i]
+            rest = capacity[kind.stage] - self._capacity(kind)
+            last = kind.stage in needs.stages and ready[kind.stage] <= 1
+            if not last and rest >= self.keep * needs.rps.get(kind.stage, 0.0) - EPS:
+                yield Remove(kind), _At(at.added, _one_more(at.removed, i), at.switched)
+
+    def _needed(self, stage: str) -> float:
+        return max(self.task.before.rps.get(stage, 0.0), self.task.after.rps.get(stage, 0.0))
+
+    def _capacity(self, kind: Kind) -> float:
+        return self.task.capacity_rps.get(kind, 1.0)
+
+    def _left(self, at: _At, i: int) -> tuple[int, int]:
+        kind = self.kinds[i]
+        return self.task.add.get(kind, 0) - at.added[i], self.task.remove.get(kind, 0) - at.removed[i]
+
+    def _strength(self, at: _At) -> tuple[dict[str, int], dict[str, float]]:
+        """Ready replicas and their capacity, by stage."""
+        ready = dict.fromkeys(self.stages, 0)
+        capacity = dict.fromkeys(self.stages, 0.0)
+        for i, kind in enumerate(self.kinds):
+            count = self.task.ready.get(kind, 0) + at.added[i] - at.removed[i]
+            ready[kind.stage] += count
+            capacity[kind.stage] += count * self._capacity(kind)
+        return ready, capacity
+
+    def _free(self, at: _At) -> dict[str, int]:
+        free = dict(self.task.free)
+        for i, kind in enumerate(self.kinds):
+            free[kind.pool] = free.get(kind.pool, 0) + kind.gpus * (at.removed[i] - at.added[i])
+        return free
+
+    def _suffices(self, needs: Needs, ready: Mapping[str, int], capacity: Mapping[str, float]) -> bool:
+        return all(
+            ready.get(stage, 0) >= 1
+            and capacity.get(stage, 0.0) >= self.keep * needs.rps.get(stage, 0.0) - EPS
+            for stage in needs.stages
+        )
+
+
+def _one_more(counts: tuple[int, ...], i: int) -> tuple[int, ...]:
+    return (*counts[:i], counts[i] + 1, *counts[i + 1 :])

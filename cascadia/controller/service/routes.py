@@ -1,0 +1,66 @@
+"""What a controller answers: whether it is alive, leads and gets on, its figures and its history."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from cascadia.clients.processes.ports import listen
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.service.metrics import Figures
+from cascadia.domain.errors import BadInput
+
+
+def face(figures: Figures, entries: Callable[[], list[Entry]]) -> FastAPI:
+    app = FastAPI(title="Cascadia controller", docs_url=None, redoc_url=None)
+
+    @app.get("/health", summary="Alive; `leads`: it acts, and does not stand by.")
+    async def health() -> dict[str, Any]:
+        return {"status": "ok", "leads": figures.leads, "doing": figures.doing}
+
+    @app.get("/ready", summary="503 where it leads and its passes fail; `why` says how.")
+    async def ready() -> JSONResponse:
+        why = figures.trouble()
+        told = {"ready": not why, "leads": figures.leads, "doing": figures.doing, "why": why}
+        return JSONResponse(told, 503 if why else 200)
+
+    @app.get("/metrics", summary="In Prometheus' text format.")
+    async def metrics() -> Response:
+        return Response(figures.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/history", summary="Of the one that leads, oldest first.")
+    async def history(lines: int = 50) -> list[dict[str, Any]]:
+        latest = entries()[-max(1, lines) :]
+        return [{"at_s": e.at_s, "kind": e.kind, "what": e.what, **e.facts} for e in latest]
+
+    return app
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Who runs it hears them."""
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(app: FastAPI, host: str, port: int) -> AsyncIterator[int]:
+    """While the block runs; yields the port, a free one for 0. Raises `BadInput` where nobody can listen there."""
+    try:
+        listening = listen(host, port)
+    except OSError as error:
+        raise BadInput(
+            "--port", f"cannot listen on {host}:{port} ({error.strerror})", "name another"
+        ) from None
+    server = _Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False))
+    task = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield int(listening.getsockname()[1])
+    finally:
+        server.should_exit = True
+        await task
