@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from cascadia.router.settings_file import settings_schema
+from cascadia.router.settings.file import settings_schema
 
 Schema = dict[str, Any]
 

@@ -56,8 +56,8 @@ def add(
     output: Output,
 ) -> None:
     """Add a key to FILE, and print it: this once, as the file holds its hash only."""
-    from cascadia.router.keys import SCOPES, Key, KeyLimits, make_key
-    from cascadia.router.keys_file import add_key
+    from cascadia.router.access.keys import SCOPES, Key, KeyLimits, make_key
+    from cascadia.router.access.keys_file import add_key
 
     if not name.isascii() or not name.isprintable() or not 0 < len(name) <= 100:
         raise BadInput("--name", "must be 1 to 100 printable ASCII characters", "write e.g. team-a")
@@ -84,7 +84,7 @@ def add(
 @with_output
 def list_(file: Path, output: Output) -> None:
     """List the keys of FILE, without their hashes."""
-    from cascadia.router.keys_file import read_keys
+    from cascadia.router.access.keys_file import read_keys
 
     found = [
         {
@@ -130,7 +130,7 @@ def list_(file: Path, output: Output) -> None:
 @with_output
 def revoke(file: Path, key: str, output: Output) -> None:
     """Take a key out of FILE: routers refuse it as soon as they have read the file again."""
-    from cascadia.router.keys_file import revoke_key
+    from cascadia.router.access.keys_file import revoke_key
 
     gone = revoke_key(file, key)
     output.document({"id": gone.id, "name": gone.name})

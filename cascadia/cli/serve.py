@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from socket import socket
 
     from cascadia.domain.plan import Plan
-    from cascadia.router.asleep import Turns
-    from cascadia.router.settings import RouterSettings
+    from cascadia.router.server.asleep import Turns
+    from cascadia.router.settings.model import RouterSettings
 
 
 @click.command()
@@ -76,9 +76,9 @@ def serve(
 
     Files that change are read again, as they are on SIGHUP.
     """
-    from cascadia.router.keys_file import read_keys
-    from cascadia.router.tracing_setup import tracing_from
-    from cascadia.router.workers import Workers, shared
+    from cascadia.router.access.keys_file import read_keys
+    from cascadia.router.observers.tracing_setup import tracing_from
+    from cascadia.router.server.workers import Workers, shared
 
     def load() -> "RouterSettings":
         found = _settings(source, endpoints, keys_file, admin_port, redis_url_file)
@@ -154,13 +154,13 @@ def _serve(
     turns: "Turns | None" = None,
 ) -> None:
     """In this process, until SIGTERM."""
-    from cascadia.router.admin_server import AdminServer
-    from cascadia.router.app import Router
-    from cascadia.router.keys_file import read_keys
-    from cascadia.router.log_writer import LogWriter
-    from cascadia.router.reload import Reloader
-    from cascadia.router.server import run
-    from cascadia.router.siblings import Siblings
+    from cascadia.router.access.keys_file import read_keys
+    from cascadia.router.admin.server import AdminServer
+    from cascadia.router.live.reload import Reloader
+    from cascadia.router.server.app import Router
+    from cascadia.router.server.peers import Siblings
+    from cascadia.router.server.server import run
+    from cascadia.router.telemetry.log_writer import LogWriter
 
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
     log = LogWriter(_standard_error)
@@ -192,7 +192,7 @@ def _settings(
     redis_url_file: Path | None = None,
 ) -> "RouterSettings":
     if source.suffix in (".yaml", ".yml"):
-        from cascadia.router.settings_file import read_settings
+        from cascadia.router.settings.file import read_settings
 
         if endpoints:
             raise BadInput("--endpoint", "is of a plan only", f"write the replicas into {source}")
@@ -201,10 +201,10 @@ def _settings(
             raise BadInput(options, "are of a plan only", f"write keys and admin into {source}")
         return read_settings(source)
     from cascadia.files.plan_file import read_plan
-    from cascadia.router.plan_settings import settings_of
-    from cascadia.router.secret_values import Secrets
-    from cascadia.router.settings import AdminSettings, KeySettings
-    from cascadia.router.settings_file import check_settings, redis_url_of
+    from cascadia.router.settings.file import check_settings, redis_url_of
+    from cascadia.router.settings.from_plan import settings_of
+    from cascadia.router.settings.model import AdminSettings, KeySettings
+    from cascadia.router.settings.secret_values import Secrets
 
     plan = read_plan(source)
     addresses = _addresses(endpoints)

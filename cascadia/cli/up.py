@@ -84,7 +84,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     from cascadia.controller.local.fleet import with_replicas
     from cascadia.controller.local.supervisor import LOCK, only_one
     from cascadia.files.text import write_whole
-    from cascadia.router.settings_file import read_settings
+    from cascadia.router.settings.file import read_settings
 
     document = with_replicas(found.router, found.routing.stages, lambda _: [{"url": "http://127.0.0.1:1"}])
     with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):

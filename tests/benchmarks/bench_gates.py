@@ -29,7 +29,7 @@ from cascadia.demo.rows import prompt_id
 from cascadia.demo.stages import LARGE, SMALL, STAGES, engine_command, free_cores
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.problem.quality_file import read_quality
-from cascadia.router.examinations import said
+from cascadia.router.examiner.examinations import said
 from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.head.training import Course, cross
 from cascadia_judge.scores.verifiers import Verifier

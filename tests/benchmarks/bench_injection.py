@@ -95,7 +95,7 @@ def llm_judge(target: str, journal: Path | None) -> Judge:
     """Each verdict is kept in `journal`, so that a run can be gone on with."""
     import httpx
 
-    from cascadia.router.gates import _read
+    from cascadia.router.gates.base import _read
     from cascadia_judge.errors import BadVerdict
     from cascadia_judge.injection.normalise import is_blank
     from cascadia_judge.llm.llm import MANNERS, request, verdict

@@ -12,10 +12,10 @@ from timeit import repeat
 from types import SimpleNamespace
 from typing import Any
 
-from cascadia.router.access import Access
-from cascadia.router.key_metrics import KeyMetrics
-from cascadia.router.keys import Key, KeyLimits, Keyring, make_key
-from cascadia.router.metrics import Metrics
+from cascadia.router.access.access import Access
+from cascadia.router.access.key_metrics import KeyMetrics
+from cascadia.router.access.keys import Key, KeyLimits, Keyring, make_key
+from cascadia.router.telemetry.metrics import Metrics
 from tests.benchmarks.report_table import markdown
 from tests.benchmarks.router_rig import verdict
 

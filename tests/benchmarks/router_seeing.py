@@ -15,16 +15,16 @@ from pathlib import Path
 import uvloop
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from cascadia.router.metrics import Metrics
-from cascadia.router.records import Record
-from cascadia.router.requests import read_fields
-from cascadia.router.samples import Samples
-from cascadia.router.settings import SampleSettings, TracingSettings
-from cascadia.router.steps import Step
-from cascadia.router.tracing import Tracing
-from cascadia.router.tracing_ids import Trace
-from cascadia.router.ui_history import tick_of
-from cascadia.router.watchers import TURN_S
+from cascadia.router.cascade.records import Record
+from cascadia.router.observers.observers import TURN_S
+from cascadia.router.observers.samples import Samples
+from cascadia.router.observers.tracing import Tracing
+from cascadia.router.openai.requests import read_fields
+from cascadia.router.settings.model import SampleSettings, TracingSettings
+from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.telemetry.stage_record import Step
+from cascadia.router.telemetry.trace_context import Trace
+from cascadia.router.ui.history import tick_of
 
 REQUESTS = 10_000
 RATE_RPS = 1_000

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cascadia.clients.processes.ports import listen
-from cascadia.router.app import Router
-from cascadia.router.keys import Key, Keyring, make_key
-from cascadia.router.server import GC_THRESHOLDS, Server
-from cascadia.router.settings import (
+from cascadia.router.access.keys import Key, Keyring, make_key
+from cascadia.router.server.app import Router
+from cascadia.router.server.server import GC_THRESHOLDS, Server
+from cascadia.router.settings.model import (
     AdminSettings,
     ConversationSettings,
     Health,

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from cascadia.cli.main import main
-from cascadia.router import resolver
+from cascadia.router.live import dns_watch as resolver
 
 PR_SET_PDEATHSIG = 1
 

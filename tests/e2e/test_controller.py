@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from cascadia.clients.processes.ports import free_port
 from cascadia.files.plan_file import read_plan
-from cascadia.router.samples_rows import REQUESTS, batch_of, schema_of
+from cascadia.router.observers.samples_rows import REQUESTS, batch_of, schema_of
 from tests.e2e.commands import PROGRAM, told
 from tests.unit.controller.machine import ENGINE
 from tests.unit.router.test_metrics import Figures

@@ -18,7 +18,7 @@ from cascadia.clients.hub.catalogue import model_named
 from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
 from cascadia.domain.errors import CascadiaError
-from cascadia.router.settings import JudgeSettings, ReplicaSettings, StageSettings
+from cascadia.router.settings.model import JudgeSettings, ReplicaSettings, StageSettings
 from tests.e2e.commands import PROGRAM
 from tests.unit.router.engines import FakeEngine, running, stages, started
 from tests.unit.router.test_judges import LOGPROBS, ready

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.settings import JudgeSettings, RouterSettings
+from cascadia.router.settings.model import JudgeSettings, RouterSettings
 from tests.e2e.browser import PROGRAM, look, opened
 from tests.unit.router.engines import (
     QUICK,

@@ -16,7 +16,7 @@ from cascadia.controller.memory.state import write_in_force
 from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.quality_file import write_quality
-from cascadia.router.shadow import BURST_S
+from cascadia.router.observers.shadow import BURST_S
 from cascadia_sim.iteration.timing import PS_PER_S
 from tests.benchmarks.adapt.days import HOUR_S, Day, Ints
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size

@@ -10,7 +10,7 @@ from cascadia.clients.cluster.looks_asked import FILE
 from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing, Source
 from cascadia.controller.detect.samples_file import SampleFiles
 from cascadia.controller.detect.shadow_scores import LookFiles
-from cascadia.router.settings import RouterSettings, SampleSettings
+from cascadia.router.settings.model import RouterSettings, SampleSettings
 from tests.unit.router.engines import QUICK, FakeEngine, Running, run, running, stages, started
 
 TOKEN = "0123456789abcdef"

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from cascadia.controller.detect.samples_file import SampleFiles
-from cascadia.router.samples_rows import ARRIVALS, REQUESTS, Row, batch_of, schema_of
+from cascadia.router.observers.samples_rows import ARRIVALS, REQUESTS, Row, batch_of, schema_of
 
 
 def request(arrival_s: float, *scores: tuple[str, float | None]) -> Row:

@@ -5,7 +5,7 @@ from typing import Any
 
 from cascadia.controller.detect.shadow_scores import KEPT_S, LookFiles
 from cascadia.planner.problem.quality_file import read_quality
-from cascadia.router.samples_rows import QUALITY, Row, schema_of
+from cascadia.router.observers.samples_rows import QUALITY, Row, schema_of
 from tests.unit.controller.test_samples_file import write
 
 STAGES = ("small", "large")

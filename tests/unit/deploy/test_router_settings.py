@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cascadia.router.settings import RouterSettings
-from cascadia.router.settings_file import read_settings
+from cascadia.router.settings.file import read_settings
+from cascadia.router.settings.model import RouterSettings
 from tests.unit.deploy.chart import by_helm, by_us, router_settings
 from tests.unit.deploy.matrix import MATRIX
 

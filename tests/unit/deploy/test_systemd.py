@@ -13,7 +13,7 @@ import pytest
 from cascadia.cli.main import main
 from cascadia.controller.local.fleet import LocalFleet
 from cascadia.render.engine_groups import SHORTEST_DRAIN_S
-from cascadia.router.settings import Limits
+from cascadia.router.settings.model import Limits
 from tests.data import ROOT
 
 FOLDER = ROOT / "deploy" / "systemd"

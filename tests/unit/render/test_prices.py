@@ -12,7 +12,7 @@ from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.domain.prices import token_costs
 from cascadia.render.engine_groups import engine_groups
 from cascadia.render.helm_values import helm_values
-from cascadia.router.plan_settings import settings_of, under_plan
+from cascadia.router.settings.from_plan import settings_of, under_plan
 from tests.unit.controller.machine import local, two_stages
 from tests.unit.render.plans import POOLS, plan, stage
 

@@ -11,11 +11,11 @@ import httpx
 import uvloop
 
 from cascadia.clients.processes.ports import listen
-from cascadia.router.app import Router
-from cascadia.router.gates import Gate, JudgeFailed
-from cascadia.router.keys import Keyring
-from cascadia.router.server import Server
-from cascadia.router.settings import (
+from cascadia.router.access.keys import Keyring
+from cascadia.router.gates.base import Gate, JudgeFailed
+from cascadia.router.server.app import Router
+from cascadia.router.server.server import Server
+from cascadia.router.settings.model import (
     Health,
     JudgeSettings,
     Limits,

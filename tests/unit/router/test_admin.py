@@ -14,9 +14,9 @@ import pytest
 from cascadia.clients.processes.ports import listen
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.files.plan_file import plan_json
-from cascadia.router.admin_server import AdminServer
-from cascadia.router.keys import Keyring
-from cascadia.router.settings import AdminSettings, JudgeSettings, KeySettings, RouterSettings
+from cascadia.router.access.keys import Keyring
+from cascadia.router.admin.server import AdminServer
+from cascadia.router.settings.model import AdminSettings, JudgeSettings, KeySettings, RouterSettings
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import (
     QUICK,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cascadia.files.plan_file import plan_json
-from cascadia.router.reload import Reloader
+from cascadia.router.live.reload import Reloader
 from tests.unit.router.engines import FakeEngine
 from tests.unit.router.test_admin import administered, two_stages
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.router.service import aliases
-from cascadia.router.settings import RouterSettings
-from cascadia.router.settings_file import read_settings
+from cascadia.router.handlers.service import aliases
+from cascadia.router.settings.file import read_settings
+from cascadia.router.settings.model import RouterSettings
 from tests.unit.router.engines import QUICK, FakeEngine, run, running, stages, started
 
 

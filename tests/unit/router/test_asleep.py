@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.router.asleep import LOOK_S, Asleep, Turns
+from cascadia.router.server.asleep import LOOK_S, Asleep, Turns
 
 LIMIT_S = 120.0
 
@@ -63,8 +63,8 @@ def test_a_loop_that_has_not_begun_or_has_ended_is_not_looked_at() -> None:
 ALONE = """
 import asyncio, os, time
 from functools import partial
-from cascadia.router.asleep import Turns, watch_own
-from cascadia.router.pulse import end_where_stalled
+from cascadia.router.server.asleep import Turns, watch_own
+from cascadia.router.server.pulse import end_where_stalled
 
 def waits_here():
     WORK
@@ -104,9 +104,9 @@ def test_one_that_computes_or_is_stopped_for_longer_goes_on() -> None:
 
 SEVERAL = """
 import os, socket, sys, time
-from cascadia.router.asleep import Turns
-from cascadia.router.pulse import end_where_stalled
-from cascadia.router.workers import Workers
+from cascadia.router.server.asleep import Turns
+from cascadia.router.server.pulse import end_where_stalled
+from cascadia.router.server.workers import Workers
 import asyncio
 from functools import partial
 from pathlib import Path

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascadia.router import bounded, requests
-from cascadia.router.bounded import MOST_VALUES, SMALL_BYTES, members_of, slices
-from cascadia.router.questions import asked_of
-from cascadia.router.requests import leading_of, read_fields
-from cascadia.router.texts import text_of
+from cascadia.router.openai import bounded, requests
+from cascadia.router.openai.bounded import MOST_VALUES, SMALL_BYTES, members_of, slices
+from cascadia.router.openai.questions import asked_of
+from cascadia.router.openai.requests import leading_of, read_fields
+from cascadia.router.openai.texts import text_of
 
 LONG = "x, y; " * SMALL_BYTES
 

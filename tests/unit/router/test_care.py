@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from cascadia.clients.processes.ports import listen
-from cascadia.router.settings import ReplicaSettings, RouterSettings
+from cascadia.router.settings.model import ReplicaSettings, RouterSettings
 from tests.unit.router.engines import (
     QUICK,
     Answer,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.release import Noting
-from cascadia.router.settings import JudgeSettings, RouterSettings
+from cascadia.router.openai.rewrite import Noting
+from cascadia.router.settings.model import JudgeSettings, RouterSettings
 from tests.unit.router.engines import (
     FakeEngine,
     ScriptedGate,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.conversations import Conversations, session_of
-from cascadia.router.requests import read_fields
-from cascadia.router.settings import ConversationSettings, RouterSettings
+from cascadia.router.cascade.sessions import Conversations, session_of
+from cascadia.router.openai.requests import read_fields
+from cascadia.router.settings.model import ConversationSettings, RouterSettings
 from tests.unit.router.engines import QUICK, FakeEngine, ScriptedGate, run, running, send, stages, started
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from cascadia.router.keys import Keyring
-from cascadia.router.settings import KeySettings
+from cascadia.router.access.keys import Keyring
+from cascadia.router.settings.model import KeySettings
 from tests.unit.router.engines import FakeEngine, Running, ScriptedGate, run, running, started, until
 from tests.unit.router.redis_servers import fake_redis, nobody
 from tests.unit.router.test_conversations import sticky, turns

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.router.keys import Key, Keyring, make_key
-from cascadia.router.settings import AdminSettings, CorsSettings, KeySettings, RouterSettings
-from cascadia.router.settings_file import read_settings
+from cascadia.router.access.keys import Key, Keyring, make_key
+from cascadia.router.settings.file import read_settings
+from cascadia.router.settings.model import AdminSettings, CorsSettings, KeySettings, RouterSettings
 from tests.unit.router.engines import QUICK, FakeEngine, Running, run, running, stages, started
 from tests.unit.router.test_settings import GOOD
 

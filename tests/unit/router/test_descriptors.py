@@ -9,8 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.router.server import DESCRIPTORS_PER_CLIENT, MOST_DESCRIPTORS, OWN_DESCRIPTORS, clients_of
-from cascadia.router.settings import Limits
+from cascadia.router.server.server import (
+    DESCRIPTORS_PER_CLIENT,
+    MOST_DESCRIPTORS,
+    OWN_DESCRIPTORS,
+    clients_of,
+)
+from cascadia.router.settings.model import Limits
 from cascadia.router.upstream.errors import UpstreamError
 from cascadia.router.upstream.pool import EXHAUSTED, Pool
 from tests.unit.router.engines import (

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.examinations import NODES_MAX
-from cascadia.router.examiner import PROCESSES, Examiner, Unexamined
-from cascadia.router.settings import Limits
+from cascadia.router.examiner.examinations import NODES_MAX
+from cascadia.router.examiner.examiner import PROCESSES, Examiner, Unexamined
+from cascadia.router.settings.model import Limits
 from cascadia_judge.scores.verifiers import Verifier
 from tests.unit.router.engines import run
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.answers import Choice
-from cascadia.router.examiner import Examiner
-from cascadia.router.gate_certainty import CertaintyGate
-from cascadia.router.gates import JudgeFailed
-from cascadia.router.settings import JudgeSettings, Limits
-from cascadia.router.verdict_cache import CachedGate
+from cascadia.router.examiner.examiner import Examiner
+from cascadia.router.gates.base import JudgeFailed
+from cascadia.router.gates.cache import CachedGate
+from cascadia.router.gates.certainty import CertaintyGate
+from cascadia.router.openai.answers import Choice
+from cascadia.router.settings.model import JudgeSettings, Limits
 from tests.injection.honest import HONEST
 from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.router.hedging import FEWEST, REMEMBERED, Quantile, raced
-from cascadia.router.settings import HedgeSettings
+from cascadia.router.replicas.hedging import FEWEST, REMEMBERED, Quantile, raced
+from cascadia.router.settings.model import HedgeSettings
 from cascadia.router.upstream.errors import UpstreamError
 from tests.unit.router.engines import (
     FakeEngine,

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
-from cascadia.router.breaker import Breaker
-from cascadia.router.protocol import Front
-from cascadia.router.replica import Replica
-from cascadia.router.settings import Health, Limits, ReplicaSettings, StageSettings
-from cascadia.router.settings_file import read_settings
+from cascadia.router.http.connection import Front
+from cascadia.router.replicas.breaker import Breaker
+from cascadia.router.replicas.replica import Replica
+from cascadia.router.settings.file import read_settings
+from cascadia.router.settings.model import Health, Limits, ReplicaSettings, StageSettings
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.pool import Pool
 from tests.unit.router.engines import (
@@ -247,7 +247,7 @@ def test_tool_schemas_of_any_shape_reach_the_engine_unchanged(model: str) -> Non
 
 def test_nothing_is_asked_of_the_environment_at_import() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import cascadia.router.app, cascadia.cli.main"],
+        [sys.executable, "-c", "import cascadia.router.server.app, cascadia.cli.main"],
         env={},
         capture_output=True,
         text=True,

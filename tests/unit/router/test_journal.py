@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from cascadia.router.journal import FLUSH_BYTES, Journal
+from cascadia.router.telemetry.request_log import FLUSH_BYTES, Journal
 from tests.unit.router.engines import run, until
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.settings import JudgeSettings, ReplicaSettings, StageSettings
+from cascadia.router.settings.model import JudgeSettings, ReplicaSettings, StageSettings
 from tests.unit.router.engines import Answer, FakeEngine, completion, run, running, send, stages, started
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.answers import Choice
-from cascadia.router.examinations import said
-from cascadia.router.examiner import Examiner
-from cascadia.router.gate_agreement import AgreementGate
-from cascadia.router.gate_certainty import CertaintyGate
-from cascadia.router.gate_context import ASKED, Asked
-from cascadia.router.gate_ensemble import EnsembleGate
-from cascadia.router.gates import JudgeFailed
-from cascadia.router.logprobs import certainty_in
-from cascadia.router.settings import JudgeSettings, Limits, RouterSettings, StageSettings
+from cascadia.router.examiner.examinations import said
+from cascadia.router.examiner.examiner import Examiner
+from cascadia.router.gates.agreement import AgreementGate
+from cascadia.router.gates.base import JudgeFailed
+from cascadia.router.gates.certainty import CertaintyGate
+from cascadia.router.gates.context import ASKED, Asked
+from cascadia.router.gates.ensemble import EnsembleGate
+from cascadia.router.openai.answers import Choice
+from cascadia.router.openai.logprobs import certainty_in
+from cascadia.router.settings.model import JudgeSettings, Limits, RouterSettings, StageSettings
 from cascadia_judge.scores.verifiers import Verifier
 from tests.unit.router.engines import (
     QUICK,

@@ -16,13 +16,13 @@ from prometheus_client import generate_latest
 
 from cascadia.cli.keys import keys as keys_command
 from cascadia.domain.errors import BadInput
-from cascadia.router.access import Access
-from cascadia.router.failures import ApiError
-from cascadia.router.key_metrics import KeyMetrics
-from cascadia.router.keys import KEY_CHARS, Key, KeyLimits, Keyring, Scope, make_key
-from cascadia.router.keys_file import add_key, read_keys, revoke_key
-from cascadia.router.metrics import Metrics
-from cascadia.router.settings import KeySettings, RouterSettings
+from cascadia.router.access.access import Access
+from cascadia.router.access.key_metrics import KeyMetrics
+from cascadia.router.access.keys import KEY_CHARS, Key, KeyLimits, Keyring, Scope, make_key
+from cascadia.router.access.keys_file import add_key, read_keys, revoke_key
+from cascadia.router.openai.errors import ApiError
+from cascadia.router.settings.model import KeySettings, RouterSettings
+from cascadia.router.telemetry.metrics import Metrics
 from tests.unit.router.engines import QUICK, FakeEngine, ScriptedGate, run, running, stages, started
 
 NO_LIMITS = KeyLimits()

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.router.key_limits import Told, Usage, Verdict
-from cascadia.router.keys import Key, KeyLimits, Keyring
-from cascadia.router.settings import KeySettings, RouterSettings
-from cascadia.router.stream_usage import StreamUsage
+from cascadia.router.access.keys import Key, KeyLimits, Keyring
+from cascadia.router.access.rate_limits import Told, Usage, Verdict
+from cascadia.router.openai.stream_usage import StreamUsage
+from cascadia.router.settings.model import KeySettings, RouterSettings
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from cascadia.router.log_writer import MOST_BYTES, LogWriter
+from cascadia.router.telemetry.log_writer import MOST_BYTES, LogWriter
 
 
 def test_lines_are_written_in_order_and_all_of_them_at_the_end() -> None:

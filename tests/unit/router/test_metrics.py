@@ -10,10 +10,10 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cascadia.router.app import Router
-from cascadia.router.keys import Keyring
-from cascadia.router.settings import KeySettings, RouterSettings
-from cascadia.router.tally import Spread
+from cascadia.router.access.keys import Keyring
+from cascadia.router.server.app import Router
+from cascadia.router.settings.model import KeySettings, RouterSettings
+from cascadia.router.telemetry.counters import Spread
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.settings import ReplicaSettings, StageSettings
+from cascadia.router.settings.model import ReplicaSettings, StageSettings
 from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
 
 

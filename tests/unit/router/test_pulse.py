@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import asyncio, re, time
-from cascadia.router.pulse import end_where_stalled
+from cascadia.router.server.pulse import end_where_stalled
 
 def hangs_here():
     WORK

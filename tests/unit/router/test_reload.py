@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.router.keys_file import add_key, revoke_key
-from cascadia.router.reload import Reloader, signature
-from cascadia.router.settings import (
+from cascadia.router.access.keys_file import add_key, revoke_key
+from cascadia.router.live.reload import Reloader, signature
+from cascadia.router.settings.model import (
     Health,
     KeySettings,
     Limits,
@@ -178,7 +178,7 @@ def test_a_stage_that_is_gone_still_serves_who_began_when_it_was_there() -> None
 
 
 def test_verdicts_are_kept_where_the_judge_is_the_same() -> None:
-    from cascadia.router.settings import JudgeSettings
+    from cascadia.router.settings.model import JudgeSettings
 
     async def main() -> None:
         small, large, judge, moved = FakeEngine("s"), FakeEngine("l"), FakeEngine("7"), FakeEngine("7")
@@ -262,7 +262,7 @@ def yaml(tmp_path: Path, url: str, threshold: float, more: str = "") -> Path:
 
 
 def reloading(path: Path) -> Callable[[Any], None]:
-    from cascadia.router.settings_file import read_settings
+    from cascadia.router.settings.file import read_settings
 
     def prepare(router: Any) -> None:
         router.reloader = Reloader(
@@ -277,7 +277,7 @@ def threshold(up: Running) -> float:
 
 
 def test_a_file_that_changes_is_taken_up_and_a_bad_one_leaves_all_as_it_is(tmp_path: Path) -> None:
-    from cascadia.router.settings_file import read_settings
+    from cascadia.router.settings.file import read_settings
 
     async def main() -> None:
         engine = FakeEngine()
@@ -312,7 +312,7 @@ def test_a_file_that_changes_is_taken_up_and_a_bad_one_leaves_all_as_it_is(tmp_p
 
 
 def test_what_needs_a_restart_is_said_and_the_rest_is_taken_up(tmp_path: Path) -> None:
-    from cascadia.router.settings_file import read_settings
+    from cascadia.router.settings.file import read_settings
 
     async def main() -> None:
         engine = FakeEngine()
@@ -329,8 +329,8 @@ def test_what_needs_a_restart_is_said_and_the_rest_is_taken_up(tmp_path: Path) -
 
 
 def test_a_change_of_keys_changes_keys_only(tmp_path: Path) -> None:
-    from cascadia.router.keys_file import read_keys
-    from cascadia.router.settings_file import read_settings
+    from cascadia.router.access.keys_file import read_keys
+    from cascadia.router.settings.file import read_settings
 
     async def main() -> None:
         engine = FakeEngine()
@@ -424,7 +424,7 @@ def test_the_process_reads_again_on_sighup_and_ends_on_sigterm(tmp_path: Path) -
 
 
 def test_settings_that_make_no_sense_are_refused_before_anything_changes(tmp_path: Path) -> None:
-    from cascadia.router.settings_file import read_settings
+    from cascadia.router.settings.file import read_settings
 
     path = yaml(tmp_path, "http://127.0.0.1:1", 50, "admin: {port: 9901}\n")
     with pytest.raises(BadInput, match="needs keys"):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.router.app import Router
-from cascadia.router.resolved import name_at, names_of, resolved
-from cascadia.router.resolver import addresses_of
-from cascadia.router.settings import JudgeSettings, ReplicaSettings, RouterSettings, StageSettings
-from cascadia.router.settings_file import check_settings
+from cascadia.router.live.dns_watch import addresses_of
+from cascadia.router.replicas.dns_names import name_at, names_of, resolved
+from cascadia.router.server.app import Router
+from cascadia.router.settings.file import check_settings
+from cascadia.router.settings.model import JudgeSettings, ReplicaSettings, RouterSettings, StageSettings
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,

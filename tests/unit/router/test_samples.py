@@ -15,9 +15,9 @@ from cascadia.cli.samples import samples
 from cascadia.domain.errors import BadInput
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.planner.problem.samples_folder import read_samples
-from cascadia.router.samples_rows import ARRIVALS, QUALITY, REQUESTS
-from cascadia.router.samples_writer import MOST_WAITING, Writer
-from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
+from cascadia.router.observers.samples_rows import ARRIVALS, QUALITY, REQUESTS
+from cascadia.router.observers.samples_writer import MOST_WAITING, Writer
+from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
 from cascadia_traces.formats.reading import read_trace
 from tests.unit.router.engines import (
     QUICK,
@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(tmp_path: Path) -> None:
 
 
 def sampled_router(folder: Path) -> None:
-    from cascadia.router.app import Router
+    from cascadia.router.server.app import Router
 
     Router(RouterSettings(stages(FakeEngine()), None, samples=SampleSettings(folder)))
 
@@ -312,7 +312,7 @@ def test_a_folder_without_a_log_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_settings_refuse_a_shadow_that_could_not_write_or_score(tmp_path: Path) -> None:
-    from cascadia.router.settings_file import check_settings
+    from cascadia.router.settings.file import check_settings
 
     settings = sampled(tmp_path, FakeEngine(), shadow=0.1)
     check_settings(settings, "here")

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from pyarrow.parquet import read_table
 
-from cascadia.router.keys import Keyring
-from cascadia.router.settings import (
+from cascadia.router.access.keys import Keyring
+from cascadia.router.settings.model import (
     AdminSettings,
     JudgeSettings,
     KeySettings,
@@ -221,7 +221,7 @@ def test_an_internal_fault_is_told_without_what_it_was_about(
 
     async def main() -> None:
         async with router() as (up, header, _):
-            monkeypatch.setattr("cascadia.router.service.tokens_of", broken)
+            monkeypatch.setattr("cascadia.router.handlers.service.tokens_of", broken)
             said = await up.client.post("/v1/chat/completions", json=asked(model="small"), headers=header)
             assert said.status_code == 500
             assert CANARY not in said.text

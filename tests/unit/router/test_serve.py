@@ -17,8 +17,8 @@ from cascadia.cli.serve import _settings
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ForesightPlan, JudgePlan, ReplicaGroup
 from cascadia.files.plan_file import write_plan
-from cascadia.router.plan_settings import settings_of, under_plan
-from cascadia.router.settings import (
+from cascadia.router.settings.from_plan import settings_of, under_plan
+from cascadia.router.settings.model import (
     AdminSettings,
     JudgeSettings,
     KeySettings,

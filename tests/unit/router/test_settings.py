@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.router.lineup import digest_of
-from cascadia.router.settings import Health, Limits, RouterSettings
-from cascadia.router.settings_file import check_url, read_settings
+from cascadia.router.live.active_plan import digest_of
+from cascadia.router.settings.file import check_url, read_settings
+from cascadia.router.settings.model import Health, Limits, RouterSettings
 
 GOOD = """
 stages:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
-from cascadia.router.settings import RouterSettings
-from cascadia.router.settings_file import _File, read_settings
+from cascadia.router.settings.file import _File, read_settings
+from cascadia.router.settings.model import RouterSettings
 from cascadia_judge.llm.prompt import PROMPT_VERSION
 
 Document = dict[str, Any]

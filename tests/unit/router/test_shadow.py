@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from cascadia.controller.detect.shadow_scores import LookFiles
 from cascadia.planner.problem.quality_file import read_quality
-from cascadia.router.settings import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
-from cascadia.router.shadow import Budget
+from cascadia.router.observers.shadow import Budget
+from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,

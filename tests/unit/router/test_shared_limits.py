@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.key_limits import Usage
-from cascadia.router.keys import Key, KeyLimits, Keyring
-from cascadia.router.redis_store import RedisStore
-from cascadia.router.settings import KeySettings, RouterSettings
-from cascadia.router.shared_limits import MOST_WAITING, SharedLimits
+from cascadia.router.access.keys import Key, KeyLimits, Keyring
+from cascadia.router.access.rate_limits import Usage
+from cascadia.router.access.redis_store import RedisStore
+from cascadia.router.access.shared_limits import MOST_WAITING, SharedLimits
+from cascadia.router.settings.model import KeySettings, RouterSettings
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.answers import read_events
+from cascadia.router.openai.answers import read_events
 from tests.benchmarks.bench_stalls import MOST_BYTES, PLACES, Attack, units_of
 from tests.benchmarks.stall_rig import Rig, rig
 from tests.unit.router.engines import (

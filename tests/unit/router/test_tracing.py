@@ -14,16 +14,16 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from cascadia.domain.errors import BadInput
-from cascadia.router.settings import (
+from cascadia.router.observers.tracing import Tracing
+from cascadia.router.observers.tracing_setup import tracing_from
+from cascadia.router.settings.model import (
     JudgeSettings,
     ReplicaSettings,
     RouterSettings,
     StageSettings,
     TracingSettings,
 )
-from cascadia.router.tracing import Tracing
-from cascadia.router.tracing_ids import begin, parent_of
-from cascadia.router.tracing_setup import tracing_from
+from cascadia.router.telemetry.trace_context import begin, parent_of
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,

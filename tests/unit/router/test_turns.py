@@ -8,8 +8,8 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.router.pace import Pace
-from cascadia.router.turns import MOST_STEPS, STEP_S, Outcome, Turns
+from cascadia.router.replicas.queue_rate import Pace
+from cascadia.router.replicas.wait_queue import MOST_STEPS, STEP_S, Outcome, Turns
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
-from cascadia.router.keys import Key, Keyring, make_key
-from cascadia.router.metrics import Metrics
-from cascadia.router.plan_settings import settings_of
-from cascadia.router.settings import JudgeSettings, KeySettings, RouterSettings
-from cascadia.router.tally import Spread
-from cascadia.router.ui_history import KEPT, History, Window, quantile, tick_of
+from cascadia.router.access.keys import Key, Keyring, make_key
+from cascadia.router.settings.from_plan import settings_of
+from cascadia.router.settings.model import JudgeSettings, KeySettings, RouterSettings
+from cascadia.router.telemetry.counters import Spread
+from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.ui.history import KEPT, History, Window, quantile, tick_of
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import (
     QUICK,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.router.whole_events import EVENT_BYTES_MAX, WholeEvents
+from cascadia.router.openai.whole_events import EVENT_BYTES_MAX, WholeEvents
 from tests.unit.router.engines import FakeEngine, begin_stream, delta, event, run, running, stages, started
 
 PARTS = st.lists(

@@ -14,9 +14,15 @@ from typing import Any
 import httpx
 import uvloop
 
-from cascadia.router.settings import JudgeSettings, Limits, ReplicaSettings, RouterSettings, StageSettings
-from cascadia.router.worker_metrics import merge
-from cascadia.router.workers import shared
+from cascadia.router.server.workers import shared
+from cascadia.router.settings.model import (
+    JudgeSettings,
+    Limits,
+    ReplicaSettings,
+    RouterSettings,
+    StageSettings,
+)
+from cascadia.router.telemetry.merge import merge
 from tests.unit.router.engines import FakeEngine, completion, send, started, until
 
 PROGRAM = Path(sys.executable).with_name("cascadia")

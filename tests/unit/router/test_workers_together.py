@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 import uvloop
 
-from cascadia.router.keys_file import add_key
-from cascadia.router.ui_history import Tick, added
-from cascadia.router.ui_shares import Share, read_share, series_of, together, written
+from cascadia.router.access.keys_file import add_key
+from cascadia.router.ui.history import Tick, added
+from cascadia.router.ui.merge import Share, read_share, series_of, together, written
 from tests.unit.router.engines import FakeEngine, started, until
 from tests.unit.router.test_keys import made
 from tests.unit.router.test_workers import PROGRAM, workers_of

@@ -1,0 +1,229 @@
+"""Who may do what, and how much: keys, their limits, and OpenAI's words for a refusal.
+
+The order is that of cost: the key before the body is read, the model's name and the limits before any engine is asked.
+"""
+
+import math
+import time
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from cascadia.router.access.key_metrics import KeyMetrics
+from cascadia.router.access.keys import Key, Keyring, Scope
+from cascadia.router.access.rate_limits import Kind, Told, Usage, Verdict
+from cascadia.router.http.exchange import Exchange
+from cascadia.router.openai.errors import ApiError
+from cascadia.router.openai.stream_usage import StreamUsage
+
+LONGEST_RETRY_S = 3600
+
+
+class Shared(Protocol):
+    """Limits that several routers share. `take` returns None where they cannot be asked: then our own are used."""
+
+    async def take(self, key: Key, usage: Usage, tokens: int) -> Verdict | None: ...
+
+    def settle(self, key: Key, usage: Usage, given_back: int) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Account:
+    """What one key has used, and where it is counted. `limited`: whether any limit holds for it."""
+
+    __slots__ = ("admitted", "key", "limited", "told", "usage", "used")
+
+    def __init__(self, key: Key, metrics: KeyMetrics) -> None:
+        self.usage = Usage()
+        self.admitted = metrics.requests.labels(key.name)
+        self.used = metrics.tokens.labels(key.name)
+        self.set_key(key)
+
+    def set_key(self, key: Key) -> None:
+        """The same key as the file has it now."""
+        self.key = key
+        self.limited = key.limits.any
+        self.told = Told(key.limits)
+
+
+class Hold:
+    """A request that was let in. `spent`: tokens that its engines counted, set by whoever learns them.
+
+    `release` it once, at its end.
+    """
+
+    __slots__ = ("_account", "_prompt", "_shared", "spent", "stream", "taken")
+
+    def __init__(self, account: Account, taken: int, prompt_tokens: int, shared: Shared | None) -> None:
+        self._account = account
+        self._shared = shared
+        self._prompt = prompt_tokens
+        self.taken = taken
+        self.spent: int | None = None
+        self.stream: StreamUsage | None = None
+
+    @property
+    def key(self) -> Key:
+        return self._account.key
+
+    def passed(self, part: bytes) -> None:
+        """A part of a live stream went to the client."""
+        if self.stream is None:
+            self.stream = StreamUsage()
+        self.stream.add(part)
+
+    def release(self, *, left: bool) -> None:
+        """Where the client `left` before its engines had counted, the estimate stands."""
+        account, used = self._account, self.spent or 0
+        if self.stream is not None:
+            used += self.stream.tokens(self._prompt)
+        elif left and self.spent is None:
+            used = self.taken
+        account.used.value += used
+        if self._shared is not None:
+            account.usage.running -= 1
+            self._shared.settle(account.key, account.usage, self.taken - used)
+        else:
+            account.usage.settle(self.taken, used)
+
+
+class Access:
+    """`shared` may be replaced at any time, the keys by `replace`; what keys have used stays.
+
+    `refuse_alone`: where `shared` cannot be asked nobody with limits is let in, instead of by our own count.
+    """
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        metrics: KeyMetrics,
+        shared: Shared | None = None,
+        refuse_alone: bool = False,
+        open_paths: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.keyring = keyring
+        self.metrics = metrics
+        self.shared = shared
+        self.refuse_alone = refuse_alone
+        self.open_paths = frozenset(open_paths)
+        self._clock = clock
+        self._wall = wall
+        self._accounts = {key.id: Account(key, metrics) for key in keyring}
+
+    def caller(self, authorization: bytes, scope: Scope) -> Account:
+        """Raises `ApiError` 401 for no key or a wrong one, 403 where it lacks `scope`."""
+        if authorization[:7].lower() != b"bearer ":
+            self.metrics.refused("", "missing")
+            raise _unauthorized(None, "Send an API key: Authorization: Bearer ck-...")
+        return self._known(authorization[7:], scope)
+
+    def reader(self, authorization: bytes, scope: Scope) -> Account:
+        """As `caller`, and takes a browser's name and password too: the password is the key."""
+        if authorization[:6].lower() != b"basic ":
+            return self.caller(authorization, scope)
+        try:
+            _, _, password = b64decode(authorization[6:].strip(), validate=True).partition(b":")
+        except (Base64Error, ValueError):
+            password = b""
+        return self._known(password, scope)
+
+    async def admit(
+        self, exchange: Exchange, account: Account, model: str, tokens: int, prompt_tokens: int
+    ) -> Hold:
+        """As `admit_here`, by the limits that routers share where there are any."""
+        shared = self.shared
+        if shared is None or not account.limited:
+            return self.admit_here(exchange, account, model, tokens, prompt_tokens)
+        self._check_model(account.key, model)
+        verdict = await shared.take(account.key, account.usage, tokens)
+        if verdict is not None:
+            self._check(exchange, account, verdict, tokens)
+            account.admitted.value += 1
+            return Hold(account, tokens, prompt_tokens, shared)
+        if self.refuse_alone:
+            message = "The limits of keys cannot be looked up."
+            raise ApiError(503, "limits_unavailable", message, retry_after_s=2)
+        return self.admit_here(exchange, account, model, tokens, prompt_tokens)
+
+    def admit_here(
+        self, exchange: Exchange, account: Account, model: str, tokens: int, prompt_tokens: int
+    ) -> Hold:
+        """Lets a request of about `tokens` tokens in, `prompt_tokens` of them known already.
+
+        Raises `ApiError` 403 or 429; else `release` the hold in the end.
+        """
+        key = account.key
+        if key.models is not None:
+            self._check_model(key, model)
+        if account.limited:
+            verdict = account.usage.take(key.limits, tokens, self._clock())
+            self._check(exchange, account, verdict, tokens)
+        else:
+            account.usage.running += 1
+        account.admitted.value += 1
+        return Hold(account, tokens, prompt_tokens, None)
+
+    def replace(self, keyring: Keyring) -> None:
+        """From now on these keys. What a key that is gone has used is forgotten once nothing of it runs."""
+        self.keyring = keyring
+        accounts = self._accounts
+        kept = {key.id: accounts.get(key.id) or Account(key, self.metrics) for key in keyring}
+        for key in keyring:
+            kept[key.id].set_key(key)
+        self._accounts = {i: a for i, a in accounts.items() if a.usage.running} | kept
+
+    def _known(self, presented: bytes, scope: Scope) -> Account:
+        key = self.keyring.find(presented)
+        if key is None or (key.expires_s is not None and self._wall() >= key.expires_s):
+            self.metrics.refused("", "unknown")
+            raise _unauthorized("invalid_api_key", "This API key is not known here, or has expired.")
+        if scope not in key.scopes:
+            self.metrics.refused(key.name, "scope")
+            raise _forbidden("insufficient_permissions", f"This key lacks the scope {scope!r}.")
+        return self._accounts[key.id]
+
+    def _check_model(self, key: Key, model: str) -> None:
+        if not key.may_ask(model):
+            self.metrics.refused(key.name, "model")
+            message = f"This key may not ask for the model {model[:100]!r}."
+            raise _forbidden("model_not_allowed", message, param="model")
+
+    def _check(self, exchange: Exchange, account: Account, verdict: Verdict, tokens: int) -> None:
+        exchange.more += account.told.lines(verdict)
+        if verdict.refused is not None:
+            self.metrics.refused(account.key.name, verdict.refused)
+            raise _limited(account.key, verdict, verdict.refused, tokens)
+
+
+def _unauthorized(code: str | None, message: str) -> ApiError:
+    """As OpenAI words it: a wrong key is an invalid request."""
+    return ApiError(401, code, message, kind="invalid_request_error")
+
+
+def _forbidden(code: str, message: str, param: str | None = None) -> ApiError:
+    return ApiError(403, code, message, param=param, kind="invalid_request_error")
+
+
+def _limited(key: Key, verdict: Verdict, refused: Kind, tokens: int) -> ApiError:
+    limits = key.limits
+    if refused == "concurrent":
+        message = f"This key may have {limits.concurrent} requests under way at once."
+    elif refused == "requests":
+        message = f"Rate limit reached: {limits.requests_per_minute} requests per minute."
+    elif math.isinf(verdict.wait_s):
+        message = (
+            f"Request too large: about {tokens} tokens, and this key has {limits.tokens_per_minute} a minute."
+        )
+        return ApiError(429, "rate_limit_exceeded", message, kind=refused)
+    else:
+        message = (
+            f"Rate limit reached: {limits.tokens_per_minute} tokens per minute, {max(0, int(verdict.tokens))} "
+            f"left, about {tokens} asked for."
+        )
+    retry_after_s = min(LONGEST_RETRY_S, max(1, math.ceil(verdict.wait_s)))
+    message += f" Try again in {retry_after_s} s."
+    return ApiError(429, "rate_limit_exceeded", message, retry_after_s=retry_after_s, kind=refused)

@@ -1,0 +1,180 @@
+"""What an operator asks of a router, done by all of its processes: whichever is asked does it, and tells the others.
+
+A process that takes a dead one's place asks the others what was put, and does the same.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from cascadia.domain.errors import BadInput
+from cascadia.router.admin import commands as admin
+from cascadia.router.admin.commands import Refused
+from cascadia.router.replicas.replica import Replica
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.ui.process_state import replica_state, state, together
+
+if TYPE_CHECKING:
+    from cascadia.router.server.app import Router
+
+LONGEST_WAIT_S = 600.0
+PATIENCE_S = 30.0
+"""To read a plan takes a process longer than to tell a figure."""
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """`what`: thresholds, plan, drain or undrain; `body` is a document, or says which replica."""
+
+    what: str
+    body: bytes
+
+    @property
+    def message(self) -> bytes:
+        return self.what.encode("ascii") + b"\n" + self.body
+
+
+class Operator:
+    """`put` is in force beside the files, oldest first."""
+
+    def __init__(self, router: "Router") -> None:
+        self._router = router
+        self.put: list[Put] = []
+        router.siblings.answers |= {
+            "put": self._told,
+            "what was put": self._say,
+            "reload": self._reload_too,
+            "state": self._state,
+            "running": self._running,
+        }
+
+    async def catch_up(self) -> None:
+        """Does what was put before this process began."""
+        for answer in (await self._router.siblings.ask("what was put")).values():
+            for what, body in orjson.loads(answer):
+                await self._do(Put(what, body.encode()))
+            return
+
+    def forget(self) -> None:
+        """The files are in force again. Who drains goes on."""
+        self.put = [put for put in self.put if put.what == "drain"]
+
+    async def state(self) -> dict[str, Any]:
+        others = await self._router.siblings.ask("state")
+        return together([state(self._router), *map(orjson.loads, others.values())])
+
+    async def thresholds(self, body: bytes) -> None:
+        """Raises `BadInput`."""
+        await self._everywhere(Put("thresholds", body))
+
+    async def plan(self, body: bytes) -> None:
+        """Raises `BadInput`."""
+        await self._everywhere(Put("plan", body))
+
+    async def reload(self) -> dict[str, Any]:
+        """Raises `Refused` where there are no files."""
+        reloader = self._router.reloader
+        if reloader is None:
+            raise Refused(409, "no_files", "This router was not started from files.")
+        told = await reloader.reload("admin")
+        await self._router.siblings.ask("reload", patience_s=PATIENCE_S)
+        return told._asdict() | {"plan": self._router.digest}
+
+    async def drain(self, name: str, *, wait_s: float, force: bool) -> dict[str, Any]:
+        """Returns when nothing runs there any more, or after `wait_s`. Raises `Refused`."""
+        stage, replica = _named(self._router, name)
+        others = [r for r in stage.replicas if r is not replica and r.state in ("ready", "starting")]
+        if not others and not force and replica.state != "draining":
+            message = (
+                f"{name!r} is the last replica of {stage.name!r} that takes requests; force=true does it."
+            )
+            raise Refused(409, "last_replica", message)
+        which = _which(stage, replica)
+        await self._everywhere(Put("drain", which))
+        loop = asyncio.get_running_loop()
+        wait_s = min(LONGEST_WAIT_S, max(0.0, wait_s)) if isfinite(wait_s) else LONGEST_WAIT_S
+        until_s = loop.time() + wait_s
+        running = await self._running_everywhere(replica, which)
+        while running and loop.time() < until_s:
+            await asyncio.sleep(_LOOK_S)
+            running = await self._running_everywhere(replica, which)
+        return replica_state(replica) | {"running": running}
+
+    async def undrain(self, name: str) -> dict[str, Any]:
+        """Raises `Refused`."""
+        stage, replica = _named(self._router, name)
+        await self._everywhere(Put("undrain", _which(stage, replica)))
+        return replica_state(replica)
+
+    async def _everywhere(self, put: Put) -> None:
+        await self._do(put)
+        await self._router.siblings.ask("put", put.message, PATIENCE_S)
+
+    async def _do(self, put: Put) -> None:
+        """Here. What a later one makes void is forgotten."""
+        match put.what:
+            case "thresholds":
+                admin.put_thresholds(self._router, put.body)
+                # One document of all stands for those before it.
+                now = {stage.name: stage.threshold for stage in self._router.settings.stages}
+                put = Put(put.what, orjson.dumps(now))
+                self.put = [one for one in self.put if one.what != put.what]
+            case "plan":
+                await admin.put_plan(self._router, put.body)
+                self.forget()
+            case "drain" | "undrain":
+                for stage, replica in self._router.lineup.replicas:
+                    if _which(stage, replica) == put.body:
+                        replica.drain() if put.what == "drain" else replica.undrain()
+                        # Who waits for it may find another, or it.
+                        stage.turns.wake()
+                self.put = [one for one in self.put if one.body != put.body]
+        if put.what != "undrain":
+            self.put.append(put)
+
+    async def _running_everywhere(self, replica: Replica, which: bytes) -> int:
+        others = await self._router.siblings.ask("running", which)
+        return replica.running + sum(map(int, others.values()))
+
+    # What the others ask.
+
+    async def _told(self, message: bytes) -> bytes:
+        what, _, body = message.partition(b"\n")
+        try:
+            await self._do(Put(what.decode("ascii"), body))
+        except BadInput as error:
+            # Its files are others than those of the process that took it.
+            self._router.events.line({"event": "admin", "put": what.decode("ascii"), "error": str(error)})
+        return b"done"
+
+    async def _say(self, _: bytes) -> bytes:
+        return orjson.dumps([[put.what, put.body.decode()] for put in self.put])
+
+    async def _reload_too(self, _: bytes) -> bytes:
+        if self._router.reloader is not None:
+            await self._router.reloader.reload("admin")
+        return b"done"
+
+    async def _state(self, _: bytes) -> bytes:
+        return orjson.dumps(state(self._router))
+
+    async def _running(self, which: bytes) -> bytes:
+        running = (r.running for stage, r in self._router.lineup.replicas if _which(stage, r) == which)
+        return b"%d" % sum(running)
+
+
+def _named(router: "Router", name: str) -> tuple[Stage, Replica]:
+    for stage, replica in router.lineup.replicas:
+        if replica.name == name:
+            return stage, replica
+    known = ", ".join(replica.name for _, replica in router.lineup.replicas)
+    raise Refused(404, "unknown_replica", f"There is no replica {name[:100]!r}; there are {known}.")
+
+
+def _which(stage: Stage, replica: Replica) -> bytes:
+    """The same replica in every process: names may differ after a reload that one of them did not see."""
+    return orjson.dumps([stage.name, replica.identity[0], replica.address])

@@ -1,0 +1,81 @@
+"""What an operator may look at and change in a running router.
+
+What is put here holds until the files change, are read again, or the process ends: the files say what should be.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from cascadia.domain.errors import BadInput
+from cascadia.router.settings.model import RouterSettings
+
+if TYPE_CHECKING:
+    from cascadia.router.server.app import Router
+
+
+MOST_THRESHOLD_BYTES = 64 * 1024
+
+
+class Refused(Exception):
+    """What was asked for makes sense, but not now. `status` and `code` are of the answer."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+def put_thresholds(router: "Router", body: bytes) -> None:
+    """`body`: `{"STAGE": SCORE}`. Raises `BadInput`."""
+    if len(body) > MOST_THRESHOLD_BYTES:
+        raise BadInput("thresholds", f"is longer than {MOST_THRESHOLD_BYTES:,} bytes", "name stages only")
+    wanted = _object(body, "thresholds")
+    known = [stage.name for stage in router.settings.stages]
+    for name, value in wanted.items():
+        if name not in known:
+            raise BadInput(f"thresholds.{name[:100]}", "no such stage", f"there are {', '.join(known)}")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1000:
+            raise BadInput(
+                f"thresholds.{name}", "must be a number, 0 to 1000", "0 accepts all, above 100 none"
+            )
+    stages = tuple(
+        replace(stage, threshold=float(wanted.get(stage.name, stage.threshold)))
+        for stage in router.settings.stages
+    )
+    _swap(router, replace(router.settings, stages=stages))
+
+
+async def put_plan(router: "Router", body: bytes) -> None:
+    """`body`: a plan.json of stages that the files have addresses for. Raises `BadInput`."""
+    from cascadia.files.plan_file import parse_plan
+    from cascadia.router.settings.from_plan import under_plan
+
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput("plan", "is not UTF-8", "send a plan.json") from None
+    plan = await asyncio.to_thread(parse_plan, text, "plan")
+    files = router.reloader.loaded if router.reloader is not None else router.settings
+    _swap(router, under_plan(files, plan))
+
+
+def _swap(router: "Router", settings: RouterSettings) -> None:
+    from cascadia.router.settings.file import check_settings
+
+    check_settings(settings, "the router")
+    router.swap(settings)
+
+
+def _object(body: bytes, where: str) -> Mapping[str, Any]:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise BadInput(where, "is not JSON", 'send e.g. {"small": 70}') from None
+    if not isinstance(document, dict):
+        raise BadInput(where, "is no object", 'send e.g. {"small": 70}')
+    return document

@@ -1,0 +1,126 @@
+"""What FastAPI serves: models, health, metrics, version, and the description of the whole API."""
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
+
+from cascadia import __version__
+from cascadia.router.openai.errors import ApiError
+from cascadia.router.openai.openapi import completion_paths
+from cascadia.router.openai.requests import APIS
+from cascadia.router.replicas.replica import Replica
+from cascadia.router.telemetry.merge import merged
+from cascadia.router.ui.routes import add_ui
+
+if TYPE_CHECKING:
+    from cascadia.router.server.app import Router
+
+
+def face(router: "Router") -> FastAPI:
+    """No pages that load scripts from elsewhere: `/openapi.json` is for the reader's own tools."""
+    app = FastAPI(title="Cascadia router", version=__version__, docs_url=None, redoc_url=None)
+    _add_state(app, router)
+    _add_models(app, router)
+    if router.watchers.page is not None:
+        add_ui(app, router.watchers.page)
+    app.add_exception_handler(HTTPException, _refuse)
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        described = describe()
+        described["paths"] |= completion_paths()
+        return described
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+def _add_state(app: FastAPI, router: "Router") -> None:
+    @app.get("/health", summary="Whether this process is alive.")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get(
+        "/ready", summary="Whether a request would be served.", responses={503: {"description": "Not now."}}
+    )
+    async def ready() -> JSONResponse:
+        stages = {
+            stage.name: {
+                "ready": stage.ready,
+                "replicas": {
+                    r.name: {
+                        "state": r.state,
+                        "breaker": "closed" if r.breaker.closed else "open",
+                        "running": r.running,
+                    }
+                    for r in stage.replicas
+                },
+                "waiting": len(stage.turns),
+            }
+            for stage in router.all_stages
+        }
+        document = {
+            "ready": router.ready,
+            "draining": router.draining,
+            "plan": router.digest,
+            "revision": router.settings.revision,
+            "stages": stages,
+            "leaving": {replica.name: replica.running for replica in router.departing},
+            "older": router.older,
+        }
+        if router.reloader is not None and router.reloader.last is not None:
+            document["reload"] = router.reloader.last.document
+        return JSONResponse(document, 200 if router.ready else 503)
+
+    @app.get("/version", summary="Of the router.")
+    async def version() -> dict[str, str]:
+        return {"version": __version__}
+
+    @app.get("/metrics", summary="For Prometheus.", response_class=Response)
+    async def metrics() -> Response:
+        figures = generate_latest(router.metrics.registry)
+        if router.siblings.count > 1:
+            figures = merged({router.siblings.number: figures} | await router.siblings.ask("metrics"))
+        return Response(figures, media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_models(app: FastAPI, router: "Router") -> None:
+    def models() -> list[dict[str, Any]]:
+        names = [router.settings.cascade, *(stage.name for stage in router.stages)]
+        return [{"id": name, "object": "model", "created": 0, "owned_by": "cascadia"} for name in names]
+
+    @app.get("/v1/models", summary="The cascade and its stages.")
+    async def list_models() -> dict[str, Any]:
+        return {"object": "list", "data": models()}
+
+    @app.get(
+        "/v1/models/{model}", summary="One of them.", responses={404: {"description": "None of that name."}}
+    )
+    async def one_model(model: str) -> JSONResponse:
+        for entry in models():
+            if entry["id"] == model:
+                return JSONResponse(entry)
+        error = ApiError(
+            404, "model_not_found", f"The model {model[:100]!r} is not served here.", param="model"
+        )
+        return JSONResponse(error.document, 404)
+
+
+def _state(replica: Replica) -> dict[str, Any]:
+    breaker = "closed" if replica.breaker.closed else "open"
+    return {"state": replica.state, "breaker": breaker, "running": replica.running}
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:100]
+    known = path in APIS
+    if error.status_code == 405 or known:
+        wrong = ApiError(405, "method_not_allowed", f"{request.method} is not for {path}.")
+        allowed = "POST" if known else (error.headers or {}).get("allow", "GET")
+        return JSONResponse(wrong.document, 405, headers={"allow": allowed})
+    wrong = ApiError(error.status_code, "unknown_url", f"Nothing is served at {path}.")
+    return JSONResponse(wrong.document, error.status_code)

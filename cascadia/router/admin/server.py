@@ -1,0 +1,79 @@
+"""`/admin/` at a port of its own, beside the router's, so that a firewall can tell them apart."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cascadia.router.admin.routes import admin_face
+from cascadia.router.http.connection import Front
+from cascadia.router.http.exchange import Exchange
+from cascadia.router.http.wire import Dates, ids
+from cascadia.router.openai.errors import ApiError
+
+if TYPE_CHECKING:
+    from cascadia.router.server.app import Router
+
+MOST_CONNECTIONS = 64
+SWEEP_S = 0.5
+_ELSEWHERE = ApiError(404, "unknown_url", "Models are served at the router's own port.")
+
+
+class _NoModels:
+    """Nothing is asked of models at this port."""
+
+    def begin(self, exchange: Exchange) -> None:
+        exchange.error(_ELSEWHERE)
+
+    def turns_away(self, exchange: Exchange) -> ApiError | None:  # noqa: ARG002 (of no request is the body wanted)
+        return _ELSEWHERE
+
+
+class AdminServer:
+    """What connections of this port share. `listening` is closed in the end."""
+
+    closing = False
+
+    def __init__(self, router: "Router", listening: socket.socket) -> None:
+        self._router = router
+        self._listening = listening
+        self._door: asyncio.Server | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self.limits = replace(router.settings.limits, max_connections=MOST_CONNECTIONS)
+        self.connections: set[Front] = set()
+        self.dates = Dates()
+        self.next_id: Callable[[], bytes] = ids()
+        self.service = _NoModels()
+        self.face = admin_face(router)
+        self.loop: asyncio.AbstractEventLoop
+
+    @property
+    def draining(self) -> bool:
+        return self._router.draining
+
+    def says_to_page(self, origin: bytes) -> bytes:  # noqa: ARG002 (no page elsewhere is let at this port)
+        return b""
+
+    def lost(self, front: Front) -> None:
+        self.connections.discard(front)
+
+    async def start(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._door = await self.loop.create_server(lambda: Front(self), sock=self._listening)
+        self._sweep()
+
+    async def stop(self) -> None:
+        """At once: who drains a router has read what it wanted to know."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        if self._door is not None:
+            self._door.close()
+        for front in tuple(self.connections):
+            front.transport.abort()
+
+    def _sweep(self) -> None:
+        now_s = self.loop.time()
+        for front in tuple(self.connections):
+            front.close_overdue(now_s)
+        self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)

@@ -1,0 +1,193 @@
+"""Which stage's answer a request gets: stage after stage, each answer scored, until one is good enough.
+
+Stage i's answer is accepted iff its score >= h_i; the last stage that the request may reach always accepts. A stage
+that fails is passed over; where nothing further can be had (failure, overload, deadline) the best earlier answer is
+returned and marked. Nothing here writes to a client.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+from cascadia.router.cascade.decision import Ask, Decision, Held
+from cascadia.router.cascade.eligible import route, too_long
+from cascadia.router.cascade.scoring import READERS, Scoring
+from cascadia.router.cascade.sessions import Conversations
+from cascadia.router.gates.usage import counted
+from cascadia.router.openai.bounded import turn_after
+from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
+from cascadia.router.replicas.results import MISSING, Reply
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE
+from cascadia.router.telemetry.stage_record import Step, begun
+
+_BY_MERIT = frozenset({"accepted", "score", "threshold", "context"})
+
+
+class Cascade:
+    """`stages` from small to large."""
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        scoring: Scoring,
+        conversations: Conversations | None = None,
+        *,
+        in_usd: bool = False,
+    ) -> None:
+        """`in_usd`: the stages' costs are dollars for a million tokens."""
+        self.stages = stages
+        known = in_usd and all(stage.settings.cost is not None for stage in stages)
+        self.usd_per_token = {s.name: (s.settings.cost or 0.0) / 1e6 for s in stages} if known else None
+        self.scoring = scoring
+        self.conversations = conversations
+        self.max_judged_choices = stages[0].limits.max_judged_choices
+
+    def usd(self, steps: Sequence[Step]) -> float | None:
+        """What the engines' tokens of a request cost; None where no price is known. The judge's are not counted."""
+        prices = self.usd_per_token
+        return None if prices is None else sum(prices[step.stage] * step.tokens for step in steps)
+
+    async def decide(self, ask: Ask) -> Decision:
+        """Raises `ApiError` where no stage has an answer."""
+        if ask.session is None or self.conversations is None:
+            return await self._decided(ask)
+        key, now = ask.session.key, asyncio.get_running_loop().time
+        known = self.conversations.stage_of(key, now()) if ask.session.known else None
+        places = [i for i, stage in enumerate(self.stages) if stage.name == known]
+        start = min(ask.last, max([ask.first, *places]))
+        decision = await self._decided(replace(ask, first=start))
+        # Who answered because others had failed says nothing of how hard the conversation is.
+        if decision.stage is not None and all(step.outcome in _BY_MERIT for step in decision.steps):
+            self.conversations.answered(key, decision.stage.name, now())
+        return decision
+
+    async def _decided(self, ask: Ask) -> Decision:
+        decision = Decision(steps=ask.steps)
+        best: Held | None = None
+        failure: StageFailed | None = None
+        way = route(ask, self.stages, self.max_judged_choices)
+        await turn_after(ask.body)
+        skipped = await self.scoring.skipped(ask, way[:-1])
+        for stage in way:
+            last = stage is way[-1]
+            if best is not None and self._too_late(ask, stage):
+                return self._settled(decision, best, "deadline")
+            if stage.name in skipped:
+                stage.metrics.escalated("predicted")
+                continue
+            if stage.settings.on_overload == "escalate" and stage.crowded and _some_has_room(way, stage):
+                stage.metrics.escalated("busy")
+                continue
+            stage.metrics.requests.inc()
+            step = begun(stage.name)
+            ask.steps.append(step)
+            try:
+                if last and ask.fields.stream:
+                    return await self._live(ask, stage, decision, step)
+                held = await self._held(ask, stage, decision, last, step)
+            except StageFailed as error:
+                failure = error
+                step.ended(error.kind)
+                stage.metrics.escalated(error.kind)
+                waits = stage.settings.on_overload == "wait"
+                turned_away = isinstance(error, Overloaded) and stage is way[0] and waits
+                if turned_away or error.kind == "exhausted":
+                    # Who is turned away at the door must not fall on the larger stages instead; nor what this router
+                    # has no room for.
+                    break
+                continue
+            if decision.refused is not None:
+                outcome = "refused"
+                if not last and too_long(decision.refused):
+                    decision.refused, outcome = None, "context"
+                    stage.metrics.escalated("context")
+                step.ended(outcome)
+                if outcome == "context":
+                    continue
+                return decision
+            assert held is not None
+            accepted, reason = self.scoring.accepts(ask, held, last)
+            step.ended("accepted" if accepted else reason)
+            if accepted:
+                stage.metrics.accepted.inc()
+                decision.stage, decision.held = stage, held
+                return decision
+            stage.metrics.escalated(reason)
+            if best is None or (held.score or 0.0) >= (best.score or 0.0):
+                best = held
+        if best is not None:
+            late = failure is not None and failure.kind == "deadline"
+            over = isinstance(failure, Overloaded)
+            return self._settled(decision, best, "deadline" if late else "overloaded" if over else "failed")
+        raise failure.api_error() if failure else ApiError(503, "no_stage", "No stage can take this request.")
+
+    def _too_late(self, ask: Ask, stage: Stage) -> bool:
+        """Whether the deadline leaves less than this stage's answers took of late."""
+        return ask.deadline_s - monotonic() < stage.typical_s
+
+    async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> Decision:
+        live = await stage.opened(self.scoring.call(ask, stage, step, gated=False))
+        decision.stage = stage
+        if live.reply is not None:
+            live.close(True)
+            decision.refused = _of_the_client(stage, live.reply)
+            step.ended("refused")
+            return decision
+        step.first_at_s = monotonic()
+        stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
+        stage.metrics.accepted.inc()
+        step.ended("accepted")
+        decision.live = live
+        return decision
+
+    async def _held(self, ask: Ask, stage: Stage, decision: Decision, last: bool, step: Step) -> Held | None:
+        """The stage's answer with its score; None where `decision.refused` was set instead."""
+        threshold = self.scoring.threshold(ask, stage)
+        gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
+        step.threshold = threshold if gated else None
+        read = READERS[ask.api == "responses", bool(ask.fields.stream)]
+        call = self.scoring.call(ask, stage, step, gated=gated or bool(ask.fields.stream))
+        reply = await stage.buffered(call, read)
+        step.answered_at_s = monotonic()
+        stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
+        if reply.found is None:
+            decision.refused = _of_the_client(stage, reply)
+            return None
+        if not ask.holding.take(len(reply.body)):
+            raise StageFailed(stage.name, "exhausted")
+        written = reply.found
+        decision.total = decision.total.plus(written.usage)
+        stage.counted(written.usage)
+        step.used(*written.usage)
+        if reply.first_at_s is not None:
+            step.first_at_s = reply.first_at_s
+            stage.metrics.ttft.observe(reply.first_at_s - step.started_at_s)
+            if len(written.choices) == 1 and step.tpot_s is not None:
+                stage.metrics.tpot.observe(step.tpot_s)
+        if gated:
+            await turn_after(reply.body)
+            with counted() as spent:
+                step.score = await self.scoring.score(ask, stage, written, step)
+            for usage in spent:
+                decision.total = decision.total.plus(usage)
+        return Held(stage, reply.body, written, step.score)
+
+    def _settled(self, decision: Decision, best: Held, why: str) -> Decision:
+        best.stage.metrics.accepted.inc()
+        decision.stage, decision.held, decision.stopped = best.stage, best, why
+        return decision
+
+
+def _some_has_room(way: Sequence[Stage], stage: Stage) -> bool:
+    """Whether one of the larger stages on the way could answer at once."""
+    return any(not larger.crowded for larger in way[way.index(stage) + 1 :])
+
+
+def _of_the_client(stage: Stage, refused: Reply[Any]) -> Reply[Any]:
+    """Raises `StageFailed` where the stage's engines lack the API that is asked for: another stage's may have it."""
+    if refused.status in MISSING:
+        raise StageFailed(stage.name, "elsewhere")
+    return refused

@@ -1,0 +1,129 @@
+"""A request to the cascade with its own limits, from the body or from headers."""
+
+from typing import NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from cascadia.clients.engines.held_bytes import HeldBytes, Holding
+from cascadia.domain.objective import bar_meant
+from cascadia.router.cascade.decision import Ask
+from cascadia.router.cascade.records import Record
+from cascadia.router.cascade.sessions import session_of
+from cascadia.router.http.exchange import Exchange
+from cascadia.router.openai.errors import ApiError
+from cascadia.router.openai.requests import Fields, prompt_tokens_of
+from cascadia.router.openai.responses import refers_elsewhere
+from cascadia.router.settings.model import RouterSettings
+
+MOST_PRIORITY = 2**53
+"""Beyond, a header's number is not what was written."""
+
+
+class Urgency(NamedTuple):
+    """`deadline_s` in the event loop's time."""
+
+    deadline_s: float
+    priority: int
+
+
+def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
+    """By when, and before whom, of a request to the cascade or straight to a stage. Raises `ApiError`."""
+    least = 0 if exchange.hold is None else exchange.hold.key.priority
+    if not exchange.given and fields.deadline_ms is UNSET and not fields.priority:
+        return Urgency(exchange.started_s + total_s, max(0, least))
+    deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
+    if deadline_ms is not None:
+        if not 0 < deadline_ms < float("inf"):
+            raise ApiError(400, "invalid_value", "deadline_ms must be above 0.", param="deadline_ms")
+        total_s = min(total_s, deadline_ms / 1000.0)
+    priority = _limit(exchange, b"priority", fields.priority)
+    if priority is not None and not (abs(priority) <= MOST_PRIORITY and priority == int(priority)):
+        raise ApiError(400, "invalid_value", "priority must be a whole number.", param="priority")
+    wanted = int(priority or 0)
+    if exchange.hold is not None:
+        # Nobody is more urgent than the key allows.
+        wanted = max(wanted, least)
+    return Urgency(exchange.started_s + total_s, wanted)
+
+
+def ask_of(
+    exchange: Exchange,
+    fields: Fields,
+    settings: RouterSettings,
+    held: HeldBytes,
+    *,
+    prefix: int | None,
+    record: Record,
+) -> Ask:
+    """Raises `ApiError` where a limit of the request makes no sense."""
+    urgency = urgency_of(exchange, fields, settings.limits.total_s)
+    quality_min = _limit(exchange, b"quality-min", fields.quality_min)
+    if quality_min is not None and not 0 <= quality_min <= 100:
+        raise ApiError(400, "invalid_value", "quality_min must be 0 to 100.", param="quality_min")
+    if quality_min is not None and (meant := bar_meant(quality_min)) is not None:
+        message = f"quality_min {quality_min:g} is of 100. Did you mean {meant:g}?"
+        raise ApiError(400, "invalid_value", message, param="quality_min")
+    first, last = _bounds(
+        settings,
+        _name(exchange, b"min-stage", fields.min_stage),
+        _name(exchange, b"max-stage", fields.max_stage),
+    )
+    if exchange.api == "responses" and (why := refers_elsewhere(fields)):
+        message = f"{why} is kept by one engine: name its stage, one of {', '.join(settings.names)}."
+        raise ApiError(400, "not_cascaded", message, param=why)
+    sticky = settings.conversations.start == "sticky"
+    return Ask(
+        api=exchange.api,
+        path=exchange.path,
+        body=exchange.body,
+        fields=fields,
+        headers=exchange.forwarded,
+        tokens=prompt_tokens_of(exchange.body),
+        prefix=prefix,
+        deadline_s=urgency.deadline_s,
+        first=first,
+        last=last,
+        holding=Holding(held),
+        quality_min=quality_min or 0.0,
+        steps=record.steps,
+        trace=record.trace,
+        priority=urgency.priority,
+        session=session_of(fields, exchange.given.get(b"session-id")) if sticky else None,
+    )
+
+
+def _bounds(settings: RouterSettings, min_stage: str | None, max_stage: str | None) -> tuple[int, int]:
+    """Indices of the smallest and the largest stage that may be asked, among those that are deployed."""
+    order = [stage.name for stage in settings.stages]
+    names = settings.names or tuple(order)
+    for param, name in (("min_stage", min_stage), ("max_stage", max_stage)):
+        if name is not None and name not in names:
+            message = f"{param} names no stage; there are {', '.join(names)}."
+            raise ApiError(400, "unknown_stage", message, param=param)
+    smallest = names.index(min_stage) if min_stage is not None else 0
+    largest = names.index(max_stage) if max_stage is not None else len(names) - 1
+    within = [i for i, name in enumerate(order) if smallest <= names.index(name) <= largest]
+    if not within:
+        message = "No deployed stage lies between min_stage and max_stage."
+        raise ApiError(400, "invalid_value", message, param="max_stage")
+    return within[0], within[-1]
+
+
+def _limit(exchange: Exchange, header: bytes, field: float | UnsetType | None) -> float | None:
+    value = exchange.given.get(header)
+    if value is None:
+        return None if field is UNSET else field
+    try:
+        return float(value)
+    except ValueError:
+        name = header.decode()
+        raise ApiError(
+            400, "invalid_value", f"The header x-cascadia-{name} is no number.", param=name
+        ) from None
+
+
+def _name(exchange: Exchange, header: bytes, field: str | UnsetType | None) -> str | None:
+    value = exchange.given.get(header)
+    if value is None:
+        return None if field is UNSET else field
+    return value.decode("ascii", "replace")

@@ -1,0 +1,185 @@
+"""What a stage's answer is worth, and whether that is enough: gate, thresholds, verifiers, and skips by foresight."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from cascadia.router.cascade.decision import Ask, Held
+from cascadia.router.examiner.examiner import Examiner
+from cascadia.router.gates.base import Gate, JudgeFailed, judged, within
+from cascadia.router.gates.context import ASKED, Asked
+from cascadia.router.gates.embedding import EmbeddingGate
+from cascadia.router.gates.rules import refusal
+from cascadia.router.gates.usage import spend
+from cascadia.router.openai.answers import Choice, Written, read_document, read_events
+from cascadia.router.openai.bounded import turn_after
+from cascadia.router.openai.errors import StageFailed
+from cascadia.router.openai.questions import asked_of
+from cascadia.router.openai.requests import rewritten
+from cascadia.router.openai.responses import read_response, read_response_events
+from cascadia.router.replicas.replica import Call
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings
+from cascadia.router.telemetry.counters import Spread
+from cascadia.router.telemetry.stage_record import Step
+from cascadia.router.telemetry.trace_context import FORWARDED
+
+READERS = {
+    (False, False): read_document,
+    (False, True): read_events,
+    (True, False): read_response,
+    (True, True): read_response_events,
+}
+"""By whether it is a response, and a stream."""
+
+
+class Scoring:
+    """`gate` None only where no threshold asks for a score. `seconds`: of verdicts."""
+
+    def __init__(
+        self,
+        gate: Gate | None,
+        judge: JudgeSettings | None,
+        seconds: Spread,
+        examiner: Examiner,
+        foresight: EmbeddingGate | None = None,
+        foresight_told: JudgeSettings | None = None,
+    ) -> None:
+        self.examiner = examiner
+        self.gate = gate
+        self.judge = judge
+        self.seconds = seconds
+        self.foresight = foresight
+        self.foresight_told = foresight_told or judge
+
+    def threshold(self, ask: Ask, stage: Stage) -> float:
+        return max(stage.settings.threshold, ask.quality_min)
+
+    def accepts(self, ask: Ask, held: Held, last: bool) -> tuple[bool, str]:
+        threshold = self.threshold(ask, held.stage)
+        if last or threshold <= ACCEPTS_ALL:
+            return True, ""
+        if held.score is not None:
+            return held.score >= threshold, "score"
+        if threshold > ACCEPTS_NONE_ABOVE:
+            return False, "threshold"
+        return self.judge is not None and self.judge.on_failure == "accept", "judge"
+
+    async def skipped(self, ask: Ask, stages: Sequence[Stage]) -> frozenset[str]:
+        """Those of `stages` whose answer, by the question alone, is likely to be of no use. All are asked at once."""
+        asked = [stage for stage in stages if stage.settings.skip_below is not None]
+        if not asked or self.foresight is None:
+            return frozenset()
+        told = await asyncio.gather(*(self._skips(ask, stage, self.foresight) for stage in asked))
+        return frozenset(stage.name for stage, skips in zip(asked, told, strict=True) if skips)
+
+    async def _skips(self, ask: Ask, stage: Stage, foresight: EmbeddingGate) -> bool:
+        """Not known is no."""
+        told, least = self.foresight_told, stage.settings.skip_below
+        if told is None or least is None:
+            return False
+        asked = asked_of(ask.fields)
+        token = ASKED.set(Asked(stage.name, asked.said))
+        try:
+            expected = partial(foresight.expected, asked.question)
+            return await within(expected, told.timeout_s, ask.deadline_s) < least
+        except JudgeFailed as error:
+            stage.metrics.judge_failed(error.kind)
+            return False
+        finally:
+            ASKED.reset(token)
+
+    async def score(self, ask: Ask, stage: Stage, written: Written, step: Step) -> float | None:
+        """The lowest of the choices' scores, since the client gets them all; None where there is no verdict."""
+        proven = await self.proven(ask, stage, written)
+        await turn_after(ask.body)
+        if proven is not None:
+            stage.metrics.score.observe(proven)
+            return proven
+        assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
+        step.judged_at_s = monotonic()
+        asked = asked_of(ask.fields)
+        await turn_after(ask.body)
+        if ask.trace is not None:
+            FORWARDED.set(ask.trace.forwarded(step, judge=True))
+        context = Asked(stage.name, asked.said, partial(self._again, ask, stage))
+        token = ASKED.set(context)
+        try:
+            timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
+            verdicts = [judged(self.gate, asked.question, c, timeout_s, deadline_s) for c in written.choices]
+            scores = [await verdicts[0]] if len(verdicts) == 1 else await asyncio.gather(*verdicts)
+        except JudgeFailed as error:
+            stage.metrics.judge_failed(error.kind)
+            step.judge_failure = error.kind
+            return None
+        finally:
+            step.judge_s = monotonic() - step.judged_at_s
+            self.seconds.observe(step.judge_s)
+            ASKED.reset(token)
+        score = min(scores)
+        stage.metrics.score.observe(score)
+        return score
+
+    async def proven(self, ask: Ask, stage: Stage, written: Written) -> float | None:
+        """The score where rules and the stage's verifiers decide alone; None where the judge does."""
+        for choice in written.choices:
+            if await refusal(ask.fields, choice, self.examiner) is not None:
+                return 0.0
+        texts = [choice.text for choice in written.choices]
+        for verifier in stage.settings.verifiers:
+            if not await self.examiner.passes(verifier, texts):
+                return 0.0
+        accepts = bool(stage.settings.verifiers) and stage.settings.verified == "accept"
+        return ACCEPTS_NONE_ABOVE if accepts else None
+
+    def call(
+        self,
+        ask: Ask,
+        stage: Stage,
+        step: Step | None,
+        *,
+        gated: bool,
+        more: Mapping[str, Any] | None = None,
+    ) -> Call:
+        """`step` None: on behalf of the judge, with `more` changes."""
+        changes = stage.told(ask.priority)
+        # A response's log-probabilities are asked for in words of its own, which few engines know.
+        if gated and self.gate is not None and ask.api != "responses":
+            wants = self.gate.wants(ask.api)
+            # What the client asked for itself stays, where it is enough for the gate.
+            changes |= wants if not ask.fields.given("logprobs") else {}
+            if "top_logprobs" in wants and ask.fields.given("logprobs") == b"true":
+                changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
+        if gated and ask.fields.stream and ask.api != "responses":
+            changes["stream_options"] = {"include_usage": True}
+        changes |= more or {}
+        body = rewritten(ask.body, stage.settings.model, changes)
+        headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
+        return Call(
+            ask.path,
+            body,
+            headers,
+            ask.tokens,
+            ask.prefix,
+            ask.deadline_s,
+            ask.priority,
+            step,
+            most_output=ask.fields.most_output,
+            # What broke off the engines of one stage may break those of the next.
+            resets_max=1 if any(each.outcome == "reset" for each in ask.steps) else 2,
+        )
+
+    async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
+        """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
+        call = self.call(ask, stage, None, gated=bool(ask.fields.stream), more=changes)
+        try:
+            reply = await stage.buffered(call, READERS[ask.api == "responses", bool(ask.fields.stream)])
+        except StageFailed as error:
+            raise JudgeFailed(error.kind) from None
+        if reply.found is None:
+            raise JudgeFailed(f"status-{reply.status}")
+        spend(reply.found.usage)
+        stage.counted(reply.found.usage)
+        return reply.found.choices[0]

@@ -1,0 +1,25 @@
+"""What some gates must know of a request beside question and answer: told beside their call, as spending
+is."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from cascadia.router.openai.answers import Choice
+
+Again = Callable[[Mapping[str, Any]], Awaitable[Choice]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """`stage` wrote the answer. `said` is what the user said last; `again` asks that stage once more, with
+    changes to the request, and raises `JudgeFailed` where it has no answer.
+    """
+
+    stage: str = ""
+    said: str | None = None
+    again: Again | None = None
+
+
+ASKED: ContextVar[Asked] = ContextVar("asked", default=Asked())  # noqa: B039 (it is frozen)

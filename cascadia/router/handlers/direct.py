@@ -1,0 +1,73 @@
+"""Straight to a stage: the engine's answer as it is."""
+
+from time import monotonic
+
+from cascadia.router.cascade.records import Record
+from cascadia.router.cascade.request_limits import urgency_of
+from cascadia.router.handlers.relay import relay
+from cascadia.router.http.exchange import Exchange
+from cascadia.router.openai.answers import Usage, read_usage
+from cascadia.router.openai.requests import Fields, prompt_tokens_of, rewritten
+from cascadia.router.openai.responses import refers_elsewhere
+from cascadia.router.replicas.attempts import Begun
+from cascadia.router.replicas.replica import Call
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.telemetry.stage_record import Step
+
+
+def call_of(
+    exchange: Exchange, fields: Fields, stage: Stage, record: Record, *, total_s: float, prefix: int | None
+) -> Call:
+    """What the stage's engine is asked, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
+    body = exchange.body
+    deadline_s, priority = urgency_of(exchange, fields, total_s)
+    changes = stage.told(priority)
+    if stage.settings.model != fields.model or fields.has_own or changes:
+        body = rewritten(body, stage.settings.model, changes)
+    step = Step(stage.name, exchange.started_s)
+    record.steps.append(step)
+    forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
+    kept = exchange.api == "responses" and refers_elsewhere(fields) is not None
+    most = 0 if exchange.api == "embeddings" else fields.most_output
+    tokens = prompt_tokens_of(body)
+    return Call(exchange.path, body, forwarded, tokens, prefix, deadline_s, priority, step, kept, most)
+
+
+async def straight(
+    exchange: Exchange, fields: Fields, stage: Stage, call: Call, begun: Begun | None = None
+) -> None:
+    """Serves a request that names its stage. `begun` is a first try at `call`, where there is one."""
+    step = call.step
+    assert step is not None
+    # An embedding is never a stream, whatever the client says.
+    if fields.stream and exchange.api != "embeddings":
+        live = await stage.opened(call)
+        if live.reply is not None:
+            live.close(True)
+            step.ended("refused")
+            exchange.refusal(live.reply.status, live.reply.body, [stage.header])
+            return
+        step.first_at_s = monotonic()
+        stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
+        await relay(exchange, exchange.api, stage, live, [stage.header], None, step)
+        return
+    reply = await stage.buffered(call, read_usage, begun)
+    if reply.found is None:
+        step.ended("refused")
+        exchange.refusal(reply.status, reply.body, [stage.header])
+    else:
+        answer(exchange, stage, call, reply.body, reply.found)
+
+
+def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usage) -> None:
+    """The engine's whole answer, to the client as it is."""
+    input_tokens, output_tokens = usage
+    if exchange.hold is not None:
+        exchange.hold.spent = input_tokens + output_tokens
+    stage.counted(usage)
+    step = call.step
+    if step is not None:
+        step.ended("accepted")
+        step.used(input_tokens, output_tokens)
+        stage.metrics.seconds.observe(step.seconds)
+    exchange.reply(stage.head, body)

@@ -1,0 +1,85 @@
+"""The plain case: a whole answer straight from a stage, at whose first try nobody has to wait.
+
+Most requests are so, and a task for each, with the coroutines in it, would cost as much as all else that is done for
+them. So each step is a callback of the one before. What turns out not to be plain goes on as a task where it stands.
+"""
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+
+from cascadia.router.cascade.records import Record
+from cascadia.router.handlers.direct import answer, straight
+from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
+from cascadia.router.openai.answers import usage_of_reply
+from cascadia.router.openai.requests import Fields
+from cascadia.router.replicas.attempts import Begun
+from cascadia.router.replicas.replica import Call
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.upstream.connection import Connection
+
+if TYPE_CHECKING:
+    from cascadia.router.handlers.service import Service
+
+
+class Plain:
+    """`begin`, and then either `ended` or `left`, once."""
+
+    __slots__ = ("_begun", "call", "exchange", "fields", "record", "service", "stage")
+
+    def __init__(
+        self,
+        service: "Service",
+        exchange: Exchange,
+        fields: Fields,
+        stage: Stage,
+        call: Call,
+        record: Record,
+    ) -> None:
+        self.service = service
+        self.exchange = exchange
+        self.fields = fields
+        self.stage = stage
+        self.call = call
+        self.record = record
+        self._begun: Begun | None = None
+
+    def begin(self) -> Coroutine[Any, Any, None] | None:
+        """None where it is under way; what is left to do where it is not plain from the start."""
+        begun = self.stage.begin_at_once(self.call, self.ended)
+        if begun is None or begun.connection is None:
+            return straight(self.exchange, self.fields, self.stage, self.call, begun)
+        self._begun = begun
+        self.exchange.on_leaving = self.left
+        return None
+
+    def ended(self, _: Connection) -> None:
+        """The engine's answer is here, or will not come."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
+        try:
+            found = self.stage.ended_well(begun, usage_of_reply)
+            if found is None:
+                self._go_on(begun)
+                return
+            usage, body = found
+            answer(self.exchange, self.stage, self.call, body, usage)
+        except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
+            self.stage.drop(begun)
+            self.service.fault(self.exchange, self.record, error)
+        self.service.close(self.exchange, self.record)
+
+    def left(self) -> None:
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            self.stage.drop(begun)
+            self.exchange.status = CLIENT_LEFT
+            self.service.close(self.exchange, self.record)
+
+    def _go_on(self, begun: Begun) -> None:
+        first: Begun | None = begun
+        if begun.stale:
+            self.stage.drop(begun)
+            first = None
+        work = straight(self.exchange, self.fields, self.stage, self.call, first)
+        self.service.run(self.exchange, self.record, work)

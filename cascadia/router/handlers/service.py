@@ -1,0 +1,260 @@
+"""The hot path: a POST of the OpenAI API, to the cascade or straight to a stage, and what is noted of it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from time import monotonic
+from typing import Any
+
+from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.router.access.access import Access, Hold
+from cascadia.router.cascade.cascade import Cascade
+from cascadia.router.cascade.records import Record
+from cascadia.router.cascade.request_limits import ask_of
+from cascadia.router.handlers.deliver import cascaded
+from cascadia.router.handlers.direct import call_of, straight
+from cascadia.router.handlers.fast_path import Plain
+from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
+from cascadia.router.observers.observers import Watchers
+from cascadia.router.openai.bounded import LONG_BYTES
+from cascadia.router.openai.errors import ApiError, StageFailed
+from cascadia.router.openai.requests import (
+    BYTES_PER_TOKEN,
+    CASCADED,
+    Fields,
+    prefix_of,
+    read_fields,
+    tokens_of,
+)
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import RouterSettings
+from cascadia.router.telemetry.internal_errors import tell
+from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.telemetry.request_log import Journal
+
+Work = Coroutine[Any, Any, None]
+
+
+class Service:
+    """`begin` serves one request of the OpenAI API."""
+
+    def __init__(
+        self,
+        settings: RouterSettings,
+        stages: list[Stage],
+        cascade: Cascade,
+        metrics: Metrics,
+        journal: Journal,
+        held: HeldBytes,
+        access: Access | None = None,
+        watchers: Watchers | None = None,
+        earlier: Sequence[str] = (),
+    ) -> None:
+        self.settings = settings
+        self.limits = settings.limits
+        self.stages = {stage.name: stage for stage in stages}
+        self.order = [stage.name for stage in stages]
+        self.aliases = aliases(settings, earlier)
+        self.cascade = cascade
+        self.metrics = metrics
+        self.journal = journal
+        self.held = held
+        self.access = access
+        self.tracing = watchers.tracing if watchers is not None else None
+        self.samples = watchers.samples if watchers is not None else None
+        self.observers = watchers.observers if watchers is not None else []
+        self.running = 0
+        self.on_idle: Callable[[], object] | None = None
+        """Called each time that none of its requests is left."""
+        self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
+
+    def turns_away(self, exchange: Exchange) -> ApiError | None:
+        """Why a request is refused by its head alone; None where it may come."""
+        try:
+            if self.access is not None:
+                self.access.caller(exchange.authorization, "inference")
+        except ApiError as error:
+            return error
+        return None
+
+    def begin(self, exchange: Exchange) -> None:
+        """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
+        entry: dict[str, Any] = {"api": exchange.api, "model": "other"}
+        record = Record(entry, exchange.started_s, body=exchange.body)
+        self.metrics.running += 1
+        self.running += 1
+        try:
+            work = self._work(exchange, record)
+        except ApiError as error:
+            entry["error"] = error.code
+            exchange.error(error)
+            self.close(exchange, record)
+            return
+        except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
+            self.fault(exchange, record, error)
+            self.close(exchange, record)
+            return
+        if work is not None:
+            self.run(exchange, record, work)
+
+    def run(self, exchange: Exchange, record: Record, work: Work) -> None:
+        """Serves with `work` as a task."""
+        if self.samples is not None:
+            self.samples.came()
+        exchange.on_leaving = None
+        asyncio.get_running_loop().create_task(self._served(exchange, record, work))
+
+    def close(self, exchange: Exchange, record: Record) -> None:
+        """However it ended."""
+        self.metrics.running -= 1
+        exchange.close()
+        if exchange.hold is not None:
+            exchange.hold.release(left=exchange.left)
+        if record.ask is not None:
+            record.ask.holding.release()
+        self._record(exchange, record)
+        self.running -= 1
+        if not self.running and self.on_idle is not None:
+            self.on_idle()
+
+    def fault(self, exchange: Exchange, record: Record, error: Exception) -> None:
+        """A fault of ours becomes OpenAI's error."""
+        tell("internal error", error)
+        record.entry["error"] = "internal"
+        exchange.error(ApiError(500, "internal_error", "The router failed; its log says how."))
+
+    async def _served(self, exchange: Exchange, record: Record, work: Work) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        # Not before the task has begun: one that is cancelled earlier would end without an end of its request.
+        exchange.on_leaving = task.cancel
+        if exchange.left:
+            task.cancel()
+        try:
+            await work
+        except ApiError as error:
+            record.entry["error"] = error.code
+            exchange.error(error)
+        except StageFailed as error:
+            record.entry["error"] = error.kind
+            exchange.error(error.api_error())
+        except asyncio.CancelledError:
+            if not exchange.left:
+                raise
+            # The client's leaving is no failure of ours; the cancellation has done its work.
+            task.uncancel()
+            exchange.status = CLIENT_LEFT
+        except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
+            self.fault(exchange, record, error)
+        finally:
+            self.close(exchange, record)
+
+    def _work(self, exchange: Exchange, record: Record) -> Work | None:
+        """What is left to do for a request; None where it is under way."""
+        body, access = exchange.body, self.access
+        if self.tracing is not None:
+            record.trace = self.tracing.begin(exchange.traceparent, exchange.forwarded)
+        if access is None:
+            record.fields = fields = read_fields(body)
+            record.tokens = tokens_of(body, fields)
+            return self._routed_soon(exchange, fields, record)
+        account = access.caller(exchange.authorization, "inference")
+        record.entry["key"] = account.key.name
+        record.fields = fields = read_fields(body)
+        record.tokens = tokens = tokens_of(body, fields)
+        prompt_tokens = len(body) // BYTES_PER_TOKEN
+        if access.shared is not None:
+            admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
+            return self._routed_when(admitted, exchange, fields, record)
+        exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        return self._routed_soon(exchange, fields, record)
+
+    def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
+        """As `_routed`; of a long body in another turn of the event loop, as this one has read through it."""
+        if len(exchange.body) > LONG_BYTES:
+            return self._routed_later(exchange, fields, record)
+        return self._routed(exchange, fields, record)
+
+    async def _routed_later(self, exchange: Exchange, fields: Fields, record: Record) -> None:
+        work = self._routed(exchange, fields, record, as_task=True)
+        assert work is not None
+        await work
+
+    async def _routed_when(
+        self, admitted: Awaitable[Hold], exchange: Exchange, fields: Fields, record: Record
+    ) -> None:
+        exchange.hold = await admitted
+        await self._routed_later(exchange, fields, record)
+
+    def _routed(
+        self, exchange: Exchange, fields: Fields, record: Record, *, as_task: bool = False
+    ) -> Work | None:
+        """As `_work`; `as_task`: there is a task for it already, and always something left to do."""
+        prefix = prefix_of(fields) if self._prefixes else None
+        stage = self.stages.get(fields.model)
+        if stage is None and (alias := self.aliases.get(fields.model)) is not None:
+            stage = self.stages[alias]
+            exchange.more += b"x-cascadia-alias: " + stage.header[1] + b"\r\n"
+        if stage is not None:
+            record.entry["model"] = record.entry["stage"] = stage.name
+            call = call_of(exchange, fields, stage, record, total_s=self.limits.total_s, prefix=prefix)
+            stage.metrics.requests.inc()
+            if fields.stream or as_task:
+                return straight(exchange, fields, stage, call)
+            return Plain(self, exchange, fields, stage, call, record).begin()
+        if fields.model == self.settings.cascade and exchange.api not in CASCADED:
+            message = (
+                f"{exchange.path.decode()} goes straight to a stage; name one of {', '.join(self.order)}."
+            )
+            raise ApiError(400, "not_cascaded", message, param="model")
+        if fields.model == self.settings.cascade:
+            record.entry["model"] = fields.model
+            ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record)
+            record.ask = ask
+            return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
+        known = ", ".join([self.settings.cascade, *self.order])
+        message = f"The model {fields.model[:100]!r} is not served here; there are {known}."
+        raise ApiError(404, "model_not_found", message, param="model")
+
+    def _record(self, exchange: Exchange, record: Record) -> None:
+        entry = record.entry
+        record.close(exchange.status, exchange.first_at_s, monotonic())
+        entry["request_id"] = exchange.request_id.decode("ascii")
+        self.metrics.done(entry["model"], exchange.status, record.seconds, record.ttft_s)
+        if record.ask is not None:
+            self._account(record)
+        for observe in self.observers:
+            observe(record)
+        self.journal.line(entry)
+
+    def _account(self, record: Record) -> None:
+        """What the cascade's answer cost, and what a single model would have read and written for it."""
+        for step in record.steps:
+            self.stages[step.stage].metrics.cascade_tokens.inc(step.tokens)
+        if record.answered is not None:
+            self.metrics.answer_tokens.inc(record.answered.tokens)
+        prices = self.cascade.usd_per_token
+        if prices is not None:
+            for step in record.steps:
+                self.stages[step.stage].metrics.cascade_usd.inc(prices[step.stage] * step.tokens)
+            if record.answered is not None:
+                self.metrics.alone_usd.inc(prices[self.order[-1]] * record.answered.tokens)
+        if record.entry.get("stopped") is not None:
+            self.metrics.stopped.labels(record.entry["stopped"]).inc()
+
+
+def aliases(settings: RouterSettings, earlier: Sequence[str] = ()) -> dict[str, str]:
+    """By name of a stage without engines, the next larger stage that has some, else the largest.
+
+    Such names are of the plan's stages, and of those (`earlier`, from small to large) that were served before: clients
+    go on to use what they were told once.
+    """
+    deployed = {stage.name for stage in settings.stages}
+    found: dict[str, str] = {}
+    for names in (earlier, settings.names):
+        larger = settings.stages[-1].name
+        for name in reversed(names):
+            if name in deployed:
+                larger = name
+            elif name != settings.cascade:
+                found[name] = larger
+    return found

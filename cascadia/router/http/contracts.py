@@ -1,0 +1,72 @@
+"""What a connection needs of the process that it belongs to, and of the requests that come over it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from cascadia.router.http.asgi import Application
+from cascadia.router.http.exchange import Exchange
+from cascadia.router.http.wire import Dates
+from cascadia.router.openai.errors import ApiError
+
+if TYPE_CHECKING:
+    from cascadia.router.http.connection import Front
+    from cascadia.router.settings.model import Limits
+
+
+class Hot(Protocol):
+    """Serves requests of `APIS`: `Service`."""
+
+    def begin(self, exchange: Exchange) -> None: ...
+
+    def turns_away(self, exchange: Exchange) -> ApiError | None:
+        """Why a request is refused by its head alone, before a body that is large has come."""
+
+
+class Doors(Protocol):
+    """What all connections share: `Server`."""
+
+    limits: "Limits"
+    loop: asyncio.AbstractEventLoop
+    connections: "set[Front]"
+    dates: Dates
+    next_id: Callable[[], bytes]
+
+    def lost(self, front: "Front") -> None:
+        """The connection is gone."""
+
+    @property
+    def closing(self) -> bool:
+        """Whether connections are closed as soon as they are idle."""
+
+    @property
+    def draining(self) -> bool:
+        """Whether each answer is the last of its connection, so that clients move on before the port is closed."""
+
+    def says_to_page(self, origin: bytes) -> bytes:
+        """What answers to a page of `origin` say beside, in whole lines: see `cors.py`."""
+
+    @property
+    def service(self) -> "Hot":
+        """Where requests of `APIS` go."""
+
+    @property
+    def face(self) -> Application: ...
+
+
+class Request(Protocol):
+    """What a connection has to do with: `Exchange` and `Errand`."""
+
+    body: bytes
+    length: int | None
+    expects: bool
+    more: bytes
+
+    def begin(self) -> None:
+        """It is here whole, and its answer may be written."""
+
+    def leave(self) -> None:
+        """Its client is gone."""
+
+    def probe(self) -> bool:
+        """Sends the client something without meaning; False where there is no such thing."""

@@ -1,0 +1,51 @@
+"""What is a state and no event: read from the router when Prometheus asks, so that it is what is in force then."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, get_args
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from cascadia.router.replicas.replica import State
+
+if TYPE_CHECKING:
+    from cascadia.router.server.app import Router
+
+STATES: tuple[State, ...] = get_args(State)
+
+
+class RouterState(Collector):
+    """`router`'s stages as they are at this moment, after whatever change of plan."""
+
+    def __init__(self, router: "Router") -> None:
+        self.router = router
+
+    def collect(self) -> Iterator[Metric]:
+        router = self.router
+        yield GaugeMetricFamily("cascadia_ready", "1: a request would be served.", float(router.ready))
+        queue = _family("stage_queue_length", "Requests that wait for a replica.", "stage")
+        running = _family("stage_in_flight", "Requests that replicas have in hand.", "stage")
+        threshold = _family("stage_threshold", "In force; of the last stage it is not used.", "stage")
+        cost = _family("stage_cost", "Of a token, on the scale that the configuration chose.", "stage")
+        state = _family("replica_state", "1 for the state that it is in.", "stage", "replica", "state")
+        opened = _family("replica_breaker_open", "1: left alone after failures.", "stage", "replica")
+        in_hand = _family("replica_in_flight", "Requests that it has in hand.", "stage", "replica")
+        for stage in router.all_stages:
+            queue.add_metric((stage.name,), len(stage.turns))
+            running.add_metric((stage.name,), sum(replica.running for replica in stage.replicas))
+            if stage is not router.judge:
+                threshold.add_metric((stage.name,), stage.settings.threshold)
+            if stage.settings.cost is not None:
+                cost.add_metric((stage.name,), stage.settings.cost)
+            for replica in stage.replicas:
+                names = (stage.name, replica.name)
+                opened.add_metric(names, float(not replica.breaker.closed))
+                in_hand.add_metric(names, replica.running)
+                for one in STATES:
+                    state.add_metric((*names, one), float(replica.state == one))
+        yield from (queue, running, threshold, cost, state, opened, in_hand)
+
+
+def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"cascadia_{name}", text, labels=labels)

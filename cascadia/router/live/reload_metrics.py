@@ -1,0 +1,48 @@
+"""What Prometheus sees of plans, and of the replicas that leave with them."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from cascadia.router.live.metrics_state import STATES
+from cascadia.router.telemetry.counters import Counts
+
+if TYPE_CHECKING:
+    from cascadia.router.server.app import Router
+
+
+class PlanMetrics(Collector):
+    """Read from `router` when it is asked for. `reloads` has `outcome`: swapped, unchanged, refused."""
+
+    def __init__(self, router: "Router") -> None:
+        self._router = router
+        self.reloads = Counts("cascadia_reloads", "Times that files were read again.", ("outcome",))
+        for outcome in ("swapped", "unchanged", "refused"):
+            # A rate sees an increase only from a number that was there before.
+            self.reloads.labels(outcome)
+        router.metrics.registry.register(self.reloads)
+        router.metrics.registry.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing to look up while the router is being put together."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        plan = GaugeMetricFamily("cascadia_plan", "1 for the plan in force.", labels=("digest",))
+        plan.add_metric((self._router.digest,), 1.0)
+        yield plan
+        replicas = GaugeMetricFamily(
+            "cascadia_replicas", "How many are in each state.", labels=("stage", "state")
+        )
+        for stage in self._router.all_stages:
+            for state in STATES:
+                replicas.add_metric((stage.name, state), sum(r.state == state for r in stage.replicas))
+        yield replicas
+        leaving = GaugeMetricFamily(
+            "cascadia_replicas_leaving", "Replicas of no plan that finish their work."
+        )
+        leaving.add_metric((), sum(1 for _ in self._router.departing))
+        yield leaving

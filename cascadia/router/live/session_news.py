@@ -1,0 +1,83 @@
+"""Where conversations are, told to the other processes of this router and, through Redis where keys' limits are shared
+in one, to routers on other hosts: whichever gets the next turn knows.
+
+What happens within `GATHER_S` is told at once. Who is not reached starts that conversation afresh.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from cascadia.router.live.session_channel import ConversationChannel
+    from cascadia.router.server.app import Router
+
+GATHER_S = 0.01
+_stages = msgspec.json.Decoder(dict[str, str])
+
+
+class ConversationNews:
+    """Tells of all that `router` answers, and hears the others. `channel`: to other hosts, once it has started."""
+
+    def __init__(self, router: "Router") -> None:
+        self._router = router
+        self._news: dict[str, str] = {}
+        self._telling: set[asyncio.Future[object]] = set()
+        self.channel: ConversationChannel | None = None
+        router.siblings.answers["conversations"] = self._told
+
+    def start(self) -> None:
+        keys = self._router.settings.keys
+        if keys is not None and keys.redis_url is not None:
+            from cascadia.router.live.session_channel import ConversationChannel
+
+            name = self._router.settings.cascade
+            self.channel = ConversationChannel(keys.redis_url, name, self._heard, self._failed)
+            self.channel.start()
+            self.follow()
+
+    async def stop(self) -> None:
+        # What is gathered still stays untold: it would open a connection that nobody closes.
+        channel, self.channel = self.channel, None
+        if self._telling:
+            await asyncio.wait(self._telling)
+        if channel is not None:
+            await channel.stop()
+
+    def follow(self) -> None:
+        """From now on the conversations of the plan in force."""
+        if self._router.siblings.count > 1 or self.channel is not None:
+            self._router.conversations.tell = self._tell
+
+    def _tell(self, key: bytes, stage: str) -> None:
+        if not self._news:
+            asyncio.get_running_loop().call_later(GATHER_S, self._send)
+        self._news[key.hex()] = stage
+
+    def _send(self) -> None:
+        news, self._news = msgspec.json.encode(self._news), {}
+        self._soon(self._router.siblings.ask("conversations", news))
+        if self.channel is not None:
+            self._soon(self.channel.tell(news))
+
+    def _soon(self, telling: Awaitable[object]) -> None:
+        task = asyncio.ensure_future(telling)
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _told(self, news: bytes) -> bytes:
+        self._heard(news)
+        return b"heard"
+
+    def _heard(self, news: bytes) -> None:
+        now_s = asyncio.get_running_loop().time()
+        try:
+            for key, stage in _stages.decode(news).items():
+                self._router.conversations.learn(bytes.fromhex(key), stage, now_s)
+        except (msgspec.DecodeError, ValueError):
+            self._failed("unreadable")
+
+    def _failed(self, why: str) -> None:
+        self._router.events.line({"event": "conversations", "error": why})

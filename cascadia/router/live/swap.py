@@ -1,0 +1,73 @@
+"""From one lineup to the next without losing a request.
+
+A stage that both have keeps its queue, and every replica of the same address, key and health check: its connections,
+breaker, health and what it has in hand. Its other replicas drain: they get nothing new, finish what they have, and are
+then closed. Requests of the old lineup keep their thresholds and their stages; where one of them still has to go to a
+stage that both have, it goes to the replicas of now. A stage that the new lineup lacks serves those of the old one that
+still come to it, until the last of them is done.
+"""
+
+from collections.abc import Iterable
+
+from cascadia.router.live.active_plan import Lineup
+from cascadia.router.replicas.replica import Replica
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import Limits
+
+
+def succeed(new: Lineup, old: Lineup) -> list[Replica]:
+    """`new` takes over what both have; no await, so no request sees half of it. Returns the replicas that drain now."""
+    before = {stage.name: stage for stage in old.all_stages}
+    draining: list[Replica] = []
+    for stage in new.all_stages:
+        predecessor = before.get(stage.name)
+        if predecessor is not None and predecessor is not stage:
+            draining += _take_over(stage, predecessor)
+    return draining
+
+
+def _take_over(stage: Stage, old: Stage) -> list[Replica]:
+    kept: list[Replica] = []
+    fresh: list[Replica] = []
+    left = list(old.replicas)
+    for replica in stage.replicas:
+        same = next((r for r in left if r.identity == replica.identity), None)
+        if same is not None:
+            left.remove(same)
+            _update(same, replica, stage.limits)
+        else:
+            fresh.append(replica)
+        kept.append(same or replica)
+    _name(stage.name, fresh, {replica.name for replica in old.replicas})
+    # One list for all lineups of this stage, changed in place: those who wait under an older plan see it too.
+    old.replicas[:] = kept
+    stage.inherit(old)
+    for replica in left:
+        replica.drain()
+    return left
+
+
+def _update(replica: Replica, told: Replica, limits: Limits) -> None:
+    """What may change of a replica while it serves."""
+    replica.weight = told.weight
+    replica.max_concurrency = told.max_concurrency
+    replica.limits = limits
+    replica.pool.connect_s = limits.connect_s
+    breaker = replica.breaker
+    breaker.limit = limits.breaker_failures
+    breaker.first_s, breaker.longest_s = limits.breaker_first_s, limits.breaker_longest_s
+
+
+def _name(stage: str, fresh: Iterable[Replica], taken: set[str]) -> None:
+    """Who stays keeps its name; who is new gets one that nobody has, those that leave included.
+
+    Who is known by an address is named after it.
+    """
+    number = 0
+    for replica in fresh:
+        if replica.address is not None:
+            continue
+        while f"{stage}-{number}" in taken:
+            number += 1
+        replica.name = f"{stage}-{number}"
+        taken.add(replica.name)

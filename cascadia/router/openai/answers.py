@@ -1,0 +1,274 @@
+"""What the router reads of an engine's whole answer, be it one JSON document or a held event stream.
+
+An answer that is no answer (not JSON, no choices, a stream that breaks off) is an `UpstreamError` of kind `unreadable`.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cascadia.router.openai.bounded import Counted, decoded, slices
+from cascadia.router.upstream.errors import UpstreamError
+
+DONE = b"[DONE]"
+EVENTS = b"text/event-stream"
+
+
+class Usage(NamedTuple):
+    """Tokens, as the engine counts them; 0 where it does not say."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def plus(self, other: "Usage") -> "Usage":
+        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+
+class ToolCall(NamedTuple):
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class Choice:
+    """`logprobs` as the engine wrote them, one entry per part of the answer."""
+
+    text: str = ""
+    calls: list[ToolCall] = field(default_factory=list)
+    finish: str | None = None
+    logprobs: list[bytes] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`choices` in the order of their index."""
+
+    choices: tuple[Choice, ...]
+    usage: Usage
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(Counted):
+    index: int = 0
+    function: _Function | None = None
+
+
+class _Message(Struct):
+    content: str | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Counted):
+    index: int = 0
+    message: _Message | None = None
+    delta: _Message | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    logprobs: Raw = Raw()
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Document(Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+
+
+class _Event(Struct):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: Raw = Raw()
+
+
+class _LightUsage(Struct):
+    """In either vocabulary of OpenAI's."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def counted(self) -> Usage:
+        return Usage(
+            self.prompt_tokens or self.input_tokens or 0, self.completion_tokens or self.output_tokens or 0
+        )
+
+
+class _Light(Struct):
+    """Of an answer that is passed on unseen."""
+
+    choices: Raw = Raw(b"null")
+    data: Raw = Raw(b"null")
+    output: Raw = Raw(b"null")
+    usage: _LightUsage | None = None
+
+    @property
+    def holds_something(self) -> bool:
+        lists = (bytes(self.choices), bytes(self.data), bytes(self.output))
+        return any(each[:1] == b"[" and each[1:64].lstrip()[:1] != b"]" for each in lists)
+
+
+_document = msgspec.json.Decoder(_Document)
+_event = msgspec.json.Decoder(_Event)
+_light = msgspec.json.Decoder(_Light)
+_JSON = b"application/json"
+
+
+def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
+    """Of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding or response."""
+    refuse_other_than_json(content_type)
+    try:
+        found = _light.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no answer in JSON") from None
+    if not found.holds_something:
+        raise UpstreamError("unreadable", "an answer without content")
+    return found.usage.counted if found.usage is not None else Usage()
+
+
+def usage_at_end(tail: bytes) -> Usage | None:
+    """Of the last event in the end of a stream that counts tokens; None where there is none, or it is cut."""
+    at = tail.rfind(b'"usage"')
+    if at < 0:
+        return None
+    begin = tail.rfind(b"data: {", 0, at)
+    if begin < 0:
+        return None
+    try:
+        found = _light.decode(tail[begin + 6 :].partition(b"\n")[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return found.usage.counted if found.usage is not None else None
+
+
+async def read_usage(content_type: bytes, body: bytes) -> Usage:
+    """As `usage_of_reply`, for whoever may have to wait."""
+    return usage_of_reply(content_type, body)
+
+
+async def read_document(content_type: bytes, body: bytes) -> Written:
+    """Of a 200 in JSON."""
+    refuse_other_than_json(content_type)
+    try:
+        found = decoded(_document, body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no completion in JSON") from None
+    choices: dict[int, _Gathered] = {}
+    _add(choices, found.choices)
+    return _written(choices, _usage(found.usage))
+
+
+async def read_events(content_type: bytes, body: bytes) -> Written:
+    """Of a 200 that is a held event stream. Others have their turn between its parts."""
+    if not content_type.startswith(EVENTS):
+        raise UpstreamError("unreadable", "not an event stream by its content type")
+    choices: dict[int, _Gathered] = {}
+    usage, done = Usage(), False
+    for part in slices(body):
+        for data in events(part):
+            if data == DONE:
+                done = True
+                continue
+            found = read_event(data)
+            if bytes(found.error) not in (b"", b"null"):
+                raise UpstreamError("unreadable", "an error in the stream")
+            _add(choices, found.choices)
+            if found.usage is not None:
+                usage = _usage(found.usage)
+        if len(part) < len(body):
+            await asyncio.sleep(0)
+    if not done:
+        raise UpstreamError("unreadable", "a stream without its end")
+    return _written(choices, usage)
+
+
+def read_event(data: bytes) -> _Event:
+    try:
+        return decoded(_event, data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "an event that is not JSON") from None
+
+
+def usage_in(event: _Event) -> Usage:
+    return _usage(event.usage)
+
+
+def events(body: bytes) -> Iterator[bytes]:
+    """The data of each server-sent event."""
+    for line in body.splitlines():
+        if line.startswith(b"data:"):
+            yield line[5:].strip()
+
+
+def refuse_other_than_json(content_type: bytes) -> None:
+    """Raises `UpstreamError`: whatever else this is, it is not an OpenAI-compatible engine's answer."""
+    if not content_type.startswith(_JSON):
+        raise UpstreamError("unreadable", "not JSON by its content type")
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """A choice as it comes in parts. They are joined at the end: each on its own would cost all before it again."""
+
+    texts: list[str] = field(default_factory=list)
+    calls: list[tuple[str, list[str]]] = field(default_factory=list)
+    finish: str | None = None
+    logprobs: list[bytes] = field(default_factory=list)
+
+    @property
+    def choice(self) -> Choice:
+        calls = [ToolCall(name, "".join(arguments)) for name, arguments in self.calls]
+        return Choice("".join(self.texts), calls, self.finish, self.logprobs)
+
+
+def _add(choices: dict[int, _Gathered], found: list[_Choice]) -> None:
+    for part in found:
+        choice = choices.get(part.index)
+        if choice is None:
+            choice = choices[part.index] = _Gathered()
+        message = part.message or part.delta
+        if message is not None:
+            choice.texts.append(message.content or message.refusal or "")
+            for call in message.tool_calls or ():
+                _add_call(choice, call, whole=part.message is not None)
+        if part.text:
+            choice.texts.append(part.text)
+        choice.finish = part.finish_reason or choice.finish
+        logprobs = bytes(part.logprobs)
+        if logprobs not in (b"", b"null"):
+            choice.logprobs.append(logprobs)
+
+
+def _add_call(choice: _Gathered, call: _Call, *, whole: bool) -> None:
+    """In a stream a call comes in parts, told apart by their index; only the first has a name."""
+    name = (call.function.name if call.function else None) or ""
+    arguments = (call.function.arguments if call.function else None) or ""
+    if whole or not 0 <= call.index < len(choice.calls):
+        choice.calls.append((name, [arguments]))
+        return
+    before, parts = choice.calls[call.index]
+    parts.append(arguments)
+    choice.calls[call.index] = (before or name, parts)
+
+
+def _usage(found: _Usage | None) -> Usage:
+    return Usage(found.prompt_tokens or 0, found.completion_tokens or 0) if found else Usage()
+
+
+def _written(choices: dict[int, _Gathered], usage: Usage) -> Written:
+    if not choices:
+        raise UpstreamError("unreadable", "no choices")
+    return Written(tuple(choices[index].choice for index in sorted(choices)), usage)

@@ -1,0 +1,51 @@
+"""The question and the answer as a judge reads them."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from cascadia.router.openai.answers import Choice
+from cascadia.router.openai.bounded import decoded
+from cascadia.router.openai.requests import Fields
+from cascadia.router.openai.responses import turns_of
+from cascadia.router.openai.texts import Turn, text_of
+
+
+class Asked(NamedTuple):
+    """`question`: a single user message as it is, a conversation line by line, each with who said it; empty where it
+    cannot be read. `said`: what the user said last; None where there are no messages, or none of a user.
+    """
+
+    question: str = ""
+    said: str | None = None
+
+
+_messages = msgspec.json.Decoder(list[Turn])
+
+
+def asked_of(fields: Fields) -> Asked:
+    """What a request asks; nothing of one with more messages than can be read at once."""
+    try:
+        if prompt := fields.given("prompt"):
+            return Asked(text_of(prompt), None)
+        turns = _turns(fields)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return Asked()
+    said = next((text for role, text in reversed(turns) if role == "user"), None)
+    if len(turns) == 1:
+        return Asked(turns[0][1], said)
+    return Asked("\n".join(f"{role}: {text}" for role, text in turns), said)
+
+
+def _turns(fields: Fields) -> list[tuple[str, str]]:
+    """Role and text of each message, or of each item of a response's input. Raises `MsgspecError`."""
+    if fields.given("input"):
+        return turns_of(fields)
+    messages = decoded(_messages, fields.given("messages") or b"[]")
+    return [(message.role, text_of(bytes(message.content))) for message in messages]
+
+
+def answer(choice: Choice) -> str:
+    """Its text; calls of tools are written out."""
+    calls = "\n".join(f"[calls {call.name} with {call.arguments}]" for call in choice.calls)
+    return "\n".join(part for part in (choice.text, calls) if part)

@@ -1,0 +1,201 @@
+"""What the router reads of a request, and how it writes it for an engine. Everything else passes as it came.
+
+Only fields that decide something are decoded; the rest stays bytes (`msgspec.Raw`), so that nested tool schemas, images
+and unknown fields reach the engine unchanged.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from cascadia.dispatch.prefix_affinity import point_of
+from cascadia.router.openai.bounded import SMALL_BYTES, members_of
+from cascadia.router.openai.errors import ApiError
+
+Api = Literal["chat", "completions", "embeddings", "responses"]
+CASCADED: tuple[Api, ...] = ("chat", "completions", "responses")
+"""Embeddings go straight to a stage: none is better or worse, and those of two models cannot be compared."""
+
+APIS: dict[str, Api] = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "completions",
+    "/v1/embeddings": "embeddings",
+    "/v1/responses": "responses",
+}
+
+OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "quality_min", "priority")
+"""Of the cascade, not of OpenAI's API: no engine sees them."""
+BYTES_PER_TOKEN = 4
+OUTPUT_TOKENS = 256
+"""Assumed where the request sets no limit."""
+PREFIX_BYTES = 4096
+PREFIX_ITEMS = 64
+
+
+class Fields(Struct):
+    """`n` and the like may be null, as OpenAI's clients write them."""
+
+    model: str
+    stream: bool | None = None
+    n: int | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    messages: Raw | UnsetType = UNSET
+    prompt: Raw | UnsetType = UNSET
+    tools: Raw | UnsetType = UNSET
+    response_format: Raw | UnsetType = UNSET
+    logprobs: Raw | UnsetType = UNSET
+    stream_options: Raw | UnsetType = UNSET
+    top_logprobs: int | None = None
+    max_stage: str | UnsetType | None = UNSET
+    min_stage: str | UnsetType | None = UNSET
+    deadline_ms: float | UnsetType | None = UNSET
+    quality_min: float | UnsetType | None = UNSET
+    priority: int | UnsetType | None = UNSET
+    user: Raw | UnsetType = UNSET
+    input: Raw | UnsetType = UNSET
+    instructions: Raw | UnsetType = UNSET
+    text: Raw | UnsetType = UNSET
+    max_output_tokens: int | None = None
+    previous_response_id: Raw | UnsetType = UNSET
+    conversation: Raw | UnsetType = UNSET
+    background: Raw | UnsetType = UNSET
+
+    @property
+    def has_own(self) -> bool:
+        """Whether a field of the cascade's own is there, be it null."""
+        return not (
+            self.max_stage is self.min_stage is self.deadline_ms is self.quality_min is self.priority is UNSET
+        )
+
+    @property
+    def output_tokens(self) -> int:
+        limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens or OUTPUT_TOKENS
+        return max(1, limit) * max(1, self.n or 1)
+
+    @property
+    def output_limit(self) -> int | None:
+        """Tokens that one answer may have, where the request says so."""
+        return self.max_completion_tokens or self.max_tokens or self.max_output_tokens
+
+    @property
+    def most_output(self) -> int | None:
+        """As `output_limit`, of all answers that are asked for."""
+        limit = self.output_limit
+        return limit * max(1, self.n or 1) if limit else None
+
+    def beginning(self, name: str) -> bytes:
+        """As `given`, of a long field no more than is looked at: its bytes are not copied."""
+        value = getattr(self, name)
+        if value is UNSET or len(memoryview(value)) <= SMALL_BYTES:
+            return self.given(name)
+        return bytes(memoryview(value)[: SMALL_BYTES + 2 * PREFIX_BYTES])
+
+    def given(self, name: str) -> bytes:
+        """The field's bytes; empty where it is absent or null."""
+        value = getattr(self, name)
+        content = b"" if value is UNSET else bytes(value)
+        return b"" if content == b"null" else content
+
+
+_fields = msgspec.json.Decoder(Fields)
+_messages = msgspec.json.Decoder(list[Raw])
+_encoder = msgspec.json.Encoder()
+_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
+"""Of JSON, with its strings, in which a bracket is none."""
+
+
+def read_fields(body: bytes) -> Fields:
+    """Raises `ApiError` for what is no JSON object with a model, or has a deciding field of the wrong type."""
+    try:
+        if not body.isascii():
+            # The decoder looks at what it decodes only; an engine would look at all of it.
+            body.decode("utf-8")
+        return _fields.decode(body)
+    except msgspec.ValidationError as error:
+        said = str(error)
+        param = said.rpartition("`$.")[2].rstrip("`") if "`$." in said else None
+        if "missing required field `model`" in said:
+            raise ApiError(
+                400, "missing_model", "Say which model: the field `model` is missing.", param="model"
+            ) from None
+        raise ApiError(400, "invalid_type", f"{said[:200]}.", param=param) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
+
+
+def rewritten(body: bytes, model: str, changes: Mapping[str, Any]) -> bytes:
+    """`body` with its `model` replaced, the cascade's own fields left out, and `changes` made; the rest unchanged.
+
+    Raises `ApiError` for a body whose members' names cannot be read, or are too many.
+    """
+    try:
+        members = members_of(body)
+    except msgspec.DecodeError as error:
+        raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
+    members["model"] = model
+    for name in OWN_FIELDS:
+        members.pop(name, None)
+    members.update(changes)
+    return _encoder.encode(members)
+
+
+def prefix_of(fields: Fields) -> int | None:
+    """A hash of how the request begins: all turns of a conversation share it."""
+    leading = leading_of(fields)
+    return point_of(leading) if leading else None
+
+
+def leading_of(fields: Fields) -> bytes:
+    """The leading messages, up to the first that a user wrote; empty where there is none."""
+    content = fields.beginning("prompt")
+    if content:
+        return content[:PREFIX_BYTES]
+    content = fields.beginning("messages") or fields.beginning("input")
+    if content.lstrip()[:1] == b'"':
+        return content[:PREFIX_BYTES]
+    leading = b""
+    for raw in islice(_first_items(content), PREFIX_ITEMS):
+        leading += raw
+        if b'"user"' in raw or len(leading) > PREFIX_BYTES:
+            break
+    return leading[:PREFIX_BYTES]
+
+
+def _first_items(content: bytes) -> Iterator[bytes]:
+    """Of a JSON list, those within its first bytes where it is long."""
+    if len(content) <= SMALL_BYTES:
+        try:
+            yield from map(bytes, _messages.decode(content) if content else ())
+        except msgspec.DecodeError:
+            return
+        return
+    begin = depth = 0
+    start = content[: 2 * PREFIX_BYTES]
+    for token in _BRACKETS.finditer(start):
+        mark = token[0]
+        if mark in (b"[", b"{"):
+            depth += 1
+            begin = token.end() if depth == 1 else begin
+        elif depth == 1 and mark in (b",", b"]"):
+            yield start[begin : token.start()].strip()
+            begin = token.end()
+        if mark in (b"]", b"}"):
+            depth -= 1
+            if not depth:
+                return
+    yield start[begin:].strip()
+
+
+def prompt_tokens_of(body: bytes) -> int:
+    """An estimate; only its ratio to others' counts."""
+    return len(body) // BYTES_PER_TOKEN
+
+
+def tokens_of(body: bytes, fields: Fields) -> int:
+    """The most that prompt and answers may have, or a guess of it where the request sets no limit."""
+    return prompt_tokens_of(body) + fields.output_tokens

@@ -1,0 +1,160 @@
+"""OpenAI's responses, as far as the cascade must read them.
+
+A response may refer to what one engine keeps (an earlier response, a conversation, a stored prompt, work in the
+background). Such a request means that engine and goes straight to its stage; any other is cascaded.
+"""
+
+import asyncio
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cascadia.router.openai.answers import (
+    EVENTS,
+    Choice,
+    ToolCall,
+    Usage,
+    Written,
+    events,
+    refuse_other_than_json,
+)
+from cascadia.router.openai.bounded import Counted, decoded, slices
+from cascadia.router.openai.requests import Fields
+from cascadia.router.openai.texts import Turn, text_of
+from cascadia.router.upstream.errors import UpstreamError
+
+FINAL = (b"response.completed", b"response.incomplete")
+FAILED = (b"response.failed", b'"error"')
+
+
+def refers_elsewhere(fields: Fields) -> str | None:
+    """The member of the request that refers to what an engine keeps; None where none does."""
+    for name in ("previous_response_id", "conversation", "prompt"):
+        if fields.given(name):
+            return name
+    if fields.given("background") not in (b"", b"false"):
+        return "background"
+    return "input" if b'"item_reference"' in fields.given("input") else None
+
+
+class _Part(Counted):
+    text: str | None = None
+    refusal: str | None = None
+
+
+class _Item(Counted):
+    type: str = ""
+    content: list[_Part] | None = None
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Usage(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class _Response(Struct):
+    output: list[_Item]
+    status: str | None = None
+    usage: _Usage | None = None
+
+
+class _Counts(Struct):
+    usage: _Usage | None = None
+
+
+class _Event(Struct):
+    type: str = ""
+    response: Raw = Raw()
+
+
+_response = msgspec.json.Decoder(_Response)
+_usage = msgspec.json.Decoder(_Counts)
+_event = msgspec.json.Decoder(_Event)
+
+
+async def read_response(content_type: bytes, body: bytes) -> Written:
+    """Of a 200 in JSON. Raises `UpstreamError` where it is no finished response."""
+    refuse_other_than_json(content_type)
+    return _written(body)
+
+
+async def read_response_events(content_type: bytes, body: bytes) -> Written:
+    """Of a 200 that is a held event stream: its last event has all of it."""
+    if not content_type.startswith(EVENTS):
+        raise UpstreamError("unreadable", "not an event stream by its content type")
+    for part in slices(body):
+        for data in events(part):
+            found = final_event(data)
+            if found is not None:
+                return _written(found)
+        await asyncio.sleep(0)
+    raise UpstreamError("unreadable", "a stream without its end")
+
+
+def final_event(data: bytes) -> bytes | None:
+    """The whole response, which the last event of a stream has; None where `data` is another event."""
+    if not any(mark in data for mark in FINAL):
+        return None
+    try:
+        event = _event.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "an event that is not JSON") from None
+    return bytes(event.response) if event.type.encode() in FINAL else None
+
+
+def usage_of_response(document: bytes) -> Usage:
+    try:
+        found = _usage.decode(document).usage
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Usage()
+    return Usage(found.input_tokens or 0, found.output_tokens or 0) if found else Usage()
+
+
+def _written(document: bytes) -> Written:
+    try:
+        found = decoded(_response, document)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no response in JSON") from None
+    if found.status not in (None, "completed", "incomplete"):
+        raise UpstreamError("unreadable", "a response that is not finished")
+    choice = Choice(finish=found.status)
+    texts: list[str] = []
+    for item in found.output:
+        if item.type == "message":
+            texts += (part.text or part.refusal or "" for part in item.content or ())
+        elif item.type == "function_call":
+            choice.calls.append(ToolCall(item.name or "", item.arguments or ""))
+    choice.text = "".join(texts)
+    usage = found.usage or _Usage()
+    return Written((choice,), Usage(usage.input_tokens or 0, usage.output_tokens or 0))
+
+
+class _Asked(Turn):
+    type: str = "message"
+    name: str | None = None
+    arguments: str | None = None
+    output: Raw = Raw(b"null")
+
+
+_asked = msgspec.json.Decoder(list[_Asked])
+_NOTHING = (b"null", b'""', b"[]")
+
+
+def turns_of(fields: Fields) -> list[tuple[str, str]]:
+    """Who said what, as `questions.py` writes it out. Raises `msgspec.MsgspecError`."""
+    found: list[tuple[str, str]] = []
+    if instructions := fields.given("instructions"):
+        found.append(("system", text_of(instructions)))
+    given = fields.given("input") or b"[]"
+    if given[:1] == b'"':
+        return [*found, ("user", text_of(given))]
+    for item in decoded(_asked, given):
+        if item.type == "function_call":
+            found.append(("assistant", f"[calls {item.name} with {item.arguments}]"))
+        else:
+            content = bytes(item.content)
+            said = text_of(bytes(item.output) if content in _NOTHING else content)
+            found.append((item.role if item.type == "message" else "tool", said))
+    return found

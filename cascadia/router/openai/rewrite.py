@@ -1,0 +1,123 @@
+"""An accepted answer as the client gets it: the engine's own bytes, with what the cascade has to say put beside them.
+
+`cascadia` is added to the document, or in a stream to the event that carries the usage. What the gate needed and the
+client did not ask for (log-probabilities, the usage event) is taken out again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec import Raw
+
+from cascadia.router.openai.answers import DONE, Usage, read_event, usage_in
+from cascadia.router.openai.bounded import each_members_of, members_of, slices
+from cascadia.router.openai.responses import FINAL, final_event, usage_of_response
+
+_NULL = Raw(b"null")
+
+
+def with_note(document: bytes, note: dict[str, Any]) -> bytes:
+    """`document`, a JSON object, with `note` as its last member `cascadia`."""
+    body = document.rstrip()
+    return body[:-1] + b',"cascadia":' + orjson.dumps(note) + b"}"
+
+
+def without_logprobs(document: bytes) -> bytes:
+    """As it is where it has more members than can be told apart at once."""
+    try:
+        members = members_of(document)
+        choices = each_members_of(bytes(members["choices"])) if "choices" in members else []
+    except msgspec.DecodeError:
+        return document
+    for choice in choices:
+        if "logprobs" in choice:
+            choice["logprobs"] = _NULL
+    members["choices"] = choices
+    return msgspec.json.encode(members)
+
+
+async def released_events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> bytes:
+    """A held stream. `usage`, `logprobs`: whether the client asked for them."""
+    found: list[bytes] = []
+    for part in slices(body):
+        events = _events(part, note, usage=usage, logprobs=logprobs)
+        found.append(b"".join(b"data: " + data + b"\n\n" for data in events))
+        if len(part) < len(body):
+            await asyncio.sleep(0)
+    return b"".join(found)
+
+
+def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> Iterator[bytes]:
+    for line in body.splitlines():
+        if not line.startswith(b"data:"):
+            continue
+        data = line[5:].strip()
+        if data != DONE:
+            event = read_event(data)
+            if event.usage is not None and not event.choices:
+                if not usage:
+                    continue
+                data = with_note(data, note)
+            elif not logprobs and any(bytes(choice.logprobs) for choice in event.choices):
+                data = without_logprobs(data)
+        yield data
+
+
+async def released_response(body: bytes, note: dict[str, Any]) -> bytes:
+    """A held stream of a response, with the note in its last event."""
+    found: list[bytes] = []
+    for part in slices(body):
+        found += (_noted_response(line, lambda _: note) for line in part.splitlines(keepends=True))
+        await asyncio.sleep(0)
+    return b"".join(found)
+
+
+def _noted_response(line: bytes, note: Callable[[Usage], dict[str, Any]]) -> bytes:
+    content = line[5:].strip()
+    found = final_event(content) if line.startswith(b"data:") else None
+    if found is None:
+        return line
+    return b"data: " + with_note(content, note(usage_of_response(found))) + b"\n"
+
+
+class Noting:
+    """Adds a note to the usage event of a stream that is passed on as it comes, wherever its parts are cut.
+
+    `note` is given the usage of the stream itself. The usage of a response is in its last event.
+    """
+
+    __slots__ = ("_marks", "_note", "_noted", "_rest")
+
+    def __init__(self, note: Callable[[Usage], dict[str, Any]], *, response: bool = False) -> None:
+        self._note = note
+        self._rest = b""
+        self._marks = FINAL if response else (b'"usage"',)
+        self._noted = self._response_line if response else self._line
+
+    def part(self, data: bytes) -> bytes:
+        """As much as can be passed on after `data` came: all but a line that is not whole yet."""
+        data = self._rest + data
+        whole = data.rfind(b"\n") + 1
+        data, self._rest = data[:whole], data[whole:]
+        if not any(mark in data for mark in self._marks):
+            return data
+        return b"".join(self._noted(line) for line in data.splitlines(keepends=True))
+
+    def rest(self) -> bytes:
+        data, self._rest = self._rest, b""
+        return data
+
+    def _response_line(self, line: bytes) -> bytes:
+        return _noted_response(line, self._note)
+
+    def _line(self, line: bytes) -> bytes:
+        if not line.startswith(b"data:") or b'"usage"' not in line:
+            return line
+        content = line[5:].strip()
+        event = read_event(content)
+        if event.usage is None or event.choices:
+            return line
+        return b"data: " + with_note(content, self._note(usage_in(event))) + line[len(line.rstrip()) :]

@@ -1,0 +1,136 @@
+"""Which replica of a stage a request gets: at once, in its turn where all are busy, or not at all.
+
+The queue is bounded three ways: in length, in time, and by what can be expected: who would wait longer than it may is
+refused at the door, since a queue full of requests that end unserved is how overload becomes collapse.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from time import monotonic
+
+from cascadia.dispatch.answer_length import AnswerLength
+from cascadia.dispatch.candidate import Balancer
+from cascadia.router.openai.errors import Overloaded, StageFailed
+from cascadia.router.replicas.queue_rate import Pace
+from cascadia.router.replicas.replica import Call, Replica
+from cascadia.router.replicas.wait_queue import Rank, Turns
+from cascadia.router.settings.model import Limits
+from cascadia.router.upstream.connection import TICK_S
+
+LEARNS = 0.1
+"""Weight of the latest answer in a stage's typical time."""
+MARGIN = 2.0
+"""Who must wait is let in where its deadline leaves this many times what answers take beside the wait."""
+
+
+class Admission:
+    """`replicas` may change; `typical_s` is how long answers take, 0 where that is not known."""
+
+    def __init__(self, stage: str, replicas: list[Replica], balancer: Balancer, limits: Limits) -> None:
+        self.stage = stage
+        self.replicas = replicas
+        self.balancer = balancer
+        self.limits = limits
+        self.turns = Turns()
+        self.length = AnswerLength()
+        self.typical_s = 0.0
+        self.when_crowded: Callable[[], None] | None = None
+        """Called when a request has to wait."""
+        self._pace = Pace()
+
+    async def replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
+        """The one to send to, not among `tried` unless it was waited for. Raises `StageFailed`."""
+        chosen = None if self.turns else self.free(call, tried)
+        if chosen is not None:
+            return chosen
+        if self.when_crowded is not None:
+            self.when_crowded()
+        give_up_s = min(call.deadline_s, give_up_s)
+        rank: Rank | None = None
+        while True:
+            if not self._hope(tried, monotonic(), give_up_s):
+                self.turns.wake()
+                resting = any(monotonic() < r.rests_until_s for r in self.replicas if r.state == "ready")
+                raise self.overloaded if resting else StageFailed(self.stage, "no-replica")
+            if rank is None:
+                rank = self.turns.rank(call.priority, monotonic())
+                self._admit(rank, give_up_s, call.deadline_s)
+            outcome = await self.turns.wait(give_up_s, rank)
+            if outcome == "displaced":
+                raise self.overloaded
+            # Who has waited takes what there is: a replica that failed a moment ago may be the one with room.
+            chosen = self.free(call, [])
+            if chosen is not None:
+                # The next may look too, whether or not this one goes.
+                self.turns.wake()
+                if call.deadline_s - monotonic() < self.typical_s:
+                    raise StageFailed(self.stage, "deadline")
+                return chosen
+            if outcome == "late":
+                late = monotonic() + TICK_S >= call.deadline_s
+                raise StageFailed(self.stage, "deadline") if late else self.overloaded
+
+    def free(self, call: Call, tried: Sequence[Replica]) -> Replica | None:
+        """One that has room now."""
+        now_s = monotonic()
+        candidates = [
+            r for r in self.replicas if r.running < r.max_concurrency and r.usable(now_s) and r not in tried
+        ]
+        if not candidates:
+            return None
+        return candidates[self.balancer.choose(candidates, self.tokens(call), call.prefix)]
+
+    def tokens(self, call: Call) -> int:
+        """What it is likely to read and write."""
+        return call.tokens + self.length.expected(call.most_output)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a request that came now would have to wait."""
+        now_s = monotonic()
+        return bool(self.turns) or not any(
+            r.running < r.max_concurrency and r.usable(now_s) for r in self.replicas
+        )
+
+    def ended(self) -> None:
+        """A request left its replica: the next may have its place."""
+        if self.turns:
+            self._pace.ended(monotonic())
+            self.turns.wake()
+        else:
+            self._pace.calm()
+
+    def took(self, seconds: float) -> None:
+        """A whole answer did."""
+        typical_s = self.typical_s
+        self.typical_s = typical_s + LEARNS * (seconds - typical_s) if typical_s else seconds
+
+    @property
+    def overloaded(self) -> Overloaded:
+        return Overloaded(self.stage, self.retry_after_s)
+
+    @property
+    def retry_after_s(self) -> int:
+        """When the queue will have moved on, and no engine has asked to be left alone; 1 to 60."""
+        rests_s = min((r.rests_until_s for r in self.replicas), default=0.0) - monotonic()
+        return max(1, min(60, math.ceil(max(rests_s, len(self.turns) * self._pace.gap_s))))
+
+    def _admit(self, rank: Rank, give_up_s: float, deadline_s: float) -> None:
+        """Raises `Overloaded` for whom there is no place, or none in time. Who is urgent takes that of the last."""
+        if len(self.turns) >= self.limits.max_queue and not self.turns.displace(rank):
+            raise self.overloaded
+        ahead = self.turns.ahead(rank)
+        # A short queue is always open: it is what the pace is learnt from.
+        if ahead > sum(r.max_concurrency for r in self.replicas):
+            served_s = monotonic() + ahead * self._pace.gap_s
+            if served_s > give_up_s or served_s + MARGIN * self.typical_s > deadline_s:
+                raise self.overloaded
+
+    def _hope(self, tried: list[Replica], now_s: float, give_up_s: float) -> bool:
+        """Whether waiting can help: some replica is busy, starting, or resting for no longer than can be waited."""
+        return any(
+            r.state == "starting"
+            or now_s < r.rests_until_s <= give_up_s
+            or (r.usable(now_s) and r not in tried)
+            for r in self.replicas
+        )

@@ -1,0 +1,220 @@
+"""A request is tried on one replica of its stage after another, until one answers or nothing more may be tried.
+
+What each try says about its replica is told to the replica's breaker; what all of them cost is kept within budgets.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from time import monotonic
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from cascadia.router.openai.errors import StageFailed
+from cascadia.router.replicas.admission import Admission
+from cascadia.router.replicas.breaker import RetryBudget
+from cascadia.router.replicas.hedging import SOONEST_S, Hedge, Quantile, raced
+from cascadia.router.replicas.replica import Call, Replica
+from cascadia.router.replicas.results import Done
+from cascadia.router.settings.model import Limits, StageSettings
+from cascadia.router.telemetry.metrics import StageMetrics
+from cascadia.router.upstream.connection import TICK_S, Connection
+from cascadia.router.upstream.errors import UpstreamError
+
+A = TypeVar("A")
+Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]
+
+_FREE = frozenset({"connect", "busy", "elsewhere"})
+"""What adds no load to have asked: it is no try."""
+_GONE = _FREE | {"reset", "unhealthy"}
+"""What needs no budget to be sent again."""
+
+
+_BLAMELESS = frozenset({"busy", "elsewhere", "exhausted"})
+"""What does not say that anything is wrong with the replica."""
+
+
+class Begun(Struct, frozen=True):
+    """A first try: `connection` has what comes of it, None where there is none yet. `done` ends it."""
+
+    replica: Replica
+    connection: Connection | None
+    done: Done
+    started_s: float
+
+    @property
+    def stale(self) -> bool:
+        """Whether all that was wrong is the connection, which was kept for too long."""
+        return self.connection is not None and self.connection.stale
+
+
+class Persistence:
+    """Of one stage, under its settings and limits."""
+
+    def __init__(
+        self, settings: StageSettings, limits: Limits, metrics: StageMetrics, admission: Admission
+    ) -> None:
+        self.name = settings.name
+        self.settings = settings
+        self.limits = limits
+        self.metrics = metrics
+        self.admission = admission
+        self.budget = RetryBudget(limits.retry_ratio)
+        self.hedge = Hedge(settings.hedge) if settings.hedge else None
+
+    async def _persist(
+        self,
+        call: Call,
+        attempt: Attempt[A],
+        usual: Quantile | None,
+        drop: Callable[[A], None],
+        begun: Begun | None = None,
+    ) -> A:
+        """`attempt` on one replica after another. `usual`: how long it takes, where hedging is on."""
+        self.budget.earn()
+        give_up_s = monotonic() + self.limits.queue_s
+        tried: list[Replica] = []
+        failure: UpstreamError | None = None
+        tries = resets = 0
+        while True:
+            try:
+                if begun is not None and not tried:
+                    replica = begun.replica
+                else:
+                    replica = await self._replica(call, tried, give_up_s)
+            except StageFailed as error:
+                if failure is None or error.kind != "no-replica":
+                    raise
+                raise self._gave_up(failure) from None
+            try:
+                if begun is not None and not tried:
+                    return await self._once(call, replica, attempt, begun)
+                if usual is None or self.hedge is None:
+                    return await self._once(call, replica, attempt)
+                return await self._hedged(call, replica, tried, attempt, usual, drop)
+            except UpstreamError as error:
+                failure = error
+                tried.append(replica)
+                # A replica that is gone has done none of the work: to send it again adds no load.
+                tries += error.kind not in _FREE
+                resets += error.kind == "reset"
+                if (
+                    resets >= call.resets_max
+                    or tries >= self.limits.max_tries
+                    or not (error.kind in _GONE or self.budget.take())
+                ):
+                    raise self._gave_up(failure) from None
+
+    async def _replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
+        """As `admission` has it; how long that took is counted, and told to the call's step."""
+        started_s = monotonic()
+        try:
+            return await self.admission.replica(call, tried, give_up_s)
+        finally:
+            waited_s = monotonic() - started_s
+            self.metrics.queue.observe(waited_s)
+            if call.step is not None:
+                call.step.queued_s += waited_s
+
+    async def _once(self, call: Call, replica: Replica, attempt: Attempt[A], begun: Begun | None = None) -> A:
+        """One exchange, and what it says about the replica."""
+        loop = asyncio.get_running_loop()
+        started_s = begun.started_s if begun else monotonic()
+        done = begun.done if begun else self._given(replica, call)
+        step = call.step
+        if step is not None and begun is None:
+            step.tries += 1
+            step.replica = replica.name
+        try:
+            found = await attempt(replica, done)
+            if step is not None:
+                # Of two that were asked at the same time, the one that answered.
+                step.replica = replica.name
+            return found
+        except UpstreamError as error:
+            if error.kind == "busy":
+                replica.rest(monotonic(), error.after_s)
+                # A tick later: a timer may ring early, and who looks then waits for ever.
+                loop.call_at(replica.rests_until_s + TICK_S, self.admission.turns.wake)
+            # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
+            late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
+            blameless = error.kind in _BLAMELESS or (late and not self._slow(started_s))
+            done(None if blameless else False)
+            self.metrics.upstream_error(error.kind)
+            if error.kind == "exhausted":
+                # What this process has none of for one replica it has none of for another.
+                raise StageFailed(self.name, "exhausted") from None
+            if late:
+                raise StageFailed(self.name, "deadline") from None
+            raise
+        except BaseException:
+            done(False if self._slow(started_s) else None)
+            raise
+
+    async def _hedged(
+        self,
+        call: Call,
+        replica: Replica,
+        tried: list[Replica],
+        attempt: Attempt[A],
+        usual: Quantile,
+        drop: Callable[[A], None],
+    ) -> A:
+        assert self.hedge is not None
+        budget = self.hedge.budget
+        budget.earn()
+        started_s, after_s = monotonic(), usual.value_s
+
+        def second() -> Awaitable[A] | None:
+            # Where others wait a replica has better to do.
+            other = None if self.admission.turns else self.admission.free(call, [replica, *tried])
+            if other is None or not budget.take():
+                return None
+            self.metrics.hedged("sent")
+            return self._once(call, other, attempt)
+
+        if after_s is None:
+            found = await self._once(call, replica, attempt)
+        else:
+            found, won = await raced(
+                self._once(call, replica, attempt), max(after_s, SOONEST_S), second, drop
+            )
+            if won:
+                self.metrics.hedged("won")
+        usual.seen(monotonic() - started_s)
+        return found
+
+    def _given(self, replica: Replica, call: Call) -> "Done":
+        """Counts the request to `replica`; what is returned ends that, once, and tells its breaker."""
+        replica.running += 1
+        tokens = self.admission.tokens(call)
+        replica.outstanding_tokens += tokens
+        probe = replica.breaker.begin()
+        ended = False
+
+        def done(ok: bool | None) -> None:
+            nonlocal ended
+            if ended:
+                return
+            ended = True
+            replica.running -= 1
+            replica.outstanding_tokens -= tokens
+            if ok:
+                replica.served.add(call.path)
+                replica.rest_s = 0.0
+                replica.breaker.succeeded()
+            elif ok is None:
+                replica.breaker.abandoned(probe)
+            else:
+                replica.breaker.failed(monotonic(), probe)
+            self.admission.ended()
+
+        return done
+
+    def _slow(self, started_s: float) -> bool:
+        """Whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave it up."""
+        slow_s = self.settings.slow_s
+        return slow_s is not None and monotonic() - started_s >= slow_s
+
+    def _gave_up(self, failure: UpstreamError) -> StageFailed:
+        return self.admission.overloaded if failure.kind == "busy" else StageFailed(self.name, failure.kind)

@@ -1,0 +1,170 @@
+"""One engine: its address, its health, the work it has in hand, and exchanges with it."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.router.replicas.breaker import Breaker
+from cascadia.router.settings.model import Limits, ReplicaSettings
+from cascadia.router.telemetry.stage_record import Step
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.pool import Pool
+
+FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
+
+State = Literal["starting", "ready", "down", "draining"]
+
+
+class Call(Struct, frozen=True):
+    """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of those that it has to read, and
+    `most_output` of those that it may write, where that is known.
+
+    `deadline_s` is in the event loop's time. `step` is told what becomes of it.
+    """
+
+    path: bytes
+    body: bytes
+    headers: bytes
+    tokens: int
+    prefix: int | None
+    deadline_s: float
+    priority: int = 0
+    """Lower is served first, where requests wait."""
+    step: Step | None = None
+    kept: bool = False
+    """Whether it refers to what one engine keeps, and others do not know."""
+    most_output: int | None = None
+    resets_max: int = 2
+    """So many replicas may break off before it is taken for the request's doing, and no other is asked."""
+
+
+class Replica:
+    """`name` is unique within the stage, and free of the address's secrets. Of one `identity` two are the same.
+
+    `address`: where a replica of several behind one name is.
+    """
+
+    __slots__ = (
+        "_prefix",
+        "address",
+        "breaker",
+        "health_request",
+        "identity",
+        "limits",
+        "max_concurrency",
+        "name",
+        "outstanding_tokens",
+        "pool",
+        "rest_s",
+        "rests_until_s",
+        "running",
+        "served",
+        "state",
+        "weight",
+    )
+
+    def __init__(
+        self, name: str, settings: ReplicaSettings, limits: Limits, held: HeldBytes | None = None
+    ) -> None:
+        self.name = name
+        self.address = settings.address
+        self.identity = (settings.url, settings.address, settings.api_key, settings.health_path)
+        self.weight = settings.share
+        self.max_concurrency = settings.max_concurrency
+        self.limits = limits
+        self.pool = Pool(settings.url, limits.connect_s, settings.address, held)
+        self.breaker = Breaker(limits.breaker_failures, limits.breaker_first_s, limits.breaker_longest_s)
+        self.state: State = "ready" if settings.health_path is None else "starting"
+        self.running = 0
+        self.served: set[bytes] = set()
+        """Paths at which it has done well."""
+        self.outstanding_tokens = 0
+        self.rest_s = 0.0
+        self.rests_until_s = 0.0
+        host = b"host: " + self.pool.netloc.encode("ascii") + b"\r\n"
+        key = (
+            b"authorization: Bearer " + settings.api_key.encode("ascii") + b"\r\n"
+            if settings.api_key
+            else b""
+        )
+        self._prefix = b" HTTP/1.1\r\n" + host + key + b"content-type: application/json\r\n"
+        path = (settings.health_path or "").encode("ascii")
+        self.health_request = b"GET " + path + b" HTTP/1.1\r\n" + host + key + b"\r\n" if path else b""
+
+    def usable(self, now_s: float) -> bool:
+        return self.state == "ready" and now_s >= self.rests_until_s and self.breaker.allows(now_s)
+
+    def rest(self, now_s: float, asked_s: float | None) -> None:
+        """It said that it is full: it gets nothing for as long as it asked, or a little longer each time."""
+        if now_s < self.rests_until_s:
+            return  # said by others that were under way
+        self.rest_s = min(LONGEST_REST_S, 2 * self.rest_s or FIRST_REST_S)
+        self.rests_until_s = now_s + (self.rest_s if asked_s is None else min(asked_s, LONGEST_ASKED_REST_S))
+
+    def drain(self) -> None:
+        """It gets nothing new and finishes what it has, until `undrain`, whatever its health."""
+        self.state = "draining"
+
+    def undrain(self) -> None:
+        """Its health check decides when it is ready; what waits for it waits."""
+        if self.state == "draining":
+            self.state = "starting" if self.health_request else "ready"
+
+    def request(self, call: Call) -> bytes:
+        body = call.body
+        length = b"content-length: %d\r\n\r\n" % len(body)
+        return b"".join((b"POST ", call.path, self._prefix, call.headers, length, body))
+
+    async def begin(self, request: bytes, first_byte_s: float, total_s: float) -> Connection:
+        """An exchange whose head has come. Raises `UpstreamError`; else `pool.release` it in the end.
+
+        A connection that turns out to have been closed while it was kept is replaced by a fresh one.
+        """
+        while True:
+            connection = self.pool.take() or await self.pool.connect()
+            try:
+                self.send(connection, request, first_byte_s, total_s)
+                await connection.head()
+            except UpstreamError as error:
+                self.pool.release(connection)
+                if not error.stale:
+                    raise
+            except BaseException:
+                self.pool.release(connection)
+                raise
+            else:
+                return connection
+
+    def send(
+        self,
+        connection: Connection,
+        request: bytes,
+        first_byte_s: float,
+        total_s: float,
+        then: Callable[[Connection], None] | None = None,
+    ) -> None:
+        connection.send(
+            request,
+            first_byte_s=first_byte_s,
+            total_s=total_s,
+            max_bytes=self.limits.max_answer_bytes,
+            body_s=self.limits.idle_s,
+            then=then,
+        )
+
+    async def is_healthy(self, timeout_s: float) -> bool | None:
+        """Whether it answers its health check at all and not with 5xx; None where it could not be asked."""
+        try:
+            connection = await self.begin(self.health_request, timeout_s, timeout_s)
+        except UpstreamError as error:
+            return None if error.kind == "exhausted" else False
+        try:
+            await connection.whole()
+        except UpstreamError:
+            return False
+        finally:
+            self.pool.release(connection)
+        return connection.status < 500

@@ -1,0 +1,82 @@
+"""What a stage's engines make of a request: a whole answer, one under way, or a refusal, and whose fault that is."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Generic, TypeVar
+
+from cascadia.router.replicas.replica import Replica
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.errors import UpstreamError
+
+T = TypeVar("T")
+Reader = Callable[[bytes, bytes], Awaitable[T]]
+"""Given content type and body of a 200. Raises `UpstreamError` where they are no answer."""
+Done = Callable[[bool | None], None]
+"""Ends a request at its replica: True where that did well, None where it cannot be told."""
+
+_MISCONFIGURED = frozenset({401, 403, 404, 405})
+"""Not the client's doing: key, model and path of what an engine gets are the router's."""
+_BUSY = frozenset({408, 409, 425, 429})
+MISSING = frozenset({404, 405})
+"""Not here, be it what was asked for or the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """A whole answer: status 200, and what was `found` in it; or a 4xx that the client has caused."""
+
+    status: int
+    content_type: bytes
+    body: bytes
+    found: T | None = None
+    first_at_s: float | None = None
+    """When its body began, in the loop's time; of an event stream only."""
+
+
+class Live:
+    """An answer under way. `first` is its first part; `close` must be called in the end."""
+
+    __slots__ = ("_connection", "_done", "_replica", "first", "reply")
+
+    def __init__(self, replica: Replica, connection: Connection, done: Done) -> None:
+        self._replica = replica
+        self._connection = connection
+        self._done = done
+        self.first = b""
+        self.reply: Reply[None] | None = None
+        """Set where it turned out to be a refusal instead."""
+
+    async def some(self) -> bytes:
+        """The next part; empty at the end. Raises `UpstreamError`."""
+        return await self._connection.some()
+
+    def close(self, ok: bool | None) -> None:
+        """`ok`: whether the engine did well; None where it cannot be told."""
+        self._replica.pool.release(self._connection)
+        self._done(ok)
+
+
+def refuse(connection: Connection) -> None:
+    """Raises for a status that another replica may not give, and that the client has not caused."""
+    status = connection.status
+    # 503 says that something is wrong, unless it says for how long.
+    if status in _BUSY or (status == 503 and connection.retry_after):
+        raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(connection.retry_after))
+    if status >= 500 or status < 400 or status in _MISCONFIGURED:
+        raise UpstreamError("status", f"HTTP {status}")
+
+
+def _seconds(after: bytes) -> float | None:
+    """Of a `Retry-After`, which is a number of seconds or a date; None where it is neither, or a date gone by."""
+    if after.isdigit():
+        return float(after)
+    try:
+        until = parsedate_to_datetime(after.decode("ascii"))
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    left_s = (until - datetime.now(UTC)).total_seconds()
+    return left_s if left_s > 0 else None

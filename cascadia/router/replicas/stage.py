@@ -1,0 +1,249 @@
+"""One stage: requests wait for a replica, are sent to one, and to another where that fails before its answer began."""
+
+import random
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.dispatch.candidate import Balancer
+from cascadia.dispatch.least_outstanding import LeastOutstanding
+from cascadia.dispatch.prefix_affinity import PrefixAffinity
+from cascadia.dispatch.round_robin import SmoothRoundRobin
+from cascadia.router.http.wire import JSON, header_lines, status_line
+from cascadia.router.openai.answers import EVENTS, Usage
+from cascadia.router.replicas.admission import Admission
+from cascadia.router.replicas.attempts import Begun, Persistence
+from cascadia.router.replicas.dns_names import name_at
+from cascadia.router.replicas.replica import Call, Replica
+from cascadia.router.replicas.results import MISSING, Done, Live, Reader, Reply, refuse
+from cascadia.router.replicas.wait_queue import Turns
+from cascadia.router.settings.model import Limits, StageSettings
+from cascadia.router.telemetry.metrics import StageMetrics
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.errors import UpstreamError
+
+T = TypeVar("T")
+
+
+class Stage(Persistence):
+    """`settings.replicas` in order; `metrics` of this stage. `held` counts the bytes of answers that are held back."""
+
+    def __init__(
+        self, settings: StageSettings, limits: Limits, metrics: StageMetrics, held: HeldBytes
+    ) -> None:
+        names = [
+            name_at(settings.name, r.url, r.address) if r.address else f"{settings.name}-{i}"
+            for i, r in enumerate(settings.replicas)
+        ]
+        replicas = [Replica(*each, limits, held) for each in zip(names, settings.replicas, strict=True)]
+        admission = Admission(settings.name, replicas, _balancer(settings), limits)
+        super().__init__(settings, limits, metrics, admission)
+        # A plan's names are anyone's: what may not stand in a header is written as %XX.
+        self.header = (b"x-cascadia-stage", quote(settings.name, safe=" /:@!$&'()*+,;=~").encode("ascii"))
+        self.head = status_line(200) + header_lines([JSON, self.header])
+        """Of its answers as they are."""
+
+    def told(self, priority: int) -> dict[str, Any]:
+        """What its engines are told beside the request."""
+        return {"priority": priority} if priority and self.settings.passes_priority else {}
+
+    def inherit(self, old: "Stage") -> None:
+        """Goes on where `old`, the same stage under an older plan, is: its replicas, its queue, what it has learnt."""
+        admission = old.admission
+        admission.limits = self.limits
+        if self.settings.balancing != old.settings.balancing:
+            admission.balancer = self.admission.balancer
+        self.admission = admission
+        self.budget.saved = old.budget.saved
+        if self.settings.hedge == old.settings.hedge:
+            self.hedge = old.hedge
+        # There may be more room than before.
+        self.turns.wake()
+
+    def begin_at_once(self, call: Call, then: Callable[[Connection], None]) -> Begun | None:
+        """A first try for which nobody has to wait; None where there is none.
+
+        `then` is called at the end of its exchange, be it good or bad; `buffered` makes an answer of either.
+        """
+        admission = self.admission
+        replica = None if admission.turns or self.hedge else admission.free(call, ())
+        if replica is None:
+            return None
+        connection = replica.pool.take()
+        if connection is not None:
+            try:
+                request, left_s = replica.request(call), self._left_s(call)
+                replica.send(connection, request, self.limits.first_byte_s, left_s, then)
+            except UpstreamError:
+                replica.pool.release(connection)
+                connection = None
+        self.metrics.queue.observe(0.0)
+        step = call.step
+        if step is not None:
+            step.tries += 1
+            step.replica = replica.name
+        return Begun(replica, connection, self._given(replica, call), monotonic())
+
+    def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
+        """What `read` found in the answer of such a try, and its body; None where `buffered` must go on with it."""
+        connection = begun.connection
+        if connection is None or connection.failed or connection.status != 200:
+            return None
+        body = connection.answer()
+        try:
+            found = read(connection.content_type, body)
+        except UpstreamError:
+            return None
+        begun.replica.pool.release(connection)
+        self.budget.earn()
+        self.admission.took(monotonic() - begun.started_s)
+        begun.done(True)
+        return found, body
+
+    def counted(self, usage: Usage) -> None:
+        """What one of its answers took, by the engine's own count."""
+        self.metrics.input_tokens.inc(usage.input_tokens)
+        self.metrics.output_tokens.inc(usage.output_tokens)
+        if usage.output_tokens:
+            self.admission.length.seen(usage.output_tokens)
+
+    def drop(self, begun: Begun) -> None:
+        """Nobody waits for it any more."""
+        if begun.connection is not None:
+            begun.replica.pool.release(begun.connection)
+        begun.done(False if self._slow(begun.started_s) else None)
+
+    async def buffered(self, call: Call, read: Reader[T], begun: Begun | None = None) -> Reply[T]:
+        """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
+        no answer. `begun` is the first try, where there is one. Raises `StageFailed`, `Overloaded` among them."""
+        first = begun
+        asked: list[Replica] = []
+
+        async def attempt(replica: Replica, done: Done) -> Reply[T]:
+            started_s = monotonic()
+            asked.append(replica)
+            nonlocal first
+            # Its connection is somebody else's after that.
+            taken, first = first, None
+            connection = await self._begin(replica, call, taken)
+            try:
+                connection.hold(self.limits.idle_s, parts=connection.content_type.startswith(EVENTS))
+                body = await connection.whole()
+            finally:
+                replica.pool.release(connection)
+            status = connection.status
+            found: T | None = None
+            if status == 200:
+                found = await read(connection.content_type, body)
+                self.admission.took(monotonic() - started_s)
+            elif self._lacks(replica, connection.status, call):
+                self._look_elsewhere(asked)
+                done(None)
+            else:
+                refuse(connection)
+            done(True)
+            first_at_s = connection.body_at_s if connection.content_type.startswith(EVENTS) else None
+            return Reply(status, connection.content_type, body, found, first_at_s)
+
+        return await self._persist(call, attempt, self.hedge.whole if self.hedge else None, _forget, begun)
+
+    async def opened(self, call: Call) -> Live:
+        """An answer whose first part has come. Raises `StageFailed`."""
+        asked: list[Replica] = []
+
+        async def attempt(replica: Replica, done: Done) -> Live:
+            asked.append(replica)
+            connection = await self._begin(replica, call)
+            live = Live(replica, connection, done)
+            try:
+                if connection.status != 200:
+                    connection.hold(self.limits.idle_s, parts=False)
+                    body = await connection.whole()
+                    if self._lacks(replica, connection.status, call):
+                        self._look_elsewhere(asked)
+                        done(None)
+                    else:
+                        refuse(connection)
+                    live.reply = Reply(connection.status, connection.content_type, body)
+                else:
+                    if not connection.content_type.startswith(EVENTS):
+                        raise UpstreamError("unreadable", "no event stream")
+                    connection.stream(self.limits.idle_s)
+                    live.first = await connection.some()
+                    if not live.first:
+                        raise UpstreamError("unreadable", "an empty event stream")
+            except BaseException:
+                replica.pool.release(connection)
+                raise
+            return live
+
+        return await self._persist(call, attempt, self.hedge.first if self.hedge else None, _close)
+
+    def _lacks(self, replica: Replica, status: int, call: Call) -> bool:
+        """Whether it does well and does not have what is asked for: what another engine keeps, or an API that it never
+        had. The same status at a path where it has done well says that something is wrong with it."""
+        return status in MISSING and (call.kept or bool(replica.served and call.path not in replica.served))
+
+    def _look_elsewhere(self, asked: list[Replica]) -> None:
+        """Raises where there is a replica that has not been `asked`; else the client may be told."""
+        now_s = monotonic()
+        if any(replica not in asked and replica.usable(now_s) for replica in self.replicas):
+            raise UpstreamError("elsewhere")
+
+    async def _begin(self, replica: Replica, call: Call, begun: Begun | None = None) -> Connection:
+        if begun is not None and begun.connection is not None:
+            return begun.connection
+        return await replica.begin(replica.request(call), self.limits.first_byte_s, self._left_s(call))
+
+    def _left_s(self, call: Call) -> float:
+        left_s = call.deadline_s - monotonic()
+        if left_s <= 0:
+            raise UpstreamError("total")
+        return min(left_s, self.limits.total_s)
+
+    @property
+    def replicas(self) -> list[Replica]:
+        return self.admission.replicas
+
+    @property
+    def turns(self) -> Turns:
+        return self.admission.turns
+
+    @property
+    def typical_s(self) -> float:
+        """How long whole answers took of late."""
+        return self.admission.typical_s
+
+    @typical_s.setter
+    def typical_s(self, seconds: float) -> None:
+        self.admission.typical_s = seconds
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a request would have to wait, or could not be served."""
+        return self.admission.crowded
+
+    @property
+    def ready(self) -> bool:
+        now_s = monotonic()
+        return any(replica.usable(now_s) for replica in self.replicas)
+
+
+def _forget(reply: Reply[Any]) -> None:
+    """A whole answer that nobody needs holds nothing."""
+
+
+def _close(live: Live) -> None:
+    live.close(None)
+
+
+def _balancer(settings: StageSettings) -> Balancer:
+    match settings.balancing:
+        case "round-robin":
+            return SmoothRoundRobin()
+        case "prefix":
+            return PrefixAffinity()
+    # Routers that begin at different places do not all choose the same replica first.
+    return LeastOutstanding(turn=random.randrange(len(settings.replicas) or 1))

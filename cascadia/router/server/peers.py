@@ -1,0 +1,69 @@
+"""The processes that serve beside this one: each answers the others at a Unix socket that only they reach."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from cascadia.router.telemetry.internal_errors import tell
+
+PATIENCE_S = 1.0
+"""Who does not answer within this time is left out."""
+
+Answer = Callable[[bytes], Awaitable[bytes]]
+
+
+class Siblings:
+    """`number` is this process's among `count`, `folder` is theirs alone. `answers` has what each may be asked."""
+
+    def __init__(self, folder: Path = Path(), number: int = 0, count: int = 1) -> None:
+        self.folder = folder
+        self.number = number
+        self.count = count
+        self.answers: dict[str, Answer] = {}
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        if self.count > 1:
+            path = self._path(self.number)
+            path.unlink(missing_ok=True)
+            self._server = await asyncio.start_unix_server(self._answer, path)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._path(self.number).unlink(missing_ok=True)
+
+    async def ask(self, what: str, body: bytes = b"", patience_s: float = PATIENCE_S) -> dict[int, bytes]:
+        """What the others say, by number; of those that answer."""
+        others = [number for number in range(self.count) if number != self.number]
+        asked = (self._one(number, what.encode("ascii") + b"\n" + body, patience_s) for number in others)
+        found = zip(others, await asyncio.gather(*asked), strict=True)
+        return {number: answer for number, answer in found if answer}
+
+    async def _one(self, number: int, question: bytes, patience_s: float) -> bytes:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(patience_s):
+                reader, writer = await asyncio.open_unix_connection(self._path(number))
+                try:
+                    writer.write(question)
+                    writer.write_eof()
+                    return await reader.read()
+                finally:
+                    writer.close()
+        return b""
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            what, _, body = (await reader.read()).partition(b"\n")
+            writer.write(await self.answers[what.decode("ascii")](body))
+            await writer.drain()
+        except OSError:
+            pass
+        except Exception as error:  # noqa: BLE001 (the boundary: who asked is told nothing, and goes on without)
+            tell("an answer to another process failed", error)
+        finally:
+            writer.close()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{number}.sock"

@@ -1,0 +1,188 @@
+"""The router as a process: connections on uvloop, and what SIGTERM means."""
+
+import asyncio
+import contextlib
+import gc
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import uvloop
+
+from cascadia.clients.processes.ports import BACKLOG
+from cascadia.router.access.cors import lines_for
+from cascadia.router.handlers.service import Service
+from cascadia.router.http.asgi import Application
+from cascadia.router.http.connection import Front
+from cascadia.router.http.wire import Dates, ids
+from cascadia.router.server.app import Router
+from cascadia.router.server.asleep import Turns, watch_own
+from cascadia.router.server.pulse import end_where_stalled
+from cascadia.router.telemetry.internal_errors import of_loop
+
+MOST_DESCRIPTORS = 65_536
+OWN_DESCRIPTORS = 96
+"""Of logs, sockets of its own, clients that are being refused, and what libraries open."""
+DESCRIPTORS_PER_CLIENT = 3
+FEW_CLIENTS = 4096
+"""Room for fewer is told in the log."""
+GC_THRESHOLDS = (20_000, 20, 20)
+SWEEP_S = 0.25
+"""How often connections are looked over for clients that are too slow: one timer for all, none a request."""
+
+
+class Server:
+    """`stop` drains: what runs is finished, nothing new is taken. A second call ends at once."""
+
+    def __init__(self, router: Router, descriptors: int | None = None) -> None:
+        """`descriptors`: that this process may have, where that bounds its connections."""
+        self.router = router
+        self.limits = router.settings.limits
+        most = self.limits.max_connections if descriptors is None else clients_of(descriptors)
+        if most < self.limits.max_connections:
+            self.limits = replace(self.limits, max_connections=most)
+            if most < FEW_CLIENTS:
+                router.events.line({"event": "limited", "max_connections": most, "descriptors": descriptors})
+        self.loop = asyncio.get_running_loop()
+        self.connections: set[Front] = set()
+        self.dates = Dates()
+        self.next_id = ids()
+        self.started = False
+        self._closing = asyncio.Event()
+        self._over = asyncio.Event()
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def closing(self) -> bool:
+        return self._closing.is_set()
+
+    @property
+    def draining(self) -> bool:
+        return self.router.draining
+
+    @property
+    def service(self) -> Service:
+        return self.router.service
+
+    @property
+    def face(self) -> Application:
+        return self.router.face
+
+    def says_to_page(self, origin: bytes) -> bytes:
+        cors = self.router.settings.cors
+        return b"" if cors is None else lines_for(cors, origin)
+
+    def stop(self) -> None:
+        if self.router.draining:
+            self.end()
+        self.router.draining = True
+        self.loop.call_later(self.limits.drain_notice_s, self._closing.set)
+
+    def end(self) -> None:
+        """Without waiting for anything."""
+        self._over.set()
+        self._closing.set()
+
+    async def serve(self, sockets: list[socket.socket]) -> None:
+        """Until `stop`, and what was under way then is done; not for longer than `drain_s`."""
+        doors = [
+            await self.loop.create_server(lambda: Front(self), sock=listening, backlog=BACKLOG)
+            for listening in sockets
+        ]
+        self._sweep()
+        self.started = True
+        try:
+            await self._closing.wait()
+            for door in doors:
+                door.close()
+            await self._drain()
+        finally:
+            if self._sweep_timer is not None:
+                self._sweep_timer.cancel()
+            for front in tuple(self.connections):
+                front.transport.abort()
+
+    def lost(self, front: Front) -> None:
+        self.connections.discard(front)
+        if self._closing.is_set() and not self.connections:
+            self._over.set()
+
+    async def _drain(self) -> None:
+        for front in tuple(self.connections):
+            front.drain()
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.drain_s):
+                    await self._over.wait()
+
+    def _sweep(self) -> None:
+        now_s = self.loop.time()
+        for front in tuple(self.connections):
+            front.close_overdue(now_s)
+        self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)
+
+
+def clients_of(descriptors: int) -> int:
+    """How many clients may be connected so that each finds a connection to an engine beside one that is kept idle."""
+    return max(1, (descriptors - OWN_DESCRIPTORS) // DESCRIPTORS_PER_CLIENT)
+
+
+async def serve(router: Router, listening: socket.socket, descriptors: int | None = None) -> None:
+    """Until `SIGTERM` or `SIGINT`, and what was under way then is done."""
+    server = Server(router, descriptors)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    loop.add_signal_handler(signal.SIGHUP, router.hang_up)
+    await router.start()
+    try:
+        await server.serve([listening])
+    finally:
+        await router.stop()
+
+
+def run(
+    router: Router,
+    listening: socket.socket,
+    told: Callable[[], None],
+    turns: Turns | None = None,
+    number: int = 0,
+) -> None:
+    """`told` is called once, before the first request can be served. `turns`: where the parent looks whether the loop
+    of this process, its `number`, goes on; without it a thread of this process does.
+    """
+    limits = router.settings.limits
+    mine = turns or Turns()
+    if turns is None and limits.blocked_s:
+        watch_own(mine, limits.blocked_s)
+
+    async def main() -> None:
+        # What start-up made is here to stay, and a request leaves no cycles behind: looking through all of it time and
+        # again took a tenth of the router's CPU.
+        asyncio.get_running_loop().set_exception_handler(of_loop)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
+        descriptors = _descriptors()
+        turn = partial(mine.add, number) if limits.blocked_s else None
+        end_where_stalled(asyncio.get_running_loop(), limits.stall_s, turn)
+        told()
+        try:
+            await serve(router, listening, descriptors)
+        finally:
+            mine.end(number)
+
+    uvloop.run(main())
+
+
+def _descriptors() -> int:
+    """As many as this process may have, taken: each request holds two, and the usual 1,024 are soon gone."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted

@@ -1,0 +1,198 @@
+"""Several processes behind one port: the kernel deals connections out to them (SO_REUSEPORT), and a parent that serves
+nothing looks after them.
+
+Each worker has a listening socket of its own, made before it is: who connects while it is replaced waits there.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import ceil
+
+from cascadia.router.server.asleep import LOOK_S, Asleep, Turns, end_blocked
+from cascadia.router.settings.each_stage import with_each_stage
+from cascadia.router.settings.model import RouterSettings, StageSettings
+
+QUICK_S = 2.0
+"""A worker that ends within this time of its start had no chance to serve."""
+MOST_QUICK = 5
+"""So many of these in a row for each worker, and there is no use in another."""
+PAUSE_S = 0.5
+LAST_S = 3.0
+"""For a worker that is told to end to write its stack; then it is killed."""
+PR_SET_PDEATHSIG = 1
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def shared(settings: RouterSettings, workers: int) -> RouterSettings:
+    """A worker's own part of what is limited for the router as a whole: replicas' and queue's places, connections."""
+    if workers == 1:
+        return settings
+
+    def part(whole: int) -> int:
+        return max(1, ceil(whole / workers))
+
+    def stage(one: StageSettings) -> StageSettings:
+        return replace(
+            one, replicas=tuple(replace(r, max_concurrency=part(r.max_concurrency)) for r in one.replicas)
+        )
+
+    limits = settings.limits
+    limits = replace(
+        limits,
+        max_queue=part(limits.max_queue),
+        max_connections=part(limits.max_connections),
+        max_held_bytes=part(limits.max_held_bytes),
+    )
+    return replace(with_each_stage(settings, stage), limits=limits)
+
+
+class Workers:
+    """`serve` is called in each worker with its number, and returns when that is to end. `common`: a socket at which
+    all of them listen."""
+
+    def __init__(
+        self,
+        listening: Sequence[socket.socket],
+        serve: Callable[[int], None],
+        common: socket.socket | None = None,
+        blocked_s: float = 0.0,
+    ) -> None:
+        """A worker that counts its `turns` and whose loop sleeps for `blocked_s` within one is replaced; 0: none."""
+        self._listening = list(listening)
+        self._common = [] if common is None else [common]
+        self._serve = serve
+        self._started_s: dict[int, float] = {}
+        self._numbers: dict[int, int] = {}
+        self.turns = Turns(len(self._listening))
+        self._blocked_s = blocked_s
+        self._asleep: dict[int, Asleep] = {}
+        self._ending: dict[int, float] = {}
+        """When workers that were blocked were told to end."""
+        self._stopping = False
+        self._quick = 0
+        self._failed = False
+
+    def run(self, told: Callable[[], None]) -> int:
+        """Until SIGTERM or SIGINT, and all workers are done. The exit code: 1 where one of them failed at the end, or
+        where they cannot be kept alive."""
+        for one in _SIGNALS:
+            signal.signal(one, self._pass_on)
+        # It is waited for, for a while at a time.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        for number in range(len(self._listening)):
+            self._begin(number)
+        told()
+        while self._numbers:
+            pid, status = self._ended()
+            if pid not in self._numbers:
+                continue
+            number = self._numbers.pop(pid)
+            self._asleep.pop(pid, None)
+            self._ending.pop(pid, None)
+            lived_s = time.monotonic() - self._started_s.pop(pid)
+            if self._stopping:
+                # One that had not begun to listen for signals has nothing to finish.
+                self._failed |= status not in (0, signal.SIGTERM)
+                continue
+            self._quick = self._quick + 1 if lived_s < QUICK_S else 0
+            if self._quick >= MOST_QUICK * len(self._listening):
+                self._failed = True
+                self._stop(signal.SIGTERM)
+                continue
+            if self._quick:
+                time.sleep(PAUSE_S)
+            if not self._stopping:
+                self._begin(number)
+        return int(self._failed)
+
+    def _ended(self) -> tuple[int, int]:
+        """A child that has ended, and how. Until one has, each is looked at time and again."""
+        while self._numbers:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid:
+                return pid, status
+            signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
+            if self._blocked_s:
+                for pid, number in tuple(self._numbers.items()):
+                    self._look_at(pid, number)
+        return 0, 0
+
+    def _look_at(self, pid: int, number: int) -> None:
+        told_s = self._ending.get(pid)
+        if told_s is None:
+            seconds = self._asleep[pid].look(self.turns.of(number))
+            if seconds >= self._blocked_s:
+                self._ending[pid] = time.monotonic()
+                end_blocked(pid, seconds)
+        elif time.monotonic() - told_s > LAST_S and self._asleep.pop(pid, None) is not None:
+            os.kill(pid, signal.SIGKILL)
+        elif time.monotonic() - told_s > 2 * LAST_S and not self._stopping:
+            # It waits in the kernel, which lets nobody end it: its place is taken, and its end not waited for.
+            del self._numbers[pid], self._ending[pid], self._started_s[pid]
+            self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        parent = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # None is taken between: the parent would not know the worker yet, and the worker would do as the parent does.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        self.turns.end(number)
+        pid = os.fork()
+        if pid:
+            self._numbers[pid] = number
+            self._asleep[pid] = Asleep(pid)
+            self._started_s[pid] = time.monotonic()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            return
+        code = 1
+        try:
+            self._become(number, parent)
+            self._serve(number)
+            code = 0
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            # Not `sys.exit`: what the parent would do at its end is not the worker's to do.
+            os._exit(code)
+
+    def _become(self, number: int, parent: int) -> None:
+        for other, listening in enumerate(self._listening):
+            if other != number:
+                listening.close()
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # Ctrl-C is for the parent, which passes it on once.
+        os.setpgid(0, 0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_SIGNALS, signal.SIGCHLD))
+        # Nobody would look after it, nor pass signals on: it ends with its parent.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    def _pass_on(self, number: int, _: object) -> None:
+        if number == signal.SIGHUP:
+            self._tell(number)
+        else:
+            self._stop(number)
+
+    def _stop(self, number: int) -> None:
+        """The workers' sockets stay open for as long as they want; the parent's would keep the port open for ever."""
+        self._stopping = True
+        for listening in (*self._listening, *self._common):
+            listening.close()
+        self._tell(number)
+
+    def _tell(self, number: int) -> None:
+        for pid in tuple(self._numbers):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)

@@ -1,0 +1,396 @@
+"""`router.yaml`: pydantic at the edge. Unknown keys are errors that name the nearest known one."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from cascadia.domain.errors import BadInput
+from cascadia.files.field_errors import bad_input
+from cascadia.files.strict_yaml import parse_yaml
+from cascadia.files.text import read_text
+from cascadia.router.settings.judge import JudgeFields, VerifierFields
+from cascadia.router.settings.model import (
+    AdminSettings,
+    Balancing,
+    ConversationSettings,
+    CorsSettings,
+    CostUnit,
+    Health,
+    HedgeSettings,
+    JudgeSettings,
+    KeySettings,
+    Limits,
+    ReplicaSettings,
+    RouterSettings,
+    ShadowSettings,
+    StageSettings,
+)
+from cascadia.router.settings.secret_values import Secrets
+from cascadia.router.settings.telemetry import SamplesSection, ShadowSection, TracingSection
+
+MAX_BYTES = 1_000_000
+CASCADE = "cascadia"
+JUDGE = "judge"
+FORESIGHT = "foresight"
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+"""What may stand in a header and in a metric's label."""
+
+_ORIGIN = r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?|null)$"
+_CORS = CorsSettings(("*",))
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=_NAME)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class _Replica(_Section):
+    url: str = Field(description="http://host:port, without /v1.")
+    share: Positive = 1.0
+    max_concurrency: int = Field(256, ge=1, le=100_000)
+    health_path: str | None = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
+    api_key_env: str | None = Field(None, description="Variable that holds the engine's key.")
+    api_key_file: Path | None = Field(None, description="File that holds the engine's key.")
+    resolve: Literal["dns"] | None = Field(None, description="A replica at each address of the name in url.")
+
+
+class _Hedge(_Section):
+    quantile: float = Field(0.95, ge=0.5, lt=1)
+    ratio: float = Field(0.05, gt=0, le=1)
+
+
+class _Conversations(_Section):
+    start: Literal["fresh", "sticky"] = "fresh"
+    kept: int = Field(default=100_000, ge=1, le=10_000_000)
+    kept_s: Positive = 3600.0
+
+
+class _Stage(_Section):
+    name: Name
+    model: str | None = Field(None, description="As its engines serve it; the stage's name where absent.")
+    replicas: list[_Replica] = Field(min_length=1)
+    threshold: float = Field(0.0, ge=0, le=1000)
+    max_model_len: int | None = Field(None, ge=1)
+    balancing: Balancing = "least-outstanding"
+    cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
+    hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
+    passes_priority: bool = Field(False, description="Its engines schedule by priority.")
+    skip_below: float | None = Field(
+        None, ge=0, le=100, description="Pass it over where the question alone promises less."
+    )
+    verifiers: list[VerifierFields] = Field(default_factory=list, max_length=32)
+    verified: Literal["judge", "accept"] = "judge"
+    on_overload: Literal["wait", "escalate"] = Field(
+        "wait", description="Where all replicas are busy and a larger stage has room: wait, or go there."
+    )
+
+
+class _Judge(JudgeFields):
+    replicas: list[_Replica] = Field(default_factory=list)
+    members: list["_Judge"] = Field(default_factory=list, max_length=8)
+
+
+class _Foresight(_Section):
+    replicas: list[_Replica] = Field(min_length=1, description="Of `cascadia judge serve FORESIGHT`.")
+    timeout_s: Positive = Field(2.0, description="Who is not told within it skips nothing.")
+
+
+class _Keys(_Section):
+    file: Path = Field(description="Made by `cascadia keys add`.")
+    open: list[Annotated[str, Field(pattern=r"^/[\x21-\x7e]*$", max_length=200)]] = Field(
+        default_factory=list
+    )
+    redis_url: str | None = Field(None, description="redis://host:port/0, where it holds no secret.")
+    redis_url_env: str | None = None
+    redis_url_file: Path | None = None
+    redis_timeout_s: Positive = 0.1
+    on_redis_failure: Literal["local", "refuse"] = "local"
+
+
+class _Admin(_Section):
+    port: int | None = Field(None, ge=0, le=65535, description="Of its own; the router's where absent.")
+    host: str = "127.0.0.1"
+
+
+class _Cors(_Section):
+    allow_origins: list[Annotated[str, Field(pattern=_ORIGIN, max_length=300)]] = Field(
+        min_length=1, description='As browsers write them, e.g. https://chat.example.com; ["*"] for any.'
+    )
+    allow_methods: list[Literal["GET", "POST"]] = Field(["GET", "POST"], min_length=1)
+    allow_headers: list[Annotated[str, Field(pattern=r"^[a-z0-9-]*\*?$", min_length=1, max_length=100)]] = (
+        Field(
+            default_factory=lambda: list(_CORS.allow_headers),
+            description="In lower case; a name that ends in * stands for all that begin so.",
+        )
+    )
+    allow_credentials: bool = Field(False, description="Not with any origin.")
+    max_age_s: int = Field(600, ge=0, le=86_400)
+
+
+def _numbers(name: str, values: type[Limits] | type[Health]) -> type[_Section]:
+    """A section with the fields and defaults of `values`, all of them numbers that are not negative."""
+    members: dict[str, Any] = {}
+    for field in fields(values):
+        kind = int if isinstance(field.default, int) else float
+        members[field.name] = (Annotated[kind, Field(ge=0)], field.default)
+    return create_model(name, __base__=_Section, **members)
+
+
+class _File(_Section):
+    stages: list[_Stage] = Field(min_length=1, description="From small to large.")
+    judge: _Judge | None = None
+    foresight: _Foresight | None = Field(None, description="Asked for `skip_below` in the judge's stead.")
+    names: list[Name] = Field(
+        default_factory=list,
+        description="What clients call the stages, from small to large; one without engines is the next larger's.",
+    )
+    cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
+    cascade: Name = CASCADE
+    conversations: _Conversations = _Conversations()
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    page: bool = Field(True, description="Whether /ui is served.")
+    tracing: TracingSection | None = None
+    samples: SamplesSection | None = None
+    shadow: ShadowSection | None = None
+    keys: _Keys | None = None
+    admin: _Admin | None = None
+    cors: _Cors | None = Field(None, description="Pages of other origins that may ask from a browser.")
+    watch_s: float = Field(1.0, ge=0, le=3600)
+    revision: str = Field("", max_length=100, description="Of this file: /ready says which is in force.")
+    limits: _numbers("limits", Limits) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
+    health: _numbers("health", Health) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
+
+
+def settings_schema() -> dict[str, Any]:
+    """The JSON schema of `router.yaml`."""
+    return _File.model_json_schema()
+
+
+def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> RouterSettings:
+    """Raises `BadInput`, naming the key."""
+    where = str(path)
+    document = parse_yaml(read_text(path, MAX_BYTES), where)
+    try:
+        found = _File.model_validate(document)
+    except ValidationError as error:
+        raise bad_input(error, _File, where) from None
+    secrets = Secrets(path.parent, environment)
+    stages = tuple(_stage(where, i, stage, secrets) for i, stage in enumerate(found.stages))
+    judge = found.judge
+    keys = None if found.keys is None else _keys(where, found.keys, secrets)
+    settings = RouterSettings(
+        stages=stages,
+        judge=None if judge is None else _judge(f"{where}: judge", judge, secrets),
+        foresight=None if found.foresight is None else _foresight(where, found.foresight, secrets),
+        names=_names(where, found.names, stages),
+        cost_unit=found.cost_unit,
+        cascade=found.cascade,
+        conversations=ConversationSettings(**found.conversations.model_dump()),
+        limits=Limits(**found.limits.model_dump()),
+        health=Health(**found.health.model_dump()),
+        host=found.host,
+        port=found.port,
+        page=found.page,
+        tracing=found.tracing.settings() if found.tracing else None,
+        samples=found.samples.settings(f"{where}: samples", secrets) if found.samples else None,
+        shadow=found.shadow.settings() if found.shadow else ShadowSettings(),
+        keys=keys,
+        admin=None if found.admin is None else AdminSettings(found.admin.port, found.admin.host),
+        cors=None if found.cors is None else _cors(where, found.cors),
+        watch_s=found.watch_s,
+        revision=found.revision,
+        files=(path, *secrets.files),
+    )
+    check_settings(settings, where)
+    return settings
+
+
+def _cors(where: str, cors: _Cors) -> CorsSettings:
+    """Raises `BadInput` where any page might ask with what a browser keeps for this router."""
+    if "*" in cors.allow_origins and len(cors.allow_origins) > 1:
+        raise BadInput(
+            f"{where}: cors.allow_origins", "names others beside *", 'write ["*"] alone, or origins'
+        )
+    if "*" in cors.allow_origins and cors.allow_credentials:
+        raise BadInput(
+            f"{where}: cors.allow_credentials",
+            "would let any page in",
+            "name the origins, or set it to false",
+        )
+    return CorsSettings(
+        tuple(cors.allow_origins),
+        tuple(cors.allow_methods),
+        tuple(cors.allow_headers),
+        cors.allow_credentials,
+        cors.max_age_s,
+    )
+
+
+def _names(where: str, names: Sequence[str], stages: Sequence[StageSettings]) -> tuple[str, ...]:
+    """Raises `BadInput` where `names` are not those of the stages, in their order, and others."""
+    deployed = [stage.name for stage in stages]
+    if not names:
+        return tuple(deployed)
+    if [name for name in names if name in deployed] != deployed:
+        raise BadInput(
+            f"{where}: names",
+            "lack a stage, or have another order",
+            f"name {', '.join(deployed)} in this order",
+        )
+    return tuple(names)
+
+
+def check_settings(settings: RouterSettings, where: str) -> None:
+    """What must hold between the parts. Raises `BadInput`."""
+    if settings.admin is not None and settings.keys is None:
+        raise BadInput(f"{where}: admin", "needs keys, or anyone could use it", "add keys: {file: keys.json}")
+    names = [stage.name for stage in settings.stages]
+    for i, name in enumerate(names):
+        if name in names[:i] or name in (settings.cascade, JUDGE, FORESIGHT):
+            raise BadInput(
+                f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
+            )
+    needs = any(0 < s.threshold <= 100 and s.verified == "judge" for s in settings.stages[:-1])
+    if needs and settings.judge is None:
+        raise BadInput(
+            f"{where}: judge",
+            "is missing, and a threshold needs scores",
+            "add a judge, e.g. of kind llm or certainty",
+        )
+    if settings.shadow.ratio and settings.samples is None:
+        raise BadInput(
+            f"{where}: shadow", "has nowhere to write to", "add samples: {folder: samples}, or set ratio: 0"
+        )
+    if settings.shadow.ratio and settings.judge is None:
+        raise BadInput(f"{where}: shadow", "has no judge whose scores it could write", "add a judge")
+    judge = settings.judge
+    if judge is not None and judge.kind in ("llm", "embedding") and judge.stage is None:
+        raise BadInput(f"{where}: judge.replicas", "is empty", "name the addresses of the judge's engine")
+    for i, stage in enumerate(settings.stages):
+        at = f"{where}: stages[{i}]"
+        if stage.verifiers and not 0 < stage.threshold <= 100 and stage is not settings.stages[-1]:
+            raise BadInput(f"{at}.threshold", "decides alone", "set it above 0 and up to 100 for verifiers")
+        names = [replica.url for replica in stage.replicas if replica.resolve]
+        if len(set(names)) < len(names):
+            raise BadInput(
+                f"{at}.replicas", "resolve one name twice", "name it once: share is of each address"
+            )
+        if stage.verified == "accept" and not stage.verifiers:
+            raise BadInput(f"{at}.verified", "has no verifiers", "list some")
+        if stage.skip_below is not None and settings.foresight is None and not _foresees(judge):
+            raise BadInput(
+                f"{at}.skip_below",
+                "needs foresight, or a judge of kind embedding",
+                "add foresight: {replicas: [...]}, or leave it out",
+            )
+
+
+def _foresees(judge: JudgeSettings | None) -> bool:
+    return judge is not None and (judge.kind == "embedding" or any(map(_foresees, judge.members)))
+
+
+def check_url(url: str, where: str) -> str:
+    """An engine's address, less a trailing slash or `/v1`. Raises `BadInput`."""
+    address = url.rstrip("/").removesuffix("/v1")
+    instead = "write e.g. http://127.0.0.1:8100"
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        raise BadInput(where, f"{url!r} is no address", instead) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not address.isascii():
+        raise BadInput(where, f"{url!r} is no address", instead)
+    if parts.path or parts.query or parts.fragment or parts.username:
+        raise BadInput(where, f"{url!r} has more than a host and a port", instead)
+    return address
+
+
+def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSettings:
+    at = f"{where}: stages[{index}].replicas"
+    return StageSettings(
+        name=stage.name,
+        model=stage.model or stage.name,
+        replicas=_replicas(at, stage.replicas, secrets),
+        threshold=stage.threshold,
+        max_model_len=stage.max_model_len,
+        balancing=stage.balancing,
+        cost=stage.cost,
+        hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
+        passes_priority=stage.passes_priority,
+        skip_below=stage.skip_below,
+        on_overload=stage.on_overload,
+        verifiers=tuple(
+            verifier.verifier(f"{where}: stages[{index}].verifiers[{i}]")
+            for i, verifier in enumerate(stage.verifiers)
+        ),
+        verified=stage.verified,
+    )
+
+
+def _foresight(where: str, foresight: _Foresight, secrets: Secrets) -> JudgeSettings:
+    replicas = _replicas(f"{where}: foresight.replicas", foresight.replicas, secrets)
+    return foresight_at(replicas, foresight.timeout_s)
+
+
+def foresight_at(replicas: tuple[ReplicaSettings, ...], timeout_s: float = 2.0) -> JudgeSettings:
+    return JudgeSettings("embedding", StageSettings(FORESIGHT, FORESIGHT, replicas), timeout_s=timeout_s)
+
+
+def _keys(where: str, keys: _Keys, secrets: Secrets) -> KeySettings:
+    at = f"{where}: keys"
+    return KeySettings(
+        file=secrets.path(keys.file),
+        open=tuple(keys.open),
+        redis_url=redis_url_of(secrets, at, keys.redis_url, keys.redis_url_env, keys.redis_url_file),
+        redis_timeout_s=keys.redis_timeout_s,
+        on_redis_failure=keys.on_redis_failure,
+    )
+
+
+def redis_url_of(
+    secrets: Secrets, where: str, given: str | None, variable: str | None, file: Path | None
+) -> str | None:
+    """An address that may hold a password, so it is never shown. Raises `BadInput`."""
+    url = secrets.one(where, "redis_url", variable, file)
+    if url is not None and given is not None:
+        raise BadInput(f"{where}.redis_url", "is given in two ways", "keep one of them")
+    url = url or given
+    if url is not None and urlsplit(url).scheme not in ("redis", "rediss", "unix"):
+        raise BadInput(
+            f"{where}.redis_url", "is no address of a Redis", "write e.g. redis://127.0.0.1:6379/0"
+        )
+    return url
+
+
+def _judge(where: str, judge: _Judge, secrets: Secrets, name: str = JUDGE) -> JudgeSettings:
+    stage = None
+    if judge.replicas:
+        replicas = _replicas(f"{where}.replicas", judge.replicas, secrets)
+        stage = StageSettings(name, judge.model or JUDGE, replicas)
+    members = [
+        _judge(f"{where}.members[{i}]", member, secrets, f"{JUDGE}-{i}")
+        for i, member in enumerate(judge.members)
+    ]
+    return judge.settings(where, stage, members)
+
+
+def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[ReplicaSettings, ...]:
+    return tuple(
+        ReplicaSettings(
+            url=check_url(replica.url, f"{where}[{i}].url"),
+            share=replica.share,
+            max_concurrency=replica.max_concurrency,
+            health_path=replica.health_path,
+            api_key=secrets.one(f"{where}[{i}]", "api_key", replica.api_key_env, replica.api_key_file),
+            resolve=replica.resolve,
+        )
+        for i, replica in enumerate(replicas)
+    )

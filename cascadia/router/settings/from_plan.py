@@ -1,0 +1,165 @@
+"""A plan as settings of a router: its thresholds, its stages and the shares of their replicas."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.prices import USD_PER_MILLION, token_costs
+from cascadia.planner.problem.models import find_architecture
+from cascadia.router.settings.file import FORESIGHT, JUDGE, check_settings, check_url, foresight_at
+from cascadia.router.settings.judge import check_prompt
+from cascadia.router.settings.model import (
+    JudgeSettings,
+    ReplicaSettings,
+    RouterSettings,
+    StageSettings,
+)
+
+Addresses = Mapping[str, Sequence[str]]
+"""By stage name, or `judge`: the address of each replica, in the plan's order."""
+
+
+def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
+    """Raises `BadInput` where a deployed stage has no address, or an address no stage."""
+    deployed = [stage for stage in plan.stages if stage.deployed]
+    known = [stage.name for stage in deployed] + [JUDGE] + ([FORESIGHT] if plan.foresight else [])
+    for name in addresses:
+        if name not in known:
+            raise BadInput(
+                f"--endpoint {name}", "the plan deploys no such stage", f"it has {', '.join(known)}"
+            )
+    threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
+    costs = token_costs(plan)
+    settings = RouterSettings(
+        stages=tuple(
+            StageSettings(
+                name=stage.name,
+                model=stage.name,
+                replicas=_replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses),
+                threshold=threshold[stage.name],
+                skip_below=plan.skips(stage.name),
+                max_model_len=stage.max_model_len,
+                cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
+            )
+            for stage in deployed
+        ),
+        judge=_judge(plan.judge, addresses) if plan.judges else None,
+        foresight=_foresight(addresses) if plan.foresight else None,
+        names=tuple(stage.name for stage in plan.stages),
+        cost_unit=USD_PER_MILLION if costs and costs.in_usd else None,
+    )
+    check_settings(settings, where)
+    return settings
+
+
+def _foresight(addresses: Addresses) -> JudgeSettings:
+    at = f"--endpoint {FORESIGHT}"
+    if not addresses.get(FORESIGHT):
+        what = "is missing: the plan passes stages over by the question alone"
+        raise BadInput(at, what, f"write {at}=http://HOST:PORT, of `cascadia judge serve FORESIGHT`")
+    return foresight_at(tuple(ReplicaSettings(check_url(url, at)) for url in addresses[FORESIGHT]))
+
+
+def _cost(model: str, folder: Path) -> float | None:
+    """Of a token: the billions of parameters that it passes through. None where the model's config is not to be had."""
+    try:
+        return find_architecture(model, folder, "").active_parameters / 1e9
+    except BadInput:
+        return None
+
+
+def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
+    """`files` with the thresholds, stages and shares of `plan`; addresses, keys and limits stay those of `files`.
+
+    A plan that foresaw nothing leaves `skip_below` to `files` too.
+    Raises `BadInput` where the plan deploys a stage that `files` has no addresses of, or scores by another judge.
+    """
+    known = {stage.name: stage for stage in files.stages}
+    deployed = [stage.name for stage in plan.stages if stage.deployed]
+    addresses = {name: [r.url for r in known[name].replicas] for name in deployed if name in known}
+    if files.judge is not None and files.judge.stage is not None and plan.judges:
+        addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
+    if plan.foresight and files.foresight is not None and files.foresight.stage is not None:
+        addresses[FORESIGHT] = [replica.url for replica in files.foresight.stage.replicas]
+    told = settings_of(plan, addresses, "plan")
+    if told.judge is not None and files.judge is not None:
+        _refuse_another(plan.judge, told.judge, files.judge)
+    groups = {stage.name: stage.replicas for stage in plan.stages}
+    stages = tuple(_planned(known[stage.name], stage, groups[stage.name]) for stage in told.stages)
+    if told.cost_unit == files.cost_unit is not None:
+        # Another plan uses the GPUs otherwise. Costs on a scale of the files' own stay.
+        costs = {stage.name: stage.cost for stage in told.stages}
+        stages = tuple(replace(stage, cost=costs[stage.name]) for stage in stages)
+    if plan.skip_below:
+        stages = tuple(replace(stage, skip_below=plan.skips(stage.name)) for stage in stages)
+    return replace(files, stages=stages, judge=files.judge or told.judge, names=told.names)
+
+
+def _refuse_another(planned: JudgePlan, told: JudgeSettings, file: JudgeSettings) -> None:
+    """Raises `BadInput` where the plan's thresholds were chosen on the scores of another judge than the router's."""
+    differ: list[tuple[str, str, str]] = [("kind", planned.kind, file.kind)]
+    if file.scale is not None:
+        differ.append(("scale", f"{planned.scale:g}", f"{file.scale:g}"))
+    if told.stage is not None and file.stage is not None and planned.placement == "external":
+        differ.append(("model", told.stage.model, file.stage.model))
+    for what, plans, routers in differ:
+        if plans != routers:
+            raise BadInput(
+                "plan.judge",
+                f"is of {what} {plans}, the router's of {what} {routers}",
+                "its thresholds mean nothing to another judge: change the router's files",
+            )
+
+
+def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaGroup]) -> StageSettings:
+    """Where a name stands for a group, `share` is of each of its addresses."""
+    by_group = len(file.replicas) == len(groups)
+    counts = [group.count for group in groups] if by_group else [1] * len(file.replicas)
+    replicas = tuple(
+        replace(
+            replica,
+            share=planned.share / (count if replica.resolve else 1),
+            max_concurrency=planned.max_concurrency,
+        )
+        for replica, planned, count in zip(file.replicas, told.replicas, counts, strict=True)
+    )
+    return replace(file, replicas=replicas, threshold=told.threshold, max_model_len=told.max_model_len)
+
+
+def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
+    if judge.kind == "llm":
+        check_prompt(judge.prompt_version, "plan.judge.prompt_version")
+    if JUDGE in addresses:
+        replicas = _replicas(JUDGE, judge.replicas, judge.config.max_num_seqs, addresses)
+        if judge.kind == "embedding":
+            return JudgeSettings("embedding", StageSettings(JUDGE, JUDGE, replicas))
+        # A judge of ours is served as `judge`, one elsewhere under its own name.
+        model = JUDGE if judge.gpus else judge.model or JUDGE
+        return JudgeSettings("llm", StageSettings(JUDGE, model, replicas))
+    if judge.kind == "certainty":
+        return JudgeSettings("certainty")
+    raise BadInput(
+        f"--endpoint {JUDGE}", f"the plan's judge is of kind {judge.kind}, and has no address", "give one"
+    )
+
+
+def _replicas(
+    name: str, groups: Sequence[ReplicaGroup], max_num_seqs: int, addresses: Addresses
+) -> tuple[ReplicaSettings, ...]:
+    urls = addresses.get(name, ())
+    if not urls:
+        raise BadInput(f"--endpoint {name}", "is missing", f"write --endpoint {name}=http://HOST:PORT")
+    shares = [group.share / group.count for group in groups for _ in range(group.count)]
+    if len(urls) == len(groups):
+        # A name for each group, e.g. its Service.
+        shares = [group.share for group in groups]
+    if len(shares) != len(urls) or min(shares) <= 0:
+        # Another number of replicas than planned, e.g. a Service in front of them: none is known to be larger.
+        shares = [1.0] * len(urls)
+    return tuple(
+        # An engine's own batch and as many in its queue, so that it never waits for the router.
+        ReplicaSettings(check_url(url, f"--endpoint {name}"), share, 2 * max_num_seqs)
+        for url, share in zip(urls, shares, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Metrics, the request log, and trace context. It imports no other room of the router."""

@@ -1,0 +1,174 @@
+"""What the page shows, as one JSON document: figures and names, and not a word of prompts or answers."""
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from cascadia import __version__
+from cascadia.router.cascade.records import Record
+from cascadia.router.telemetry.counters import Spread
+from cascadia.router.ui.history import History, Window, added, quantile
+from cascadia.router.ui.merge import RECENT, Share, read_share, series_of, together, written
+
+if TYPE_CHECKING:
+    from cascadia.router.replicas.stage import Stage
+    from cascadia.router.server.app import Router
+
+WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
+State = dict[str, Any]
+
+
+class Page:
+    """Watches `router`, and tells its state. `done` is an observer of requests."""
+
+    def __init__(self, router: "Router") -> None:
+        self.router = router
+        self.started_s = time.time()
+        self.history = History(router.metrics, lambda: asyncio.get_running_loop().time())
+        self._recent: deque[tuple[float, dict[str, Any]]] = deque(maxlen=RECENT)
+        router.siblings.answers["page"] = self._told
+
+    def done(self, record: Record) -> None:
+        self._recent.append((time.time(), record.entry))
+
+    async def state(self, window: str) -> State:
+        """Of all processes together. `window` is one of `WINDOWS`."""
+        router = self.router
+        others = await router.siblings.ask("page", window.encode("ascii"))
+        shares = [self.share(window), *map(read_share, others.values())]
+        seen = added([share.moved for share in shares])
+        now = together([share.now for share in shares])
+        return {
+            "version": __version__,
+            "cascade": router.settings.cascade,
+            "processes": len(shares),
+            "ready": now["ready"],
+            "draining": now["draining"],
+            "uptime_s": now["uptime_s"],
+            "window": window,
+            "window_s": seen.seconds,
+            "requests": self._requests(seen, now["running"]),
+            "stages": [
+                self._stage(seen, stage, now["waiting"].get(stage.name, 0)) for stage in router.stages
+            ],
+            "judge": self._judge(seen),
+            "replicas": now["replicas"],
+            "savings": savings(seen, router.stages, in_usd=router.settings.cost_unit is not None),
+            "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
+            "recent": now["recent"],
+        }
+
+    def share(self, window: str) -> Share:
+        """Of this process."""
+        router = self.router
+        seconds = router.metrics.request_seconds
+        parts = [(part.seconds, part.whole(seconds).counts) for part in self.history.between()]
+        now = {
+            "ready": router.ready,
+            "draining": router.draining,
+            "uptime_s": time.time() - self.started_s,
+            "running": router.metrics.running,
+            "waiting": {stage.name: len(stage.turns) for stage in router.stages},
+            "replicas": [_replica(stage, each) for stage in router.all_stages for each in stage.replicas],
+            "recent": [_decision(at_s, entry) for at_s, entry in reversed(self._recent)],
+        }
+        return Share(self.history.window(WINDOWS[window]).moved, parts, now)
+
+    async def _told(self, window: bytes) -> bytes:
+        return written(self.share(window.decode("ascii")))
+
+    def _requests(self, seen: Window, running: int) -> State:
+        metrics = self.router.metrics
+        seconds = seen.whole(metrics.request_seconds)
+        statuses: dict[str, float] = {}
+        for model in seen.by("requests"):
+            for status, count in seen.by("requests", model).items():
+                statuses[status] = statuses.get(status, 0.0) + count
+        return {
+            "count": seconds.count,
+            "per_s": seconds.count / seen.seconds if seen.seconds > 0 else 0.0,
+            "in_flight": running,
+            "statuses": dict(sorted(statuses.items())),
+            "seconds": _quantiles(seconds),
+            "ttft_s": _quantiles(seen.whole(metrics.request_ttft)),
+            "stopped": seen.by("stopped"),
+        }
+
+    def _stage(self, seen: Window, stage: "Stage", waiting: int) -> State:
+        metrics = self.router.metrics
+        score = seen.spread(metrics.score, stage.name)
+        return {
+            "name": stage.name,
+            "threshold": stage.settings.threshold if stage is not self.router.stages[-1] else None,
+            "reached": seen.count("stage_requests", stage.name),
+            "accepted": seen.count("stage_accepted", stage.name),
+            "escalated": seen.by("stage_escalated", stage.name),
+            "scores": score.counts[:-1],
+            "score_bounds": list(score.upper),
+            "score_mean": score.total / score.count if score.count else None,
+            "seconds": _quantiles(seen.spread(metrics.stage_seconds, stage.name)),
+            "ttft_s": _quantiles(seen.spread(metrics.ttft, stage.name)),
+            "tpot_s": _quantiles(seen.spread(metrics.tpot, stage.name)),
+            "queue_s": _quantiles(seen.spread(metrics.queue_seconds, stage.name)),
+            "waiting": waiting,
+            "input_tokens": seen.count("stage_tokens", stage.name, "input"),
+            "output_tokens": seen.count("stage_tokens", stage.name, "output"),
+            "errors": seen.by("upstream_errors", stage.name),
+            "cost": stage.settings.cost,
+        }
+
+    def _judge(self, seen: Window) -> State | None:
+        judge = self.router.settings.judge
+        if judge is None:
+            return None
+        failures: dict[str, float] = {}
+        for stage in seen.by("judge_failures"):
+            for kind, count in seen.by("judge_failures", stage).items():
+                failures[kind] = failures.get(kind, 0.0) + count
+        seconds = seen.spread(self.router.metrics.judgements)
+        return {
+            "kind": judge.kind,
+            "verdicts": seconds.count,
+            "seconds": _quantiles(seconds),
+            "failures": failures,
+        }
+
+
+def savings(seen: Window, stages: "list[Stage]", *, in_usd: bool = False) -> State | None:
+    """What the cascade spent, against the last stage alone: `1 - sum_s(cost_s x tokens_s) / (cost_last x answers)`.
+
+    `tokens_s` are read and written by stage s for the cascade, `answers` those of the answers that clients got: the
+    last stage alone is taken to have read and written as much. The judge is not counted. None where a cost is not
+    known, or nothing was answered. `in_usd`: the costs are dollars for a million tokens, and so `usd` is told too.
+    """
+    costs = [stage.settings.cost for stage in stages]
+    answers = seen.count("answer_tokens")
+    if not stages or not answers or any(cost is None for cost in costs):
+        return None
+    spent = sum((stage.settings.cost or 0.0) * seen.count("cascade_tokens", stage.name) for stage in stages)
+    alone = (costs[-1] or 0.0) * answers
+    found: State = {"spent": spent, "alone": alone, "share": 1.0 - spent / alone}
+    return found | {"usd": {"spent": spent / 1e6, "alone": alone / 1e6}} if in_usd else found
+
+
+def _quantiles(spread: Spread) -> State:
+    return {f"p{round(100 * q)}": quantile(spread, q) for q in (0.5, 0.95, 0.99)}
+
+
+def _replica(stage: "Stage", replica: Any) -> State:
+    return {
+        "stage": stage.name,
+        "name": replica.name,
+        "state": replica.state,
+        "breaker": "closed" if replica.breaker.closed else "open",
+        "running": replica.running,
+        "room": replica.max_concurrency,
+    }
+
+
+def _decision(at_s: float, entry: dict[str, Any]) -> State:
+    """Of the log's line, what holds nothing but names, numbers and kinds."""
+    steps = [{key: step[key] for key in ("stage", "outcome", "score")} for step in entry.get("steps", ())]
+    kept = ("request_id", "api", "model", "status", "seconds", "stage", "stopped", "error")
+    return {"at_s": at_s, "steps": steps, **{key: entry.get(key) for key in kept}}
