@@ -2,8 +2,8 @@
 
 import click
 
-from cascadia.cli.common import with_output
-from cascadia.cli.output import Output
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from cascadia.cli.common import number, positive, with_output
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.output import Output
+from cascadia.cli.shared.options import number, positive, with_output
+from cascadia.cli.shared.output import Output
 
 
 @click.command()
@@ -35,7 +35,7 @@ def compare(
     Cascadia without refinement, judge cost or guarantee.
     """
     from cascadia.cli.compare_outputs import as_json, table, write_plots
-    from cascadia.cli.plan import pool_gpus
+    from cascadia.cli.plan.plan import pool_gpus
     from cascadia.planner.baselines.compare import compare as run
     from cascadia.planner.plan import open_search
     from cascadia.planner.problem.read import read_problem

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from cascadia.cli.common import with_output
-from cascadia.cli.output import Output
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
 _SCOPES = ("inference", "metrics", "admin")

@@ -14,8 +14,8 @@ import click
 
 from cascadia import __version__
 from cascadia.cli import interrupts
-from cascadia.cli.errors import DEBUG_VARIABLE, failure, is_broken_pipe
-from cascadia.cli.output import plain
+from cascadia.cli.shared.errors import DEBUG_VARIABLE, failure, is_broken_pipe
+from cascadia.cli.shared.output import plain
 
 
 class Entry(NamedTuple):
@@ -26,26 +26,28 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Entry("cascadia.cli.demo:demo", "Run and measure a small cascade here."),
-    "init": Entry("cascadia.cli.init:init", "Write a commented spec to start from."),
-    "plan": Entry("cascadia.cli.plan:plan", "Plan a deployment from a spec."),
-    "simulate": Entry("cascadia.cli.simulate:simulate", "Replay a trace on a plan."),
+    "demo": Entry("cascadia.cli.demo.demo:demo", "Run and measure a small cascade here."),
+    "init": Entry("cascadia.cli.init.init:init", "Write a commented spec to start from."),
+    "plan": Entry("cascadia.cli.plan.plan:plan", "Plan a deployment from a spec."),
+    "simulate": Entry("cascadia.cli.simulate.simulate:simulate", "Replay a trace on a plan."),
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
     "catalogue": Entry("cascadia.cli.catalogue:catalogue", "Show what plans rest on, by GPU and engine."),
-    "trace": Entry("cascadia.cli.trace:trace", "Inspect, convert, generate and scale traces."),
-    "profile": Entry("cascadia.cli.profile:profile", "Measure your own models, for plans to rest on."),
-    "judge": Entry("cascadia.cli.judge:judge", "Train, examine and serve an embedding judge."),
+    "trace": Entry("cascadia.cli.trace.group:trace", "Inspect, convert, generate and scale traces."),
+    "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
+    "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
-    "up": Entry("cascadia.cli.up:up", "Run a plan on this machine."),
-    "status": Entry("cascadia.cli.status:status", "Show what runs on this machine."),
-    "logs": Entry("cascadia.cli.logs:logs", "Show what an engine or the router wrote."),
-    "drain": Entry("cascadia.cli.drain:drain", "Send a replica nothing new."),
-    "scale": Entry("cascadia.cli.scale:scale", "Run more or fewer replicas of a stage."),
-    "move": Entry("cascadia.cli.move:move", "Move what runs here to another plan."),
-    "down": Entry("cascadia.cli.down:down", "End what `up` began."),
-    "controller": Entry("cascadia.cli.controller:controller", "Watch the traffic and move to better plans."),
-    "history": Entry("cascadia.cli.history:history", "Show what the controller decided."),
+    "up": Entry("cascadia.cli.fleet.up:up", "Run a plan on this machine."),
+    "status": Entry("cascadia.cli.fleet.status:status", "Show what runs on this machine."),
+    "logs": Entry("cascadia.cli.fleet.logs:logs", "Show what an engine or the router wrote."),
+    "drain": Entry("cascadia.cli.fleet.drain:drain", "Send a replica nothing new."),
+    "scale": Entry("cascadia.cli.fleet.scale:scale", "Run more or fewer replicas of a stage."),
+    "move": Entry("cascadia.cli.fleet.move:move", "Move what runs here to another plan."),
+    "down": Entry("cascadia.cli.fleet.down:down", "End what `up` began."),
+    "controller": Entry(
+        "cascadia.cli.fleet.controller:controller", "Watch the traffic and move to better plans."
+    ),
+    "history": Entry("cascadia.cli.fleet.history:history", "Show what the controller decided."),
     "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
     "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),

@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 import click
 
-from cascadia.cli.common import with_output
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.output import Output, write
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output, write
 from cascadia.domain.errors import BadInput
 from cascadia.render import FILE_NAMES, NAMESPACE, Target, notes
 from cascadia.render import render as render_plan

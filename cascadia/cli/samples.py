@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from cascadia.cli.common import with_output
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.output import Output
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output
 
 TRACE = "trace.parquet"
 QUALITY = "quality.parquet"
@@ -22,7 +22,7 @@ QUALITY = "quality.parquet"
 @ends_at_once
 def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
     """Put the workload log in FOLDER together: a trace, and a quality table where there were second looks."""
-    from cascadia.cli.output_dir import output_dir
+    from cascadia.cli.shared.output_dir import output_dir
     from cascadia.planner.problem.quality_file import write_quality
     from cascadia.planner.problem.samples_folder import read_samples
     from cascadia_traces.formats.writing import write_trace

@@ -4,8 +4,8 @@ import json
 
 import click
 
-from cascadia.cli.common import with_output
-from cascadia.cli.output import Output, write
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output, write
 
 
 @click.command()

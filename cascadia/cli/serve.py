@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from cascadia.cli.common import with_output
-from cascadia.cli.output import Output, write
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output, write
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
 """The demo's parts: questions with checks, child processes, asking and measuring.
 
-`cascadia.cli.demo` puts them together.
+`cascadia.cli.demo.demo` puts them together.
 """

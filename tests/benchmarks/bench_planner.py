@@ -87,7 +87,7 @@ def breakdown(folder: Path) -> None:
 
 
 def planning_steps() -> dict[str, Callable[..., object]]:
-    from cascadia.cli import plan_outputs
+    from cascadia.cli.plan import outputs as plan_outputs
     from cascadia.planner import plan
     from cascadia.planner.problem import read as problem_file
     from cascadia.planner.refinement import refine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.cli.plan_outputs import PLAN_FILES
+from cascadia.cli.plan.outputs import PLAN_FILES
 from tests.e2e.commands import Cascadia
 from tests.interrupting import PROGRAM, Ended, as_asked, interrupted
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
-from cascadia.cli.plan_outputs import PLAN_FILES
+from cascadia.cli.plan.outputs import PLAN_FILES
 from cascadia.demo.plan_example import EXAMPLE_FILES, SPEC
 from cascadia.demo.plan_example_quality import STAGES, example_quality
 from cascadia.files.plan_file import read_plan

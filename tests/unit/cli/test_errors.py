@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.cli.errors import failure, one_line
+from cascadia.cli.shared.errors import failure, one_line
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia_sim.errors import InputError
 from cascadia_traces.errors import TraceError

@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.cli.init_questions import Asker, known_gpu, percent, whole_number
-from cascadia.cli.init_template import Answers, Model, spec_text
+from cascadia.cli.init.questions import Asker, known_gpu, percent, whole_number
+from cascadia.cli.init.template import Answers, Model, spec_text
 from cascadia.cli.main import main
 from cascadia.planner.spec.file import parse_spec, read_spec
 

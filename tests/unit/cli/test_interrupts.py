@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cascadia.cli.interrupts import Stopped, held
-from cascadia.cli.output_dir import output_dir
+from cascadia.cli.shared.output_dir import output_dir
 from cascadia.demo.plan_example import SPEC_NAME, write_example
 from tests.interrupting import PROGRAM, as_asked, interrupted
 
@@ -21,7 +21,7 @@ import sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from cascadia.cli.interrupts import begin, ends_at_once
-from cascadia.cli.output_dir import output_dir
+from cascadia.cli.shared.output_dir import output_dir
 
 @ends_at_once
 def command():

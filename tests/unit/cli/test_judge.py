@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from cascadia.cli.judge_common import encoder_folder_of
+from cascadia.cli.judge.common import encoder_folder_of
 from cascadia.cli.main import main
-from cascadia.cli.output import Output
+from cascadia.cli.shared.output import Output
 from cascadia.clients.hub import fetch as model_catalogue_fetch
 from cascadia.clients.hub.catalogue import CatalogueModel
 from tests.unit.judge import tiny_encoder

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rich.table import Table
 
-from cascadia.cli.output import Output, plain
-from cascadia.cli.output_progress import Bar
+from cascadia.cli.shared.output import Output, plain
+from cascadia.cli.shared.progress import Bar
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.cli.output_dir import output_dir
+from cascadia.cli.shared.output_dir import output_dir
 from cascadia.domain.errors import BadInput
 
 OWNED = ("plan.json", "report.html")

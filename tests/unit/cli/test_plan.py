@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
-from cascadia.cli.plan_outputs import PLAN_FILES
+from cascadia.cli.plan.outputs import PLAN_FILES
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
@@ -58,9 +58,9 @@ def planner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePlanner:
     knee = ModuleType("cascadia.planner.sensitivity.knee")
     knee.knee = lambda result: ()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cascadia.planner.sensitivity.knee", knee)
-    report = ModuleType("cascadia.cli.plan_report")
+    report = ModuleType("cascadia.cli.plan.report")
     report.report_data = a_report  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "cascadia.cli.plan_report", report)
+    monkeypatch.setitem(sys.modules, "cascadia.cli.plan.report", report)
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
     write_spec(tmp_path, valid_spec())

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
-from cascadia.cli.profile_latency_setup import Asked, setup_of
+from cascadia.cli.profile.latency_setup import Asked, setup_of
 from cascadia.clients.engines.facts import EngineFacts, samples
 from cascadia.domain.errors import BadInput
 

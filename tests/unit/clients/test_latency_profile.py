@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cascadia.cli.output import Output
-from cascadia.cli.profile_latency_outputs import as_json, tables
-from cascadia.cli.profile_latency_setup import Asked, setup_of
+from cascadia.cli.profile.latency_outputs import as_json, tables
+from cascadia.cli.profile.latency_setup import Asked, setup_of
+from cascadia.cli.shared.output import Output
 from cascadia.clients.engines.facts import engine_facts
 from cascadia.clients.engines.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput

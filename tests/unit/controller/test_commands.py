@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cascadia.cli.output import Output
-from cascadia.cli.status import ANY_WIDTH, _table
+from cascadia.cli.fleet.status import ANY_WIDTH, _table
+from cascadia.cli.shared.output import Output
 from cascadia.clients.processes.ports import listen
 from cascadia.controller.memory.history import Entry, History
 from cascadia.files.plan_file import write_plan

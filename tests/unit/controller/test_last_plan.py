@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.cli.output import Output
-from cascadia.cli.up_plan import chosen
+from cascadia.cli.fleet.up_plan import chosen
+from cascadia.cli.shared.output import Output
 from cascadia.clients.processes.systemd import notify
 from cascadia.controller.local.supervisor import LOCK, only_one
 from cascadia.controller.memory.state import FileState, UnderWay, begin, last_of, write_in_force

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cascadia.cli.demo_table import examples_table, findings
+from cascadia.cli.demo.table import examples_table, findings
 from cascadia.demo.asking import Answer
 from cascadia.demo.measured import Pass, paired, wilson
 from cascadia.demo.question import Question, words

@@ -16,7 +16,7 @@ OURS = {"cascadia", "editables"}
 IMPORTS = {
     "router": "cascadia.cli.serve, cascadia.router.server.app, cascadia.router.server.server, cascadia.router.settings.file, "
     "cascadia.router.admin.server, cascadia.router.live.reload, cascadia.router.access.redis_store",
-    "judge": "cascadia.cli.judge_serve, cascadia.judge_service.app, cascadia.judge_service.server, "
+    "judge": "cascadia.cli.judge.serve, cascadia.judge_service.app, cascadia.judge_service.server, "
     "cascadia_judge.embedding",
 }
 PROBE = """

@@ -12,8 +12,8 @@ import httpx
 import pytest
 import uvloop
 
-from cascadia.cli.errors import failure
 from cascadia.cli.serve import _settings
+from cascadia.cli.shared.errors import failure
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ForesightPlan, JudgePlan, ReplicaGroup
 from cascadia.files.plan_file import write_plan

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cascadia.cli.errors import failure
-from cascadia.cli.trace import trace
+from cascadia.cli.shared.errors import failure
+from cascadia.cli.trace.group import trace
 from cascadia_traces.formats.reading import read_trace
 from tests.unit.traces.samples import MOONCAKE, file_of
 

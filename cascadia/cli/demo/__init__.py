@@ -1,0 +1,1 @@
+"""`cascadia demo`: plans, starts, measures and shows a cascade of two small models on this machine."""

@@ -1,0 +1,25 @@
+"""`cascadia drain`: a replica without new requests."""
+
+from pathlib import Path
+
+import click
+
+from cascadia.cli.fleet.common import asked, run_dir_option
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output
+
+
+@click.command()
+@click.argument("replica")
+@run_dir_option
+@click.option("--undo", is_flag=True, help="Send to it again.")
+@click.option("--stop", "stopping", is_flag=True, help="And stop it when it has finished what it has.")
+@with_output
+def drain(replica: str, run_dir: Path | None, undo: bool, stopping: bool, output: Output) -> None:
+    """Send REPLICA nothing new; what it has in hand it finishes. Refused for the last that serves its stage."""
+    asked(run_dir, "undrain" if undo else "drain", name=replica)
+    if stopping and not undo:
+        asked(run_dir, "stop", name=replica)
+    done = "serves again" if undo else "is stopped" if stopping else "gets nothing new"
+    output.show(f"{replica} {done}")
+    output.document({"replica": replica, "done": done})

@@ -1,0 +1,81 @@
+"""`cascadia history`: what the controller saw, decided and did."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cascadia.cli.fleet.common import RUN_DIR, release_options, run_dir_option
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output
+
+if TYPE_CHECKING:
+    from cascadia.controller.memory.history import Entry
+
+
+@click.command()
+@run_dir_option
+@click.option("--kubernetes", is_flag=True, help="Of a release on the cluster of your kubeconfig.")
+@release_options
+@click.option(
+    "--lines", "-n", type=click.IntRange(1), default=50, show_default=True, help="The last so many."
+)
+@click.option("--decisions", is_flag=True, help="Without single steps.")
+@click.option("--timing", is_flag=True, help="Where the time of each move went, in seconds, instead.")
+@with_output
+def history(
+    run_dir: Path | None,
+    kubernetes: bool,
+    namespace: str | None,
+    release: str,
+    lines: int,
+    decisions: bool,
+    timing: bool,
+    output: Output,
+) -> None:
+    """Show alarms, decisions and moves, a line each, oldest first. Times are UTC."""
+    found = _on_cluster(namespace, release) if kubernetes else _on_machine(run_dir or RUN_DIR)
+    if timing:
+        _show_timing(found, lines, output)
+        return
+    entries = [entry for entry in found if not (decisions and entry.kind == "step")][-lines:]
+    for entry in entries:
+        at = datetime.fromtimestamp(entry.at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        output.show(f"{at}  {entry.kind:<11} {entry.what}")
+    output.document({"entries": entries})
+
+
+def _show_timing(entries: "list[Entry]", lines: int, output: Output) -> None:
+    from cascadia.controller.memory.timing import move_timings
+
+    moves = list(move_timings(entries))[-lines:]
+    if not moves:
+        output.note("no move has ended")
+    for move in moves:
+        at = datetime.fromtimestamp(move.begun_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        output.show(f"{at}  {move.outcome}, {move.to_plan_s + move.to_last_step_s:.0f} s in all: {move.what}")
+        before = (
+            ("noticing", move.noticed_s),
+            ("requests since", move.gathered_s),
+            ("planning", move.planning_s),
+        )
+        loading = ((f"loading {stage}", took_s) for stage, took_s in move.loading_s.items())
+        after = (*loading, ("draining", move.draining_s), ("other steps", move.rest_s))
+        for what, took_s in (*before, *after):
+            output.show(f"  {what:<24}{took_s:>8.1f}")
+    output.document({"moves": moves})
+
+
+def _on_machine(run_dir: Path) -> "list[Entry]":
+    from cascadia.controller.memory.history import read_history
+
+    return read_history(run_dir)
+
+
+def _on_cluster(namespace: str | None, name: str) -> "list[Entry]":
+    import asyncio
+
+    from cascadia.cli.fleet.controller_kubernetes import history_of
+
+    return asyncio.run(history_of(namespace, name))

@@ -1,0 +1,1 @@
+"""`cascadia init`: a first spec from a few questions."""

@@ -1,0 +1,1 @@
+"""`cascadia judge`: train, evaluate and serve an embedding judge."""

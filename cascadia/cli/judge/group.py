@@ -1,0 +1,17 @@
+"""`cascadia judge`: train, examine and serve an embedding judge."""
+
+import click
+
+from cascadia.cli.judge.eval import evaluate
+from cascadia.cli.judge.serve import serve
+from cascadia.cli.judge.train import train
+
+
+@click.group()
+def judge() -> None:
+    """Train, examine and serve a judge that reads answers with a small sentence encoder."""
+
+
+judge.add_command(train)
+judge.add_command(evaluate, "eval")
+judge.add_command(serve)

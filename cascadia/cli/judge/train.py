@@ -1,0 +1,147 @@
+"""`cascadia judge train`: heads for the embedding judge, from graded answers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cascadia.cli.interrupts import ends_at_once
+from cascadia.cli.judge.common import (
+    encoder_digest,
+    encoder_folder_of,
+    encoder_option,
+    quality_table,
+    rows_of,
+)
+from cascadia.cli.judge.train_foresight import train_foresight
+from cascadia.cli.judge.train_outputs import heads_table, told
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output, write
+from cascadia.domain.errors import BadInput
+
+if TYPE_CHECKING:
+    from cascadia_judge.head.rows import Row
+
+
+@click.command()
+@click.argument("answers", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The judge, as one .json file.")
+@click.option(
+    "--folds", type=click.IntRange(2, 50), default=5, show_default=True, help="Parts of the cross-validation."
+)
+@click.option(
+    "--stage",
+    "stages",
+    multiple=True,
+    metavar="NAME",
+    help="Learn from this stage's answers only; repeat for more.",
+)
+@click.option(
+    "--decoys",
+    type=click.FloatRange(0, 5),
+    default=0.0,
+    show_default=True,
+    help="Worthless answers to add per answer: as many to other questions, and as many that suit every question.",
+)
+@click.option(
+    "--table",
+    "table_file",
+    type=click.Path(path_type=Path),
+    help="Also write a quality table for `cascadia plan`: each answer's score, and what the question alone "
+    "promises, by folds that did not see it.",
+)
+@click.option(
+    "--foresight",
+    is_flag=True,
+    help="Learn from the questions alone how good each stage's answer will be: for `quality.foresight` of a spec.",
+)
+@click.option(
+    "--prompts",
+    "prompts_file",
+    type=click.Path(path_type=Path),
+    help="With --foresight, ANSWERS may be a quality table; its prompts' texts are here (as for `profile quality`).",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of folds and trees.")
+@encoder_option
+@with_output
+@ends_at_once
+def train(
+    answers: Path,
+    out: Path,
+    folds: int,
+    stages: tuple[str, ...],
+    decoys: float,
+    table_file: Path | None,
+    foresight: bool,
+    prompts_file: Path | None,
+    seed: int,
+    encoder_folder: Path | None,
+    output: Output,
+) -> None:
+    """Train a judge on ANSWERS (JSON lines) and say by cross-validation how good it is.
+
+    A line has `prompt_id`, `question` (text or messages), `stage`, `answer`, `quality` (0-100) and, where
+    the engine gave log-probabilities, `certainty` with sum_logprob, mean_logprob, min_logprob, mean_margin
+    and tokens.
+    """
+    from cascadia.planner.problem.quality_file import write_quality
+    from cascadia.planner.problem.quality_format import kind_of
+    from cascadia.whole_file import whole_file
+    from cascadia_judge.encoder.encoder import Encoder
+    from cascadia_judge.head.file import dump
+    from cascadia_judge.head.model_selection import see, see_nulls, teach
+    from cascadia_judge.head.training import Course
+
+    if prompts_file is not None and not foresight:
+        raise BadInput("--prompts", "is of --foresight only", "answers name their questions themselves")
+    if table_file is not None:
+        kind_of(table_file)
+    for path in (out, table_file):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise BadInput(str(path), "its folder does not exist", "make it, or name another")
+    if foresight:
+        train_foresight(
+            answers,
+            prompts_file,
+            out,
+            table_file,
+            stages,
+            Course(folds=folds, seed=seed),
+            encoder_folder,
+            output,
+        )
+        return
+    rows = rows_of(answers, stages)
+    folder = encoder_folder_of(encoder_folder, output)
+    encoder = Encoder.read(folder)
+    with output.progress(f"reading {len(rows):,} answers") as step:
+        seen = see(encoder, rows, step)
+    with output.progress("learning") as step:
+        nulls = see_nulls(encoder) if decoys else None
+        taught = teach(rows, seen, Course(folds=folds, decoys=decoys, seed=seed, nulls=nulls), step)
+    about = _about(rows, encoder_digest(folder), folds, decoys, seed)
+    with whole_file(out) as part:
+        part.write_text(dump(taught.heads, about), encoding="utf-8")
+    if table_file is not None:
+        write_quality(quality_table(rows, taught.scores, taught.foreseen, output.note), table_file)
+    heads = [told(head) for head in taught.heads]
+    output.document({"judge": str(out), "about": about, "heads": heads})
+    output.show(heads_table(heads, f"{len(rows):,} answers to {about['questions']:,} questions"))
+    if not output.json and not output.quiet:
+        write(f"wrote {out}" + (f" and {table_file}" if table_file else ""))
+
+
+def _about(rows: "Sequence[Row]", encoder: str, folds: int, decoys: float, seed: int) -> dict[str, Any]:
+    from collections import Counter
+
+    return {
+        "rows": len(rows),
+        "questions": len({row.prompt_id for row in rows}),
+        "stages": dict(Counter(row.stage for row in rows)),
+        "with_certainty": sum(row.certainty is not None for row in rows),
+        "encoder": encoder,
+        "folds": folds,
+        "decoys": decoys,
+        "seed": seed,
+    }

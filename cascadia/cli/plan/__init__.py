@@ -1,0 +1,1 @@
+"""`cascadia plan`: the plan's summary, files and report."""

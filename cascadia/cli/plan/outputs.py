@@ -1,0 +1,69 @@
+"""The files of a plan's folder."""
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import click
+from click.core import ParameterSource
+
+from cascadia.domain.plan import Plan
+from cascadia.files.plan_file import write_plan
+from cascadia.render import FILE_NAMES, render, targets_for
+
+if TYPE_CHECKING:
+    from cascadia.planner.plan import PlanResult
+
+PLAN_FILES = ("plan.json", "report.html", *FILE_NAMES.values())
+"""What the folder may hold; the first marks it as a plan's."""
+
+
+class Planned(Protocol):
+    """A plan, with what to tell the user beside it."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+
+
+def write_outputs(folder: Path, result: Planned) -> None:
+    """plan.json, and one file for each target of `cascadia render` that can run the plan."""
+    write_plan(result.plan, folder / "plan.json")
+    for target in targets_for(result.plan):
+        text = render(result.plan, result.plan.cluster, target)
+        (folder / FILE_NAMES[target]).write_text(text, encoding="utf-8")
+
+
+def write_report(folder: Path, result: "PlanResult", spec: Path, command: str) -> None:
+    """report.html; `command` makes the plan again."""
+    from cascadia.cli.plan.report import report_data
+    from cascadia.report.html import render_report
+
+    date = datetime.now(UTC).date().isoformat()
+    text = render_report(report_data(result, spec_name=spec.name, command=command, date=date))
+    (folder / "report.html").write_text(text, encoding="utf-8")
+
+
+def command_line(context: click.Context) -> str:
+    """The command as it was given, as a shell takes it; what was left to defaults is left out."""
+    words = context.command_path.split()
+    for parameter in context.command.get_params(context):
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params.get(name)
+        for each in value if isinstance(value, tuple) else (value,):
+            option = [parameter.opts[0]] if isinstance(parameter, click.Option) else []
+            text = f"{each:g}" if isinstance(each, float) else str(each)
+            words += option if isinstance(each, bool) else [*option, text]
+    return shlex.join(words)
+
+
+def summary(plan: Plan) -> object:
+    """The plan for a terminal, as rich prints it."""
+    from cascadia.report.text import plan_summary
+
+    return plan_summary(plan)

@@ -1,0 +1,134 @@
+"""`cascadia plan`: from a spec to a deployment, written as a folder."""
+
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from cascadia.cli.interrupts import ends_at_once
+from cascadia.cli.shared.options import number, positive, share, with_output
+from cascadia.cli.shared.output import Output
+from cascadia.domain.errors import BadInput
+
+
+@click.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write the plan to.")
+@click.option("--force", is_flag=True, help="Write to --out though it holds other files than a plan's.")
+@click.option("--gpus", multiple=True, metavar="[POOL=]N", help="Plan on so many GPUs of a pool instead.")
+@click.option("--rate", "rate_rps", type=positive, metavar="RPS", help="Mean arrival rate.")
+@click.option("--quality-min", type=number, metavar="Q", help="Least quality, 0-100.")
+@click.option("--latency-max", "latency_max_s", type=positive, metavar="S", help="Largest latency.")
+@click.option("--quantile", type=number, metavar="P", help="Of the latency, 0-1.")
+@click.option("--within", type=share, metavar="SHARE", help="Of the fastest: take the cheapest, e.g. 3%.")
+@click.option("--confidence", type=number, metavar="P", help="That quality holds with, 0.5-1.")
+@click.option("--seed", type=int, help="Of everything drawn at random.")
+@click.option(
+    "--formulation",
+    type=click.Choice(["columns", "paper"]),
+    default="columns",
+    show_default=True,
+    help="The allocation's MILP: ours, or the Cascadia paper's own.",
+)
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=positive,
+    default=10.0,
+    show_default=True,
+    metavar="S",
+    help="Of each solver call; what is not proven by then is called incumbent.",
+)
+@click.option(
+    "--plan-requests",
+    type=click.IntRange(1000),
+    default=30_000,
+    show_default=True,
+    metavar="N",
+    help="Of a longer trace search with so many; the plan is then tried on all.",
+)
+@click.option("--no-report", is_flag=True, help="Write no report.html.")
+@with_output
+@ends_at_once
+def plan(
+    spec: Path,
+    out: Path | None,
+    force: bool,
+    gpus: tuple[str, ...],
+    rate_rps: float | None,
+    quality_min: float | None,
+    latency_max_s: float | None,
+    quantile: float | None,
+    within: float | None,
+    confidence: float | None,
+    seed: int | None,
+    formulation: Literal["columns", "paper"],
+    time_limit_s: float,
+    plan_requests: int,
+    no_report: bool,
+    output: Output,
+) -> None:
+    """Plan a deployment for SPEC (a cascade.yaml) and print it.
+
+    With --out, also write plan.json, report.html and the manifests. Flags such as --rate stand in for the
+    spec's own values.
+    """
+    from cascadia.cli.shared.startup import load_numba_without_blas
+
+    load_numba_without_blas()
+    from cascadia.cli.plan.outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
+    from cascadia.planner.problem.read import read_problem
+    from cascadia.planner.spec.overrides import Overrides
+
+    change = Overrides(
+        tuple(pool_gpus(text) for text in gpus),
+        rate_rps,
+        quality_min,
+        latency_max_s,
+        quantile,
+        confidence,
+        seed,
+        within,
+    )
+    with ExitStack() as stack:
+        folder = None
+        if out is not None:
+            from cascadia.cli.shared.output_dir import output_dir
+
+            folder = stack.enter_context(output_dir(out, PLAN_FILES, force=force))
+        with output.progress("reading") as step:
+            problem = read_problem(spec, change)
+            from cascadia.planner.plan import plan as make_plan
+            from cascadia.planner.thinning import planned_on_part
+
+            make = partial(
+                make_plan,
+                formulation=formulation,
+                time_limit_s=time_limit_s,
+                progress=lambda text: step(None, text),
+            )
+            result = planned_on_part(problem, make, plan_requests)
+            if folder is not None:
+                step(None, "writing")
+                write_outputs(folder, result)
+            if folder is not None and not no_report:
+                write_report(folder, result, spec, command_line(click.get_current_context()))
+    output.show(summary(result.plan))
+    for note in result.notes:
+        output.note(f"note: {note}")
+    if out is not None:
+        output.show(f"written to {out}")
+    if output.json:
+        from cascadia.planner.sensitivity.knee import knee
+
+        output.document({"plan": result.plan, "notes": result.notes, "knee": knee(result), "out": out})
+
+
+def pool_gpus(text: str) -> tuple[str | None, int]:
+    """`[POOL=]N` of --gpus."""
+    pool, _, count = text.rpartition("=")
+    if not count.isdecimal() or len(count) > 9:
+        raise BadInput("--gpus", f"{text!r} is not [POOL=]N", "write e.g. --gpus 32 or --gpus h100-sxm=32")
+    return pool or None, int(count)

@@ -1,0 +1,1 @@
+"""`cascadia profile`: latency and quality of one's own engines."""

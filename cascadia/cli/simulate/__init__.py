@@ -1,0 +1,1 @@
+"""`cascadia simulate`: a plan on a trace, and an iteration explained."""

@@ -1,0 +1,144 @@
+"""`cascadia simulate`: a written plan on any trace."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cascadia.cli.interrupts import ends_at_once
+from cascadia.cli.shared.options import positive, with_output
+from cascadia.cli.shared.output import Output
+
+if TYPE_CHECKING:
+    from cascadia.domain.plan import Plan, Predicted
+
+
+@click.command()
+@click.argument("plan", type=click.Path(path_type=Path))
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(path_type=Path),
+    help="Requests to replay. Required, unless to explain the plan's own prediction.",
+)
+@click.option("--format", "trace_format", help="Of the trace, where it is not to be guessed.")
+@click.option("--rate", "rate_rps", type=positive, metavar="RPS", help="Rescale arrivals to this mean rate.")
+@click.option(
+    "--quality-table",
+    type=click.Path(path_type=Path),
+    help="Let its scores decide at the gates, instead of drawing paths from the plan's shares.",
+)
+@click.option(
+    "--slo", "slo_s", type=positive, metavar="S", help="Say what share of requests is done within S."
+)
+@click.option("--seed", type=int, help="Of drawn paths; the plan's own by default.")
+@click.option("--plots", type=click.Path(path_type=Path), help="Write the plots to this HTML file.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Show where an iteration's time goes, term by term, and the same batch on other shapes.",
+)
+@click.option(
+    "--batch",
+    "decoding",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Explain a batch of N decoding sequences instead of the mean one.",
+)
+@click.option(
+    "--context",
+    "context_tokens",
+    type=click.IntRange(min=1),
+    metavar="TOKENS",
+    help="Each sequence of the explained batch has so many tokens; a mean request's by default.",
+)
+@click.option(
+    "--prefill",
+    "prefill_tokens",
+    type=click.IntRange(min=0),
+    metavar="TOKENS",
+    help="The explained batch prefills a prompt of so many tokens too.",
+)
+@with_output
+@ends_at_once
+def simulate(
+    plan: Path,
+    trace_file: Path | None,
+    trace_format: str | None,
+    rate_rps: float | None,
+    quality_table: Path | None,
+    slo_s: float | None,
+    seed: int | None,
+    plots: Path | None,
+    explain: bool,
+    decoding: int | None,
+    context_tokens: int | None,
+    prefill_tokens: int | None,
+    output: Output,
+) -> None:
+    """Replay a trace on PLAN (a plan.json, or the folder with it).
+
+    With --explain, show instead what an iteration of each stage's replicas spends its time on: for the mean batch of
+    the replay, or without a trace for that of the plan's own prediction.
+    """
+    asked = (decoding, context_tokens, prefill_tokens)
+    if not explain and any(value is not None for value in asked):
+        raise click.UsageError("--batch, --context and --prefill go with --explain")
+    if explain and plots is not None:
+        raise click.UsageError("--plots go with a replay, not with --explain")
+    from cascadia.cli.simulate.outputs import as_json, tables, write_plots
+    from cascadia.files.plan_file import read_plan
+    from cascadia.planner.problem.quality_file import read_quality
+    from cascadia.planner.problem.trace_file import read_trace_for
+    from cascadia.planner.replay.iterations import decoded_contexts
+    from cascadia.planner.replay.replay import replay
+
+    found = read_plan(plan)
+    folder = plan if plan.is_dir() else plan.parent
+    if trace_file is None:
+        if not explain:
+            raise click.UsageError("give --trace, or --explain")
+        _explain(found, found.predicted, folder, asked, output)
+        return
+    with output.progress("reading") as step:
+        trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, found.seed)
+        names = tuple(stage.name for stage in found.stages)
+        # Scores that say nothing of their scale are on that of the plan's own table.
+        scale = None if found.judge.scale == 100.0 else found.judge.scale
+        asides: list[str] = []
+        table = (
+            None
+            if quality_table is None
+            else read_quality(quality_table, names, scale=scale, note=asides.append)
+        )
+        step(None, f"simulating {len(trace):,} requests")
+        result = replay(found, trace, folder=folder, table=table, seed=seed)
+    if explain:
+        _explain(found, result.predicted, folder, asked, output, decoded_contexts(result))
+        return
+    if plots is not None:
+        write_plots(plots, found, result, trace_file.name)
+    for table_ in tables(found, result, slo_s):
+        output.show(table_)
+    for note in (*oddities, *asides, *result.notes):
+        output.note(f"note: {note}")
+    if plots is not None:
+        output.show(f"plots in {plots}")
+    output.document(as_json(result, slo_s))
+
+
+def _explain(
+    plan: "Plan",
+    predicted: "Predicted",
+    folder: Path,
+    asked: tuple[int | None, int | None, int | None],
+    output: Output,
+    contexts: dict[str, int] | None = None,
+) -> None:
+    from cascadia.cli.simulate.explain import as_json, tables
+    from cascadia.planner.replay.iterations import Asked, explain_iterations
+
+    found = explain_iterations(plan, predicted, folder=folder, asked=Asked(*asked), contexts=contexts)
+    for table in tables(found):
+        output.show(table)
+    output.document(as_json(found))

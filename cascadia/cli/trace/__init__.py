@@ -1,0 +1,1 @@
+"""`cascadia trace`: statistics, plots and generation of workload traces."""
