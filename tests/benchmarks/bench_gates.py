@@ -23,9 +23,9 @@ import numpy as np
 from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
-from cascadia.demo.prompt import request
-from cascadia.demo.questions import training_questions
-from cascadia.demo.rows import prompt_id
+from cascadia.demo.measuring.rows import prompt_id
+from cascadia.demo.questions.prompt import request
+from cascadia.demo.questions.questions import training_questions
 from cascadia.demo.stages import LARGE, SMALL, STAGES, engine_command, free_cores
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.problem.quality_file import read_quality

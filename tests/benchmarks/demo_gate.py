@@ -18,8 +18,8 @@ from cascadia.clients.hub.catalogue import model_named
 from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
-from cascadia.demo.questions import FACT_KINDS, FACT_SHARE, training_questions
-from cascadia.demo.rows import append_rows, prompt_id
+from cascadia.demo.measuring.rows import append_rows, prompt_id
+from cascadia.demo.questions.questions import FACT_KINDS, FACT_SHARE, training_questions
 from cascadia.demo.stages import (
     ENCODER,
     LARGE,

@@ -16,9 +16,9 @@ from cascadia.clients.hub.catalogue import model_named
 from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
-from cascadia.demo.measured import Pass, paired
-from cascadia.demo.questions import demo_questions
-from cascadia.demo.replay import replay
+from cascadia.demo.measuring.measured import Pass, paired
+from cascadia.demo.measuring.replay import replay
+from cascadia.demo.questions.questions import demo_questions
 from cascadia.demo.stages import ENCODER, HEAD, LARGE, SMALL, cascadia_command
 from tests.e2e.engine_commands import COMMANDS
 from tests.e2e.engine_packages import catalogue_checkpoint

@@ -20,11 +20,11 @@ import yaml
 from cascadia.clients.hub.catalogue import model_named
 from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
-from cascadia.demo.asking import Answer
 from cascadia.demo.calibrate import calibrate, calibration_paths
 from cascadia.demo.example import write_example
-from cascadia.demo.questions import training_questions
-from cascadia.demo.replay import arrivals_s, replay
+from cascadia.demo.measuring.asking import Answer
+from cascadia.demo.measuring.replay import arrivals_s, replay
+from cascadia.demo.questions.questions import training_questions
 from cascadia.demo.stages import STAGES, free_cores
 from cascadia.files.plan_file import read_plan
 from tests.e2e.commands import PROGRAM, told

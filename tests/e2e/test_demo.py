@@ -17,7 +17,7 @@ import openai
 import pytest
 
 from cascadia.clients.processes.ports import free_port
-from cascadia.demo.questions import DEMO_QUESTIONS
+from cascadia.demo.questions.questions import DEMO_QUESTIONS
 from tests.e2e.commands import PROGRAM, environment, told
 
 STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"

@@ -16,10 +16,10 @@ from cascadia.cli.demo.table import CASCADE, answers_json, as_json, examples_tab
 from cascadia.cli.shared.output import Output, write
 from cascadia.demo.children import Children
 from cascadia.demo.fleet import Fleet, start_fleet
-from cascadia.demo.measured import Pass
-from cascadia.demo.question import Question
-from cascadia.demo.questions import demo_questions
-from cascadia.demo.replay import arrivals_s, replay, warm_up
+from cascadia.demo.measuring.measured import Pass
+from cascadia.demo.measuring.replay import arrivals_s, replay, warm_up
+from cascadia.demo.questions.question import Question
+from cascadia.demo.questions.questions import demo_questions
 from cascadia.demo.stages import ENCODER, SLOTS, STAGES, free_cores
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
@@ -68,7 +68,7 @@ def _fetched(done_bytes: int, model: "CatalogueModel") -> tuple[float, str]:
 def _calibrated(weights: Mapping[str, Path], out: Path, output: Output, *, again: bool) -> float:
     """Requests a second that the large model can bear alone."""
     from cascadia.demo.calibrate import calibrate, calibration_paths
-    from cascadia.demo.rate import rate_rps
+    from cascadia.demo.measuring.rate import rate_rps
 
     if again or not all(path.exists() for path in calibration_paths().values()):
         output.note("measuring how fast the two models are here, once")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cascadia.demo.measured import Pass, paired
-from cascadia.demo.skill import Skill, skill_of
+from cascadia.demo.measuring.measured import Pass, paired
+from cascadia.demo.measuring.skill import Skill, skill_of
 from cascadia.domain.plan import Plan
 
 if TYPE_CHECKING:

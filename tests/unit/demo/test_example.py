@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cascadia.demo.example import QUALITY_MIN, accuracy_alone, example_files, write_example
-from cascadia.demo.questions import demo_questions
-from cascadia.demo.rows import prompt_id
+from cascadia.demo.measuring.rows import prompt_id
+from cascadia.demo.questions.questions import demo_questions
 from cascadia.demo.stages import CORES, STAGES
 from cascadia.domain.problem import Problem
 from cascadia.planner.problem.quality_file import read_quality

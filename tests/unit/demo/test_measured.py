@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 
 from cascadia.cli.demo.table import examples_table, findings
-from cascadia.demo.asking import Answer
-from cascadia.demo.measured import Pass, paired, wilson
-from cascadia.demo.question import Question, words
+from cascadia.demo.measuring.asking import Answer
+from cascadia.demo.measuring.measured import Pass, paired, wilson
+from cascadia.demo.questions.question import Question, words
 
 
 def answers(pattern: str, stage: str = "small", seconds: float = 1.0) -> tuple[Answer, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cascadia.demo.question import Check, number, words
+from cascadia.demo.questions.question import Check, number, words
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from collections import Counter
 from itertools import islice
 from random import Random
 
-from cascadia.demo.question_kinds import drawn
-from cascadia.demo.questions import (
+from cascadia.demo.questions.kinds import drawn
+from cascadia.demo.questions.questions import (
     ASKED,
     DEMO_QUESTIONS,
     FACT_KINDS,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cascadia.demo.measured import Pass
-from cascadia.demo.skill import skill_of
+from cascadia.demo.measuring.measured import Pass
+from cascadia.demo.measuring.skill import skill_of
 from tests.unit.demo.test_measured import answers
 
 SMALL = "+" * 40 + "-" * 60

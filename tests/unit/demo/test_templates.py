@@ -5,7 +5,7 @@ import re
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from cascadia.demo.questions import demo_questions
+from cascadia.demo.questions.questions import demo_questions
 from cascadia.demo.stages import LARGE, SMALL, STAGES, Stage
 
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 
-from cascadia.demo.asking import Answer, ask
-from cascadia.demo.question import Question
-from cascadia.demo.questions import training_questions
+from cascadia.demo.measuring.asking import Answer, ask
+from cascadia.demo.questions.question import Question
+from cascadia.demo.questions.questions import training_questions
 
 ARRIVALS_SEED = 5
 

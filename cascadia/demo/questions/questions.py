@@ -9,8 +9,8 @@ from itertools import islice
 from random import Random
 from typing import Literal
 
-from cascadia.demo.question import Question
-from cascadia.demo.question_kinds import KINDS, drawn
+from cascadia.demo.questions.kinds import KINDS, drawn
+from cascadia.demo.questions.question import Question
 
 Side = Literal["demo", "training"]
 DEMO_QUESTIONS = 72

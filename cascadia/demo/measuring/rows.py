@@ -7,8 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascadia.demo.asking import Answer, ask
-from cascadia.demo.question import Question
+from cascadia.demo.measuring.asking import Answer, ask
+from cascadia.demo.questions.question import Question
 
 if TYPE_CHECKING:
     import httpx

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from random import Random
 
-from cascadia.demo import question_facts as facts
-from cascadia.demo.question import Check, Question, number, words
+from cascadia.demo.questions import facts
+from cascadia.demo.questions.question import Check, Question, number, words
 
 Kind = Callable[[Random], Question]
 

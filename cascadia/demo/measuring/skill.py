@@ -12,8 +12,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.demo.asking import Answer
-from cascadia.demo.measured import Pass
+from cascadia.demo.measuring.asking import Answer
+from cascadia.demo.measuring.measured import Pass
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import NamedTuple
 
-from cascadia.demo.asking import Answer
+from cascadia.demo.measuring.asking import Answer
 
 
 class Share(NamedTuple):

@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cascadia.demo.prompt import request
-from cascadia.demo.question import Question
+from cascadia.demo.questions.prompt import request
+from cascadia.demo.questions.question import Question
 from cascadia.domain.errors import CascadiaError
 
 if TYPE_CHECKING:
