@@ -36,9 +36,9 @@ from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Kind, Observed, Routing
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.render.kubernetes.containers import HTTP_PORT
+from cascadia.render.kubernetes.engines.workloads import least_available
 from cascadia.render.kubernetes.release import SERVES, Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
-from cascadia.render.kubernetes.workloads import least_available
 
 LOOK_S = 0.5
 RETRY_S = 60.0

@@ -21,13 +21,13 @@ from cascadia.render.engine_groups import engine_groups
 from cascadia.render.gpu_nodes import gpu_node, labelled
 from cascadia.render.helm_values import helm_values
 from cascadia.render.kubernetes.chart_values import Values, defaults, merged
-from cascadia.render.kubernetes.engine_affinity import PREFERRED, REQUIRED
-from cascadia.render.kubernetes.engine_pods import engine_pod
+from cascadia.render.kubernetes.engines.affinity import PREFERRED, REQUIRED
+from cascadia.render.kubernetes.engines.pods import engine_pod
+from cascadia.render.kubernetes.engines.units import Group, Unit
+from cascadia.render.kubernetes.engines.units import units as rendered_units
+from cascadia.render.kubernetes.engines.workloads import unit_objects, workload
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router_config import router_config
-from cascadia.render.kubernetes.units import Group, Unit
-from cascadia.render.kubernetes.units import units as rendered_units
-from cascadia.render.kubernetes.workloads import unit_objects, workload
 from cascadia.render.yaml_text import yaml_text
 
 REPLICA, KIND, CAPACITY = "cascadia/replica", "cascadia/kind", "cascadia/capacity-rps"

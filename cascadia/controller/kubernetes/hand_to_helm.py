@@ -16,11 +16,11 @@ from cascadia.controller.kubernetes.pods import leaves, ready
 from cascadia.controller.kubernetes.routers import IN_FORCE, Routers
 from cascadia.domain.errors import BadInput
 from cascadia.render.kubernetes.chart_values import merged
+from cascadia.render.kubernetes.engines.units import Group, Unit, slots, units
+from cascadia.render.kubernetes.engines.workloads import slot_selector, unit_objects, workload
 from cascadia.render.kubernetes.release import SLOT, Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
 from cascadia.render.kubernetes.router_config import router_config
-from cascadia.render.kubernetes.units import Group, Unit, slots, units
-from cascadia.render.kubernetes.workloads import slot_selector, unit_objects, workload
 
 _HELMS_DATA = {
     "manager": "helm",

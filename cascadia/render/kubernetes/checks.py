@@ -13,8 +13,8 @@ from typing import Any
 
 from cascadia.domain.errors import BadInput
 from cascadia.render.kubernetes.chart_values import Values
+from cascadia.render.kubernetes.engines.units import Unit, engines_of, slots, units
 from cascadia.render.kubernetes.release import Release
-from cascadia.render.kubernetes.units import Unit, engines_of, slots, units
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _RESERVED = ("router", "controller", "controller-state", "cache", "default", "dashboards", "engines", "test")

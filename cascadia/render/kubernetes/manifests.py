@@ -6,6 +6,8 @@ from typing import Any
 from cascadia.render.kubernetes.chart_values import Values, defaults, merged
 from cascadia.render.kubernetes.checks import check
 from cascadia.render.kubernetes.controller import controller
+from cascadia.render.kubernetes.engines.units import slots, units
+from cascadia.render.kubernetes.engines.workloads import unit_objects, workload
 from cascadia.render.kubernetes.ingress import ingress
 from cascadia.render.kubernetes.judge_service import judge_service
 from cascadia.render.kubernetes.monitoring import monitoring
@@ -13,8 +15,6 @@ from cascadia.render.kubernetes.network import network_policies
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router import router
 from cascadia.render.kubernetes.shared import shared
-from cascadia.render.kubernetes.units import slots, units
-from cascadia.render.kubernetes.workloads import unit_objects, workload
 from cascadia.render.yaml_text import yaml_text
 
 Object = dict[str, Any]

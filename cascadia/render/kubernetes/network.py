@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from cascadia.render.kubernetes.containers import HTTP_PORT
-from cascadia.render.kubernetes.engine_labels import unit_selector
+from cascadia.render.kubernetes.engines.labels import unit_selector
+from cascadia.render.kubernetes.engines.units import Unit, units
 from cascadia.render.kubernetes.release import Release
-from cascadia.render.kubernetes.units import Unit, units
 
 _DNS = {"ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]}
 _PORTS = [{"protocol": "TCP", "port": HTTP_PORT}]

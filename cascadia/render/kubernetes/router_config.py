@@ -4,9 +4,9 @@ from typing import Any
 
 from cascadia.render.kubernetes.chart_values import Values, merged
 from cascadia.render.kubernetes.containers import HTTP_PORT
+from cascadia.render.kubernetes.engines.units import Unit
+from cascadia.render.kubernetes.engines.workloads import reached
 from cascadia.render.kubernetes.release import Release
-from cascadia.render.kubernetes.units import Unit
-from cascadia.render.kubernetes.workloads import reached
 
 JUDGE_KEY = "CASCADIA_JUDGE_KEY"
 """Variable of the router's container with the key of a judge elsewhere."""

@@ -8,7 +8,7 @@ from cascadia.controller.kubernetes.adopt_from_helm import made_for
 from cascadia.controller.kubernetes.desired import KubernetesPlan, kubernetes_plan
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ReplicaGroup
-from cascadia.render.kubernetes.workloads import workload
+from cascadia.render.kubernetes.engines.workloads import workload
 from tests.unit.deploy.matrix import CERTAINTY, values_of
 from tests.unit.render.plans import POOLS, plan, stage
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from cascadia.render.kubernetes.engine_labels import group_selector
+from cascadia.render.kubernetes.engines.labels import group_selector
+from cascadia.render.kubernetes.engines.units import Engines, Group
 from cascadia.render.kubernetes.release import Release
-from cascadia.render.kubernetes.units import Engines, Group
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -10,11 +10,11 @@ from cascadia.render.kubernetes.containers import (
     pull_secrets,
     variables,
 )
-from cascadia.render.kubernetes.engine_affinity import engine_affinity
-from cascadia.render.kubernetes.engine_labels import pod_labels
-from cascadia.render.kubernetes.engine_volumes import mounts, volumes
+from cascadia.render.kubernetes.engines.affinity import engine_affinity
+from cascadia.render.kubernetes.engines.labels import pod_labels
+from cascadia.render.kubernetes.engines.units import Engines, Group, Unit, engines_of
+from cascadia.render.kubernetes.engines.volumes import mounts, volumes
 from cascadia.render.kubernetes.release import SERVES, Release
-from cascadia.render.kubernetes.units import Engines, Group, Unit, engines_of
 
 _PROBE_PERIOD_S = 10
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from cascadia.render.kubernetes.engines.units import Group, Unit
 from cascadia.render.kubernetes.release import Release
-from cascadia.render.kubernetes.units import Group, Unit
 
 
 def unit_metadata(release: Release, unit: Unit, stem: str) -> dict[str, Any]:

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from cascadia.render.kubernetes.containers import service_ports
-from cascadia.render.kubernetes.engine_labels import (
+from cascadia.render.kubernetes.engines.labels import (
     group_metadata,
     group_selector,
     unit_metadata,
     unit_selector,
 )
-from cascadia.render.kubernetes.engine_pods import engine_pod
+from cascadia.render.kubernetes.engines.pods import engine_pod
+from cascadia.render.kubernetes.engines.units import Group, Unit, slots
 from cascadia.render.kubernetes.release import SERVES, SLOT, Release
-from cascadia.render.kubernetes.units import Group, Unit, slots
 
 Selector = dict[str, str]
 

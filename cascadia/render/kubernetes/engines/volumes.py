@@ -3,9 +3,9 @@
 from typing import Any
 
 from cascadia.render.kubernetes.containers import given
+from cascadia.render.kubernetes.engines.units import Engines, Group, Unit
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.shared import claim
-from cascadia.render.kubernetes.units import Engines, Group, Unit
 from cascadia.render.models import MODELS_DIR
 
 Volume = dict[str, Any]
