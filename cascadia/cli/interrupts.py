@@ -18,7 +18,7 @@ from functools import wraps
 from types import FrameType
 from typing import Any, NoReturn
 
-from cascadia.whole_file import remove_unfinished
+from cascadia.files.atomic import remove_unfinished
 
 GRACE_S = 1.0
 HELD_S = 5.0

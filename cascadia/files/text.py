@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
-from cascadia.whole_file import whole_file
+from cascadia.files.atomic import whole_file
 
 
 def read_text(path: str | Path, max_bytes: int) -> str:

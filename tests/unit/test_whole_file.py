@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.whole_file import whole_file
+from cascadia.files.atomic import whole_file
 
 
 def test_the_old_is_there_until_the_new_is_whole(tmp_path: Path) -> None:

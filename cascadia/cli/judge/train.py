@@ -85,9 +85,9 @@ def train(
     the engine gave log-probabilities, `certainty` with sum_logprob, mean_logprob, min_logprob, mean_margin
     and tokens.
     """
+    from cascadia.files.atomic import whole_file
     from cascadia.planner.problem.quality_file import write_quality
     from cascadia.planner.problem.quality_format import kind_of
-    from cascadia.whole_file import whole_file
     from cascadia_judge.encoder.encoder import Encoder
     from cascadia_judge.head.file import dump
     from cascadia_judge.head.model_selection import see, see_nulls, teach

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cascadia.cli.interrupts import held
 from cascadia.domain.errors import BadInput
-from cascadia.whole_file import unfinished
+from cascadia.files.atomic import unfinished
 
 _ELSEWHERE = "name another with --out"
 

@@ -16,7 +16,7 @@ import httpx
 
 from cascadia.clients.cluster.looks_asked import asked_s
 from cascadia.domain.errors import CascadiaError
-from cascadia.whole_file import whole_file
+from cascadia.files.atomic import whole_file
 
 _FILE = re.compile(r"[a-z]+-\d{8}T\d{6}Z-[\w-]+\.parquet")
 """KIND-TIME-PROCESS-NUMBER (`samples_writer.py`)."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable, ScoredBy
+from cascadia.files.atomic import whole_file
 from cascadia.planner.problem.quality_format import kind_of, read_arrow
 from cascadia.planner.problem.quality_judge import metadata_of, refuse_unlikely, said_by, settled_scale
-from cascadia.whole_file import whole_file
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 REQUIRED = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cascadia_sim
-from cascadia.whole_file import whole_file
+from cascadia.files.atomic import whole_file
 from cascadia_sim.iteration.timing import ReplicaTiming
 
 Floats = NDArray[np.float64]

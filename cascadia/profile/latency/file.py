@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
+from cascadia.files.atomic import whole_file
 from cascadia.profile.latency.measure import Seen
 from cascadia.profile.latency.points import Point
 from cascadia.profile.latency.profile import Profile
-from cascadia.whole_file import whole_file
 from cascadia_sim.calibration.file import MEASUREMENTS, as_data
 from cascadia_sim.fit.profile_fit import Setup
 

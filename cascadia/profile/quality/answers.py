@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cascadia.domain.errors import BadInput
+from cascadia.files.atomic import whole_file
 from cascadia.profile.quality.journal import Done
-from cascadia.whole_file import whole_file
 
 
 class KeptAnswers:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cascadia.files.atomic import PART, whole_file
 from cascadia.router.observers.samples_rows import KINDS, Row, batch_of, schema_of, sorted_by
 from cascadia.router.settings.model import SampleSettings
-from cascadia.whole_file import PART, whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
