@@ -14,8 +14,9 @@ OURS = {"cascadia", "editables"}
 """`editables` is how this checkout is installed."""
 
 IMPORTS = {
-    "router": "cascadia.cli.serve, cascadia.router.server.app, cascadia.router.server.server, cascadia.router.settings.file, "
-    "cascadia.router.admin.server, cascadia.router.live.reload, cascadia.router.access.redis_store",
+    "router": "cascadia.cli.serve, cascadia.router.server.app, cascadia.router.server.server, "
+    "cascadia.router.settings.file, cascadia.router.admin.server, cascadia.router.live.reload, "
+    "cascadia.router.access.redis_store",
     "judge": "cascadia.cli.judge.serve, cascadia.judge_service.app, cascadia.judge_service.server, "
     "cascadia_judge.embedding",
 }
