@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.data import ROOT
+
 BLOCKING = frozenset({"wait", "communicate", "join"})
 """Of processes, threads and events. What is awaited instead is ended with its test."""
 RUNS = frozenset(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output"))

@@ -14,12 +14,13 @@ from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.service.metrics import STALE_S, Figures
 from cascadia.controller.service.routes import face, serving
 from cascadia.domain.errors import BadInput
+from tests.data import ROOT
 from tests.unit.controller.test_drift import ONE, watch
 from tests.unit.controller.test_loop import CHANGE_S, HOUR_S, Plans, World
 from tests.unit.router.test_metrics import Figures as Scrape
 from tests.unit.router.test_metrics import documented
 
-PAGE = Path(__file__).parents[3] / "docs/reference/controller.md"
+PAGE = ROOT / "docs/reference/controller.md"
 
 
 class Seen:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-DOCKER = Path(__file__).resolve().parents[3] / "docker"
+DOCKER = ROOT / "docker"
 TEXT = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
 OURS = {"cascadia", "editables"}
 """`editables` is how this checkout is installed."""
@@ -31,6 +31,7 @@ class Missing(MetaPathFinder):
 
 sys.meta_path.insert(0, Missing())
 import cascadia.cli.main, {modules}
+from tests.data import ROOT
 """
 """Imports a service as if the packages that its image lacks were not there."""
 

@@ -14,6 +14,7 @@ from cascadia.router.access.keys import Keyring
 from cascadia.router.server.app import Router
 from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.router.telemetry.counters import Spread
+from tests.data import ROOT
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,
@@ -28,7 +29,7 @@ from tests.unit.router.engines import (
     until,
 )
 
-PAGE = Path(__file__).parents[3] / "docs/reference/router.md"
+PAGE = ROOT / "docs/reference/router.md"
 ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\|", re.MULTILINE)
 
 

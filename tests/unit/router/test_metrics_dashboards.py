@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.data import ROOT
 from tests.unit.controller.test_figures import PAGE as of_controllers
 from tests.unit.router.test_metrics import documented
 
-ROOT = Path(__file__).parents[3]
 DASHBOARDS = tuple(ROOT / f"deploy/grafana/{name}.json" for name in ("cascadia", "controller"))
 ALERTS = ROOT / "deploy/grafana/alerts.yaml"
 SHIPPED = (ALERTS, ROOT / "deploy/helm/cascadia/dashboards/alerts.yaml")
