@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.data import ROOT
+
 DOCKER = ROOT / "docker"
 TEXT = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
 OURS = {"cascadia", "editables"}
