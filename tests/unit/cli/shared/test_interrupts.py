@@ -83,7 +83,7 @@ def test_a_folder_is_not_left_half_moved(number: int, tmp_path: Path) -> None:
     script = """
 import os, signal, sys
 from pathlib import Path
-from cascadia.cli import output_dir as module
+from cascadia.cli.shared import output_dir as module
 from cascadia.cli.interrupts import begin
 
 begin()
