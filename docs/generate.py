@@ -1,5 +1,5 @@
-"""Writes the reference pages that follow from the code: the command line, the spec, plan.json, the chart; and the
-definitions in the chart's values.schema.json.
+"""Writes the reference pages that follow from the code: the command line, the spec, plan.json, the chart, the rooms of
+`architecture.md`; and the definitions in the chart's values.schema.json.
 
 `python docs/generate.py` writes them; with `--check` it fails where a page is stale.
 """
@@ -13,6 +13,7 @@ from typing import Any
 import click
 from chart_schema import filled
 from helm_page import helm_page
+from rooms import rooms_section
 from schema_pages import plan_page, spec_page, table
 
 from cascadia.cli.catalogue_outputs import HEAD, rows
@@ -21,6 +22,8 @@ from cascadia_sim.evidence.support_matrix import support_matrix
 
 PAGES = Path(__file__).parent / "reference"
 BEGIN, END = "<!-- support: docs/generate.py -->", "<!-- end of support -->"
+ARCHITECTURE = Path(__file__).parent / "architecture.md"
+ROOMS_BEGIN, ROOMS_END = "<!-- rooms: docs/generate.py -->", "<!-- end of rooms -->"
 VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "values.schema.json"
 
 
@@ -102,6 +105,14 @@ def catalogue_page() -> Iterator[str]:
     yield f"{before}{BEGIN}\n\n{table(HEAD, rows(support_matrix()))}\n\n{END}{after}".strip()
 
 
+def architecture_page() -> str:
+    """The page as it is, with the rooms between their marks."""
+    before, _, rest = ARCHITECTURE.read_text(encoding="utf-8").partition(ROOMS_BEGIN)
+    after = rest.partition(ROOMS_END)[2]
+    rooms = "\n\n".join(rooms_section())
+    return f"{before}{ROOMS_BEGIN}\n\n{rooms}\n\n{ROOMS_END}{after}"
+
+
 def run(check: bool) -> int:
     stale = []
     pages = {"cli.md": cli_page, "spec.md": spec_page, "plan-json.md": plan_page, "helm.md": chart_page}
@@ -112,6 +123,7 @@ def run(check: bool) -> int:
     texts["catalogue.md"] = "".join(catalogue_page()) + "\n"
     files = {PAGES / name: text for name, text in texts.items()}
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
+    files[ARCHITECTURE] = architecture_page()
     for path, text in files.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)

@@ -1,6 +1,6 @@
 """Draws docs/images/payoff.svg: how good a gate must be for a cascade to beat a coin, by the ratio of two costs.
 
-`python docs/payoff_plot.py` writes it. The formula is `cascadia/planner/baselines/payoff.py`'s; the large model mends 85 of 100
+`python docs/payoff_plot.py` writes it. The formula is `planner/baselines/payoff.py`'s; the large model mends 85 of 100
 wrong answers and spoils 5 of 100 right ones, and a verdict costs 2 % of a question to the large model.
 """
 

@@ -9,7 +9,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cascadia.domain.errors import BadInput
-from cascadia.planner.spec.gpu import DESCRIBED, NAMED
+
+NAMED, DESCRIBED = "gpu by name", "gpu by figures"
+"""Tags of the two ways to say what a pool's GPU is; no key of a spec is called so."""
 
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 _BOUNDS = {

@@ -47,7 +47,7 @@ from tests.e2e.k8s_watch import Seen, watching
 from tests.unit.controller.specs import write_spec_of
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.matrix import values_of
-from tests.unit.spec.specs import write_inputs
+from tests.unit.planner.specs import write_inputs
 
 NODES = 3
 A = shaped(NODES, small=(1, 4), large=(4, 1))

@@ -13,7 +13,7 @@ from secrets import randbelow
 
 from tests.data import ROOT
 
-PARTS = ("controller", "router", "dispatch", "planner", "sim_engine", "spec", "judge", "quality")
+PARTS = ("controller", "router", "dispatch", "planner", "sim", "judge")
 
 
 def main() -> int:

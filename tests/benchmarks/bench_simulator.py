@@ -26,7 +26,7 @@ from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import PS_PER_S, Ints, ReplicaTiming
 from cascadia_sim.models.catalogue import architecture
-from tests.unit.sim_engine.twin import run_twin
+from tests.unit.sim.twin import run_twin
 
 ASKED_PER_CPU_S = 1_000_000
 ASKED_START_S = 1.0

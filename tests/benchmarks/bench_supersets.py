@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.bench_supersets [--pairs 30] [--of pools,nodes,...]
 
-Random cascades and goals (`supersets.py`). Of pools the answer is no by construction, and any violation exits with 1;
-of the rest it is measured: how often, and by how much at the most, the plan with more is worse.
+Random cascades and goals (`refinement/supersets.py`). Of pools the answer is no by construction, and any violation
+exits with 1; of the rest it is measured: how often, and by how much at the most, the plan with more is worse.
 """
 
 import argparse

@@ -12,7 +12,7 @@ from schemathesis import GenerationMode
 from tests.e2e.chaos_engine import expected
 from tests.e2e.chaos_fleet import Fleet, fleet
 from tests.e2e.engine_packages import HERE, clients_python, guidellm_program, vllm_python
-from tests.unit.router.test_fuzz import address, fuzzed
+from tests.unit.router.http.test_fuzz import address, fuzzed
 
 __all__ = ["address"]
 LIMIT_S = 200

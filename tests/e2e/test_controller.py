@@ -21,8 +21,8 @@ from cascadia.files.plan_file import read_plan
 from cascadia.router.observers.samples_rows import REQUESTS, batch_of, schema_of
 from tests.e2e.commands import PROGRAM, told
 from tests.unit.controller.machine import ENGINE
-from tests.unit.router.test_metrics import Figures
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
+from tests.unit.router.telemetry.test_metrics import Figures
 
 LIMIT_S = 400.0
 run = partial(told, limit_s=LIMIT_S)

@@ -12,7 +12,7 @@ from cascadia.files.plan_file import read_plan
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
 from tests.unit.cli.commands import run
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 
 
 @pytest.fixture(scope="module")

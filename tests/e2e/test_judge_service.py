@@ -21,7 +21,7 @@ from cascadia.domain.errors import CascadiaError
 from cascadia.router.settings.model import JudgeSettings, ReplicaSettings, StageSettings
 from tests.e2e.commands import PROGRAM
 from tests.unit.router.engines import FakeEngine, running, stages, started
-from tests.unit.router.test_judges import LOGPROBS, ready
+from tests.unit.router.gates.test_judges import LOGPROBS, ready
 
 BATCH, QUEUE = 8, 64
 HEAD = Path(str(files("cascadia_judge").joinpath("data", "demo_head.json")))

@@ -24,7 +24,7 @@ from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_controllers import API, PROGRAM, Controllers
 from tests.e2e.k8s_release import SPACE, h100_nodes, install, ready_routers
 from tests.e2e.k8s_watch import watching
-from tests.unit.spec.specs import valid_spec, write_spec
+from tests.unit.planner.specs import valid_spec, write_spec
 
 QUIET_RPS, BUSY_RPS = 4.0, 25.0
 QUIET_S, PLAN_S = 60.0, 150.0

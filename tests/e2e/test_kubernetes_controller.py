@@ -21,8 +21,8 @@ from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, helm, install, v
 from tests.e2e.k8s_watch import watching
 from tests.unit.controller.specs import write_spec_of
 from tests.unit.deploy.chart import CHART
-from tests.unit.router.test_metrics import Figures
-from tests.unit.spec.specs import write_inputs
+from tests.unit.planner.specs import write_inputs
+from tests.unit.router.telemetry.test_metrics import Figures
 
 BEFORE, AFTER = h100_plan(1, small=4, large=2), h100_plan(1, small=2, large=3)
 

@@ -30,7 +30,7 @@ from tests.e2e.k8s_watch import watching
 from tests.unit.controller.specs import write_spec_of
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.matrix import values_of
-from tests.unit.spec.specs import write_inputs
+from tests.unit.planner.specs import write_inputs
 
 STARTUP_S = 4.0
 WITHIN_S = 150.0

@@ -9,7 +9,7 @@ import pytest
 
 from tests.data import ROOT
 
-NEEDS = "tests/unit/sim_models/test_catalogues.py"
+NEEDS = "tests/unit/sim/models/test_catalogues.py"
 READS_BY_ITSELF = """
 import pytest
 from tests.data import data_dir

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.data import ROOT
+
 BLOCKING = frozenset({"wait", "communicate", "join"})
 """Of processes, threads and events. What is awaited instead is ended with its test."""
 RUNS = frozenset(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output"))
-OWN = {"tests/unit/sim_engine/twin.py": "a request of the simulated engine waits: nothing blocks"}
+OWN = {"tests/unit/sim/twin.py": "a request of the simulated engine waits: nothing blocks"}
 
 
 def unlimited(tree: ast.AST) -> Iterator[int]:

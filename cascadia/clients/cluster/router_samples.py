@@ -19,7 +19,7 @@ from cascadia.domain.errors import CascadiaError
 from cascadia.files.atomic import whole_file
 
 _FILE = re.compile(r"[a-z]+-\d{8}T\d{6}Z-[\w-]+\.parquet")
-"""KIND-TIME-PROCESS-NUMBER (`samples_writer.py`)."""
+"""KIND-TIME-PROCESS-NUMBER (`observers/samples_writer.py`)."""
 TIMEOUT_S = 10.0
 KEPT_S = 2 * 86_400.0
 

@@ -1,6 +1,6 @@
 """Keeps a program and all that it starts from outliving whoever started it.
 
-`local_guard.py LOG MOST_BYTES GRACE_S -- ARGV...`: run as a file by a bare interpreter, so that it is small and quick.
+`guard.py LOG MOST_BYTES GRACE_S -- ARGV...`: run as a file by a bare interpreter, so that it is small and quick.
 Standard input is a pipe from the parent:
 
 - a line `stop S`: SIGTERM to the program, and after S seconds SIGKILL to all that is left of its tree;

@@ -23,7 +23,7 @@ GRACE_S = 5.0
 
 
 def guarded(argv: Sequence[str], log: Path, log_bytes: int = LOG_BYTES) -> list[str]:
-    """The command of a guard (`local_guard.py`) that runs `argv`."""
+    """The command of a guard (`guard.py`) that runs `argv`."""
     guard = [sys.executable, "-I", "-S", local_guard.__file__]
     return [*guard, str(log), str(log_bytes), str(GRACE_S), "--", *argv]
 

@@ -1,6 +1,6 @@
 """Engines that the controller made become Helm's, and none of their pods is stopped for it.
 
-The other way round of `kubernetes_takeover.py`: the replicas' Deployments and ReplicaSets go and leave their pods; a
+The other way round of `adopt_from_helm.py`: the replicas' Deployments and ReplicaSets go and leave their pods; a
 Deployment for each group, as the chart has it, takes these one by one; and all that Helm will want to make bears its
 marks, so that it takes them for its own. Then routers are told the chart's Services, which these pods are in.
 """

@@ -12,7 +12,7 @@ stage: q + J <= L, with J the judge's own quantile), and L is feasible iff the i
 
 has a solution. The least feasible L is found by bisection over the finite set of q values, so that "optimal"
 means: L is feasible, and the next smaller value was proven infeasible. Cascadia's one-hot program over GPU
-counts is in `allocation_paper.py`; both agree with enumeration where that finishes.
+counts is in `paper.py`; both agree with enumeration where that finishes.
 """
 
 import itertools

@@ -7,7 +7,7 @@ that f GPUs can take?
 
 The least f with cover(f) >= 1 is the stage's smallest allocation. Where a pool's nodes pack perfectly (group sizes
 that divide each other and the node), stages only share the sum of their GPUs, and the allocation problem is solved
-by these functions alone: the special-purpose solver beside the integer programs of `allocation.py`.
+by these functions alone: the special-purpose solver beside the integer programs of `columns.py`.
 """
 
 from collections.abc import Sequence

@@ -5,8 +5,8 @@ stage's work is its request rate times the model's mean demand, thresholds are t
 GPU time, replicas of a model are alike, and GPUs go to stages in proportion to work. As in Cascadia's evaluation
 (section 4.1) its parallelism and routing are tuned: several routings, shapes and pools are tried, idle GPUs are given
 to whoever has the most work, and from the best, simulated end to end, it climbs as Cascadia does, with as many
-simulations (`alike.py`). What such deployments sustain at most is reckoned from the requests that do reach each stage,
-as it is for every other system (`throughput.py`), whatever CascadeServe itself believes.
+simulations (`refinement/alike.py`). What such deployments sustain at most is reckoned from the requests that do reach
+each stage, as it is for every other system (`search/throughput.py`), whatever CascadeServe itself believes.
 """
 
 from collections.abc import Mapping, Sequence

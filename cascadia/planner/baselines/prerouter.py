@@ -3,7 +3,7 @@
 No answer is judged, so there is no judge, and no request runs twice; but the router must guess. Its guess is the
 table's `foreseen` quality, which is measured; without, the stage's score mixed with noise so that their rank
 correlation is `SKILL`: about what BERT routers reach on chat questions, an assumption, and named as one. Its routings
-are those of `preroutings.py`, held to the same lower confidence bound, and what is deployed is searched for as
+are those of `routing/preroutings.py`, held to the same lower confidence bound, and what is deployed is searched for as
 Cascadia's own plans are.
 """
 

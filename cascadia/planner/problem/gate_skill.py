@@ -9,7 +9,7 @@ from cascadia_judge.scores.agreement import Agreement, Bools, agreement
 
 AUC_WORTH_HAVING = 0.6
 """Below this a cascade gains 3 points beyond a coin at the most, even where the large model is 40 points ahead and
-costs a hundred times the small one's price (`payoff.py`)."""
+costs a hundred times the small one's price (`baselines/payoff.py`)."""
 
 
 def weak_gates(table: QualityTable) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """The last resort before a plan is refused: deployments that are sent nearly all that they sustain.
 
 Tables and the integer programs made of them know levels up to `STABLE_SHARE` of what a replica sustains, whole levels
-only. What is sent more may hold all the same: the certificate of stability (`stability.py`) refuses above capacity,
-not below it. So where nothing else is found, there is a second search with tables up to capacity; it starts from the
-deployments that sustain the most, by covering in fractions of levels.
+only. What is sent more may hold all the same: the certificate of stability (`stability/certificate.py`) refuses above
+capacity, not below it. So where nothing else is found, there is a second search with tables up to capacity; it starts
+from the deployments that sustain the most, by covering in fractions of levels.
 """
 
 from collections.abc import Iterable, Iterator

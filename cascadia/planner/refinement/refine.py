@@ -1,14 +1,14 @@
 """Refinement: the best plan by simulated end-to-end latency, not by the sum or maximum of stages.
 
 1. Routings: a short list (`shortlist.py`).
-2. For each, combinations of stage options are ranked by their composed latency (`compose.py`), and so are those of
-   whole nodes only (`whole_nodes.py`), which a thinned list of options may not hold.
+2. For each, combinations of stage options are ranked by their composed latency (`search/composition.py`), and so are
+   those of whole nodes only (`whole_nodes.py`), which a thinned list of options may not hold.
 3. The best combinations, and the deployments of the integer program, are simulated end to end.
    Where cost is sought and the best of a routing is slower than promised, the bound for its next is as much tighter.
 4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
    another routing, or to other shares of unequal replicas, as long as one helps.
 5. Other numbers of tokens an iteration for its engines (`batch_tokens.py`).
-6. The best that carries the traffic for as long as it goes on (`certified.py`, `stability.py`).
+6. The best that carries the traffic for as long as it goes on (`certified.py`, `stability/certificate.py`).
 
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """

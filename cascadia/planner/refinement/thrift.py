@@ -2,7 +2,8 @@
 
 Where latency alone is sought, a search spends whatever there is: the last few percent may cost more than all the rest.
 So once the fastest plan is found, cheaper ones no more than `within` slower are looked for on purpose, as for the goal
-`cost` under that latency. A few more searches under looser bounds tell how steep the way down is (`knee.py`).
+`cost` under that latency. A few more searches under looser bounds tell how steep the way down is
+(`sensitivity/knee.py`).
 """
 
 from collections.abc import Callable, Sequence

@@ -3,7 +3,7 @@
 For one routing and a window of the workload, each stage is simulated under each of its options; a request's
 end-to-end latency under a combination is the sum of its latencies at the stages it visits and of its verdicts.
 What is left out is that a stage's arrivals follow the stage before; the best combinations are therefore
-simulated as a whole afterwards (`refine.py`).
+simulated as a whole afterwards (`refinement/refine.py`).
 """
 
 from collections.abc import Mapping, Sequence

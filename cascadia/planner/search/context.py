@@ -43,7 +43,7 @@ class Search:
     capacities: Capacities = field(default_factory=Capacities)
     _decisions: dict[int, Decisions] = field(default_factory=dict)
     memory: dict[object, Any] = field(default_factory=dict)
-    """What was simulated (`refinement.py`), for other searches of the same routings, workload and judge."""
+    """What was simulated (`refinement/state.py`), for other searches of the same routings, workload and judge."""
     every_shape: bool = False
     """Make tables of all shapes for each routing, also of those that others beat."""
     _worth: dict[int, tuple[Shape, ...]] = field(default_factory=dict, init=False)

@@ -1,9 +1,9 @@
 """The routing solver's view: about how low could the largest stage quantile be, for every routing at once?
 
-Stage tables are made for a few routed sets only (`references.py`). For any other routing, a stage's need is its work
-relative to the nearest table's, and the least bound L is found on a grid by the covering problem of each stage
-(`knapsack.py`) on a single pool, or by its linear relaxation over several pools. Prices order the routings; the
-routing that wins a round is then priced exactly, by tables of its own and the integer program.
+Stage tables are made for a few routed sets only (`reference_tables.py`). For any other routing, a stage's need is its
+work relative to the nearest table's, and the least bound L is found on a grid by the covering problem of each stage
+(`allocation/knapsack.py`) on a single pool, or by its linear relaxation over several pools. Prices order the routings;
+the routing that wins a round is then priced exactly, by tables of its own and the integer program.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 A replica keeps up as long as its share of a stage's work stays under `STABLE_SHARE` of what it sustains
 (`tables.saturation_level`). For a routing, the largest factor by which today's rate can grow is found by bisection
 over the covering problem with shares 1 / saturated. That says which deployments to try; what they carry is then found
-by simulation, with the certificate that plans are held to (`headroom.py`).
+by simulation, with the certificate that plans are held to (`stability/headroom.py`).
 """
 
 from collections.abc import Callable, Sequence

@@ -5,13 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from cascadia.files.field_errors import DESCRIBED, NAMED
 from cascadia.planner.spec.models import Section, Text
 
 Figure = Annotated[float, Field(gt=0, le=1e7)]
 Units = Annotated[float, Field(ge=0, le=1e7)]
-
-NAMED, DESCRIBED = "gpu by name", "gpu by figures"
-"""Tags of the two ways to say what a pool's GPU is; no key of a spec is called so."""
 
 
 class TflopsSpec(Section):

@@ -56,7 +56,7 @@ def _code() -> str:
     """SHA-256 of the sources of the simulator and of the tables, so that a change of either starts a new store."""
     hasher = hashlib.sha256()
     for path in (
-        *sorted(Path(cascadia_sim.__file__).parent.glob("*.py")),
+        *sorted(Path(cascadia_sim.__file__).parent.rglob("*.py")),
         *(Path(__file__).with_name(name) for name in ("tables.py", "capacity.py", "loads.py")),
     ):
         hasher.update(path.read_bytes())

@@ -2,7 +2,7 @@
 
 A hash per key: `r` and `t` are the levels of its two buckets at `at` (ms), and `p:ROUTER` is how many requests a router
 has under way, with the time (ms) until which that is to be believed. A router that dies holds no one up for longer. The
-arithmetic is that of `key_limits.py`; the clock is Redis's own, so that routers' clocks need not agree.
+arithmetic is that of `rate_limits.py`; the clock is Redis's own, so that routers' clocks need not agree.
 """
 
 from typing import NamedTuple

@@ -6,7 +6,7 @@ its verdict where earlier turns were too hard for it, keeps one voice, and finds
 replica that has it; its price is that load moves up.
 
 What is kept is a hash and a stage's name, of the conversations used last: a lost one starts afresh, and no more. So the
-processes of a router tell each other without waiting to be heard: see `conversation_news.py`.
+processes of a router tell each other without waiting to be heard: see `live/session_news.py`.
 """
 
 from collections import OrderedDict

@@ -1,6 +1,6 @@
 """What may take long for a text that somebody else wrote: applying a schema or pattern.
 
-Pure functions of a task, run by `examiner_program.py` in a process that may be killed. Schemas that were applied once
+Pure functions of a task, run by `program.py` in a process that may be killed. Schemas that were applied once
 are kept compiled.
 """
 

@@ -21,7 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN_TO_PAGES = b"/v1/"
-"""Paths that pages of other origins may be let at: see `cors.py`."""
+"""Paths that pages of other origins may be let at: see `access/cors.py`."""
 _BODILESS = frozenset({204, 304})
 
 

@@ -44,7 +44,7 @@ class Doors(Protocol):
         """Whether each answer is the last of its connection, so that clients move on before the port is closed."""
 
     def says_to_page(self, origin: bytes) -> bytes:
-        """What answers to a page of `origin` say beside, in whole lines: see `cors.py`."""
+        """What answers to a page of `origin` say beside, in whole lines: see `access/cors.py`."""
 
     @property
     def service(self) -> "Hot":

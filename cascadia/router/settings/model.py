@@ -29,7 +29,7 @@ class ReplicaSettings:
     api_key: str | None = field(default=None, repr=False)
     resolve: Literal["dns"] | None = None
     address: str | None = None
-    """The one of them that this replica is at: no file says so, `resolved.py` does."""
+    """The one of them that this replica is at: no file says so, `replicas/dns_names.py` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class ShadowSettings:
 
 @dataclass(frozen=True, slots=True)
 class KeySettings:
-    """`file` holds the keys that may come in. `open`: paths that need none, beside those of `guard.py`.
+    """`file` holds the keys that may come in. `open`: paths that need none, beside those of `access/guard.py`.
 
     `redis_url`: where routers share the limits of keys. While it cannot be asked each router holds them by itself
     (`local`), or lets nobody with limits in (`refuse`).

@@ -1,7 +1,7 @@
 """What Prometheus sees. Names and labels are documented in docs/reference/router.md, which a test compares with this.
 
 Children are kept by who counts, so that a count is an addition. What is a state rather than an event (queues, replicas,
-thresholds) is not counted at all: `metrics_state.py` reads it when it is asked for.
+thresholds) is not counted at all: `live/metrics_state.py` reads it when it is asked for.
 """
 
 import platform

@@ -1,7 +1,7 @@
 """Which trace a request belongs to, and how engines are told: W3C Trace Context, level 1.
 
-No OpenTelemetry here: spans are made when the request is over (`tracing.py`), but their numbers must be known before,
-since engines name theirs after them.
+No OpenTelemetry here: spans are made when the request is over (`observers/tracing.py`), but their numbers must be known
+before, since engines name theirs after them.
 """
 
 import random

@@ -1,6 +1,6 @@
 """The catalogue of calibrations, and which of them stands for a GPU, an engine and a precision.
 
-How one is chosen is in `calibration_choice.py`. Where a generation has none, its generic constants stand
+How one is chosen is in `choice.py`. Where a generation has none, its generic constants stand
 (`data/gpus.json`), fitted to no one engine.
 """
 

@@ -31,7 +31,7 @@ REQUESTS_WORTH_A_THREAD = 5_000
 class StageRun:
     """`replica`, `first_token_ps`, `finish_ps` [n] in the caller's order; `busy_ps` [R], averaged over stages.
 
-    Times are as the client sees them (`client.py`).
+    Times are as the client sees them (`engine/client.py`).
 
     `span_ps` is the time from the first arrival to the last finish.
     """

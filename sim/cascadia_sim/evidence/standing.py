@@ -1,7 +1,7 @@
 """How far the times that a calibration gives may be off, where it stands in for what nobody measured.
 
 An entry's own error holds on its GPU, for its engine and precision. Where the catalogue has to fall back
-(`calibrations_catalogue.py`) more is wrong than that: `STAND_INS` says how much, on average, it was on real servers
+(`calibration/catalogue.py`) more is wrong than that: `STAND_INS` says how much, on average, it was on real servers
 of H200 and B200 that were predicted with every entry that could have stood in
 (`python -m tests.benchmarks.fidelity.borrowed`, 2026-11-22).
 """

@@ -19,7 +19,7 @@ from cascadia_sim.models.quantization import weight_format
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One iteration, counted as in `timing.py`, and how long it was measured to take.
+    """One iteration, counted as in `iteration/timing.py`, and how long it was measured to take.
 
     Cells of the same `run` were measured together (a batch from its prompts to its last token): `seconds` is then
     that of the whole, the same in each, and each iteration happened `repeats` times. `gpu` is that of the fit,

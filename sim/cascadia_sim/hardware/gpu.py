@@ -23,8 +23,8 @@ class Efficiency:
     For mixtures `expert_read` multiplies `gemm_hbm` where experts are read, `expert_rows` how often a row passes in
     and out of them, `expert_layer_s` is what routing and grouping cost a layer beyond kernels' starts; for latent
     attention `latent_layer_s` the same and `latent_attention` multiplies decoding over its cache. Clients see tokens
-    `first_token_s` and `first_token_steps` decode steps later than the engine has them (`client.py`): no part of an
-    iteration.
+    `first_token_s` and `first_token_steps` decode steps later than the engine has them (`engine/client.py`): no part of
+    an iteration.
     """
 
     gemm_compute: float

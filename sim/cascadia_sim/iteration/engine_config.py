@@ -16,7 +16,7 @@ class EngineConfig:
     "gptq-int4", "int8", "mxfp4", or a GGUF format such as "q4_k_m". `kv_cache_dtype` is "auto" (BF16) or "fp8".
     `block_size` is the KV cache's allocation unit in tokens. `prefix_cache_hit_rate` (0-1) is the share of a request's
     `prefix_tokens` that is found in the cache, so that prefill skips it. Where it is 0 and the trace tells which blocks
-    its prompts share, the cache is simulated (`prefix_cache.py`), unless `prefix_caching` is off.
+    its prompts share, the cache is simulated (`prefix_cache/prefix_cache.py`), unless `prefix_caching` is off.
 
     `enable_expert_parallel` spreads a mixture's experts over the GPUs whole, in place of a slice of each.
     `attention_dp` splits the tensor-parallel GPUs into as many ranks that attend to requests of their own

@@ -151,7 +151,7 @@ def sequence_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) ->
 
 
 def context_seconds(architecture: Architecture, gpu: Gpu, tp: int, kv_cache_dtype: str) -> float:
-    """Decode attention over one token of context: reads its KV entries; latent attention is in `latent.py`."""
+    """Decode attention over one token of context: reads its KV entries; latent attention is in `mla.py`."""
     a = architecture
     entry_bytes = kv_elements_per_gpu(a, tp) * kv_element_bytes(kv_cache_dtype)
     if a.mla is not None:

@@ -35,7 +35,7 @@ class ReplicaTiming:
     queue, on max_num_seqs slots and on one KV cache of lanes x `kv_tokens`, a multiple of `block_size`.
 
     A client has each token `client_ps` and `client_steps` of the request's decode steps later than the engine
-    (`client.py`).
+    (`engine/client.py`).
     """
 
     token_ps: Ints

@@ -3,7 +3,7 @@
 This is how serving benchmarks measure (`--max-concurrency`, all prompts at once). A new request arrives at the very
 instant at which an iteration ends, so which requests share which iteration does not depend on how long iterations
 take: a run is one list of iterations for all calibrations. `run` makes that list, with the scheduling rules of
-`kernel.py`, and folds it into weights with which any cost tables give the mean TTFT and the mean TPOT exactly.
+`engine/kernel.py`, and folds it into weights with which any cost tables give the mean TTFT and the mean TPOT exactly.
 """
 
 from dataclasses import dataclass, field

@@ -2,8 +2,8 @@
 
 Each measured point goes the way that a plan goes: a calibration is chosen (`calibrations_catalogue.choose`), the cost
 tables of a replica are made of it (`build.replica_timing`), a closed loop at the point's concurrency is simulated, and
-clients see it (`client.py`). Beside the catalogue's own entries, which have seen all points, stand those of two fits,
-each to one half of the (model, GPUs) pairs, that predict the other half.
+clients see it (`engine/client.py`). Beside the catalogue's own entries, which have seen all points, stand those of two
+fits, each to one half of the (model, GPUs) pairs, that predict the other half.
 
     CASCADIA_DATA=... python -m tests.benchmarks.fidelity.product [--check]
 

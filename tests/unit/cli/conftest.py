@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.commands import run
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 
 
 @pytest.fixture(scope="module")

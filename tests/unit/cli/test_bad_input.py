@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from cascadia.cli.main import main
-from tests.unit.spec.specs import changed, valid_spec, write_inputs, write_spec
+from tests.unit.planner.specs import changed, valid_spec, write_inputs, write_spec
 
 HEADER = "arrival_s,input_tokens,output_tokens"
 

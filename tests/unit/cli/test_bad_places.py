@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from cascadia.cli.main import main
 from cascadia.domain.plan import FORMAT_VERSION
 from cascadia.files.plan_file import plan_json
-from tests.unit.spec.plans import a_plan
-from tests.unit.spec.specs import valid_spec, write_spec
+from tests.unit.planner.plans import a_plan
+from tests.unit.planner.specs import valid_spec, write_spec
 
 
 def newer(folder: Path) -> None:

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from cascadia.cli.main import main
 from cascadia.files.plan_file import plan_json
-from tests.unit.spec.plans import a_plan
-from tests.unit.spec.specs import changed, valid_spec
+from tests.unit.planner.plans import a_plan
+from tests.unit.planner.specs import changed, valid_spec
 
 
 def schema(*args: str) -> dict[str, object]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.domain.plan import Plan
-from tests.unit.spec.specs import valid_spec, write_spec
+from tests.unit.planner.specs import valid_spec, write_spec
 
 
 def spec_of(plan: Plan) -> dict[str, Any]:

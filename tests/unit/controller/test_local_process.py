@@ -15,8 +15,9 @@ import pytest
 from cascadia.clients.processes.guard import descendants
 from cascadia.clients.processes.ports import free_port
 from cascadia.clients.processes.process import LocalProcess, Program, Restarts
+from tests.data import ROOT
 
-ENGINE = Path(__file__).with_name("little_engine.py")
+ENGINE = ROOT / "tests" / "unit" / "controller" / "little_engine.py"
 QUICK = Restarts(first_s=0.02, longest_s=0.05, most=3)
 
 

@@ -9,7 +9,7 @@ import yaml
 from cascadia.demo.router_file import router_document
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.router.settings.file import read_settings
-from tests.unit.spec.plans import a_plan
+from tests.unit.planner.plans import a_plan
 
 
 @pytest.fixture

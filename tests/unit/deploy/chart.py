@@ -3,7 +3,6 @@
 import json
 import subprocess
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -11,11 +10,12 @@ import yaml
 from cascadia.render.kubernetes import BUILT_IN, Release, objects
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.yaml_text import yaml_text
+from tests.data import ROOT
 from tests.unit.deploy.helm_binary import binary
 from tests.unit.deploy.matrix import MATRIX, Case
 from tests.unit.render.reading import documents
 
-CHART = Path(__file__).resolve().parents[3] / "deploy" / "helm" / "cascadia"
+CHART = ROOT / "deploy" / "helm" / "cascadia"
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
-DOCKER = Path(__file__).resolve().parents[3] / "docker"
+from tests.data import ROOT
+
+DOCKER = ROOT / "docker"
 TEXT = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
 OURS = {"cascadia", "editables"}
 """`editables` is how this checkout is installed."""
 
 IMPORTS = {
-    "router": "cascadia.cli.serve, cascadia.router.server.app, cascadia.router.server.server, cascadia.router.settings.file, "
-    "cascadia.router.admin.server, cascadia.router.live.reload, cascadia.router.access.redis_store",
+    "router": "cascadia.cli.serve, cascadia.router.server.app, cascadia.router.server.server, "
+    "cascadia.router.settings.file, cascadia.router.admin.server, cascadia.router.live.reload, "
+    "cascadia.router.access.redis_store",
     "judge": "cascadia.cli.judge.serve, cascadia.judge_service.app, cascadia.judge_service.server, "
     "cascadia_judge.embedding",
 }
@@ -30,6 +33,7 @@ class Missing(MetaPathFinder):
 
 sys.meta_path.insert(0, Missing())
 import cascadia.cli.main, {modules}
+from tests.data import ROOT
 """
 """Imports a service as if the packages that its image lacks were not there."""
 

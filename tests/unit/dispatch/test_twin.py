@@ -15,9 +15,9 @@ from cascadia_sim.engine import kernel
 from cascadia_sim.engine.fleet import fleet_of, sites_of
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.iteration.timing import ReplicaTiming
-from tests.unit.sim_engine.machines import machine
-from tests.unit.sim_engine.test_stage import columns_of
-from tests.unit.sim_engine.test_twin import Request, timings, workloads
+from tests.unit.sim.cascade.test_stage import columns_of
+from tests.unit.sim.iteration.test_twin import Request, timings, workloads
+from tests.unit.sim.machines import machine
 
 
 @dataclass

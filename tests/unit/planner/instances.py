@@ -8,7 +8,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.tables.shapes import Shape
 from cascadia.planner.tables.tables import StageTable
-from tests.unit.sim_engine.machines import machine
+from tests.unit.sim.machines import machine
 
 TIMING = machine()
 LEVELS = 4

@@ -25,7 +25,7 @@ from tests.unit.planner.problems import (
     rising_table,
     traffic,
 )
-from tests.unit.spec.specs import valid_spec, write_inputs, write_spec
+from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 
 LONG = traffic(600, 20.0)
 """Long enough beside its latencies to be one round: figures are then those of the trace itself."""

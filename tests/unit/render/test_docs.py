@@ -1,11 +1,10 @@
 import json
 import re
-from pathlib import Path
 
 from cascadia.render.engines import IMAGE
 from cascadia.render.gpu_nodes import GPU_NODES
+from tests.data import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "reference" / "engines.md").read_text(encoding="utf-8")
 GOLDEN = ROOT / "tests" / "golden" / "render" / "processes.json"
 

@@ -1,15 +1,15 @@
 """The whole text of one realistic plan. CASCADIA_WRITE_GOLDEN=1 writes it anew, to be read in the diff."""
 
 import os
-from pathlib import Path
 
 import pytest
 
 from cascadia.render import FILE_NAMES, Target, render
+from tests.data import ROOT
 from tests.unit.render.manifests import WITHOUT_DASHBOARDS
 from tests.unit.render.plans import three_stages
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "render"
+GOLDEN = ROOT / "tests" / "golden" / "render"
 
 
 @pytest.mark.parametrize("target", list(FILE_NAMES))

@@ -24,8 +24,8 @@ from cascadia_sim.iteration.build import calibration_of, replica_timing
 from cascadia_sim.iteration.engine_config import TRTLLM, EngineConfig
 from cascadia_sim.iteration.memory import kv_capacity_tokens, reserve_bytes, stage_memory
 from cascadia_sim.models.catalogue import architecture
+from tests.unit.planner.specs import changed
 from tests.unit.render.plans import plan, stage
-from tests.unit.spec.specs import changed
 
 LLAMA = "meta-llama/Llama-3.3-70B-Instruct"
 CONFIG = EngineConfig(

@@ -26,7 +26,7 @@ from tests.unit.router.engines import (
     stages,
     started,
 )
-from tests.unit.router.test_responses import says
+from tests.unit.router.openai.test_responses import says
 
 QUESTION = [{"role": "user", "content": "What is 2+2?"}]
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()

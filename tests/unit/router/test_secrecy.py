@@ -26,6 +26,7 @@ from cascadia.router.settings.model import (
     SampleSettings,
     ShadowSettings,
 )
+from tests.unit.router.access.test_keys import made
 from tests.unit.router.engines import (
     QUICK,
     FakeEngine,
@@ -42,8 +43,7 @@ from tests.unit.router.engines import (
     stream,
     until,
 )
-from tests.unit.router.test_keys import made
-from tests.unit.router.test_tracing import watched
+from tests.unit.router.observers.test_tracing import watched
 
 CANARY = "zanzibar"
 ANSWER = "quokka"

@@ -1,9 +1,9 @@
 """Whatever the page on security says is held by a test, is."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.data import ROOT
+
 PAGE = ROOT / "docs" / "reference" / "security.md"
 
 

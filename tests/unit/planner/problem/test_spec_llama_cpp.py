@@ -1,0 +1,53 @@
+"""A stage for llama.cpp: GGUF formats only, its own defaults, and where its file lies."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.planner.problem.models import build_stages, find_weights
+from cascadia.planner.spec.file import check_spec
+from cascadia.planner.spec.models import StageSpec
+from tests.unit.planner.specs import changed
+
+STAGE = {
+    "name": "small",
+    "model": "Qwen/Qwen2.5-Coder-0.5B-Instruct",
+    "engine": "llama.cpp",
+    "quantization": "q4_k_m",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"quantization": "awq-int4"}, "llama.cpp reads GGUF files; write quantization: one of f16, q8_0"),
+        ({"quantization": None}, "llama.cpp reads GGUF files"),
+        ({"engine": "vllm"}, "q4_k_m is a format of llama.cpp; write engine: llama.cpp"),
+        ({"attention_dp": 2}, "attention_dp has no effect on llama.cpp; remove it"),
+        ({"engine": "llamacpp"}, "did you mean 'llama.cpp'?"),
+        ({"quantization": "q4_k"}, "did you mean 'q4_k_m'?"),
+    ],
+)
+def test_what_it_cannot_do_is_one_line(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        check_spec(changed("stages.0", STAGE | changes), "cascade.yaml")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_left_out_is_as_the_engine_has_it() -> None:
+    (stage,) = build_stages((StageSpec.model_validate(STAGE),), Path(), "cascade.yaml")
+    config = stage.config
+    assert (config.engine, config.max_num_seqs, config.max_num_batched_tokens) == ("llama.cpp", 4, 2048)
+    assert config.max_model_len == stage.architecture.max_position, "its slots are as long as that"
+    (wide,) = build_stages((StageSpec.model_validate(STAGE | {"max_num_seqs": 256}),), Path(), "cascade.yaml")
+    assert wide.config.max_num_seqs == 256
+
+
+def test_a_file_is_found_from_anywhere_and_an_id_stays_as_it_is(tmp_path: Path) -> None:
+    assert find_weights("models/small.gguf", tmp_path) == str(tmp_path / "models" / "small.gguf")
+    assert find_weights("./checkpoint", tmp_path) == str(tmp_path / "checkpoint")
+    assert find_weights("owner/name-GGUF:Q4_K_M", tmp_path) == "owner/name-GGUF:Q4_K_M"
+    assert find_weights(None, tmp_path) is None

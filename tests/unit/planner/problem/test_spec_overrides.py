@@ -1,0 +1,52 @@
+"""Flags take the place of a spec's values, and are held to the same rules."""
+
+from pathlib import Path
+
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.spec.overrides import Overrides
+from tests.unit.planner.specs import valid_spec, write_spec
+
+
+def test_overrides_take_the_place_of_the_specs_values(folder: Path) -> None:
+    change = Overrides(gpus=((None, 16),), rate_rps=3.0, quality_min=70.0, seed=5, confidence=0.9)
+    problem = read_problem(write_spec(folder, valid_spec()), change)
+    assert problem.cluster.gpus == 16
+    assert problem.workload.rate_rps == pytest.approx(3.0)
+    assert (problem.objective.quality_min, problem.seed, problem.confidence) == (70.0, 5, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (
+            Overrides(quality_min=0.78),
+            "command line: objective.quality_min: is 0.78 of 100, which any model reaches; did you mean 78?",
+        ),
+        (
+            Overrides(confidence=95.0),
+            "command line: quality.confidence: must be less than 1, is 95.0; did you mean 0.95?",
+        ),
+        (Overrides(quality_min=101.0), "command line: objective.quality_min: must be at most 100, is 101.0"),
+        (Overrides(gpus=((None, 0),)), "command line: --gpus: must be at least 1, is 0"),
+        (
+            Overrides(gpus=((None, 12),)),
+            "command line: --gpus: 12 GPUs do not make whole nodes of 8; write a multiple of 8",
+        ),
+        (
+            Overrides(gpus=(("l4", 8),)),
+            "command line: --gpus: no pool is called 'l4'; pools: h100-sxm",
+        ),
+        (
+            Overrides(latency_max_s=3.0),
+            "command line: objective: latency_max_s contradicts minimize latency; "
+            "remove it, or use `minimize: cost` under it",
+        ),
+    ],
+)
+def test_overrides_are_checked_like_the_spec(folder: Path, change: Overrides, line: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_problem(write_spec(folder, valid_spec()), change)
+    assert str(caught.value) == line

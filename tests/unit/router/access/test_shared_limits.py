@@ -1,0 +1,232 @@
+"""Limits per key over several routers: one count in Redis, and each by itself where Redis is away."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cascadia.router.access.keys import Key, KeyLimits, Keyring
+from cascadia.router.access.rate_limits import Usage
+from cascadia.router.access.redis_store import RedisStore
+from cascadia.router.access.shared_limits import MOST_WAITING, SharedLimits
+from cascadia.router.settings.model import KeySettings, RouterSettings
+from tests.unit.router.access.test_keys import made
+from tests.unit.router.engines import (
+    QUICK,
+    FakeEngine,
+    Running,
+    completion,
+    run,
+    running,
+    send,
+    stages,
+    started,
+    until,
+)
+from tests.unit.router.redis_servers import fake_redis, nobody, silent_server
+
+PATIENT_S = 10.0
+
+
+@asynccontextmanager
+async def sharing(url: str, failures: list[str], timeout_s: float = PATIENT_S) -> AsyncIterator[SharedLimits]:
+    shared = SharedLimits(RedisStore(url, timeout_s), failures.append, again_s=60.0)
+    try:
+        yield shared
+    finally:
+        await shared.close()
+
+
+def test_two_routers_grant_together_what_the_limit_says() -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(requests_per_minute=50))
+        failures: list[str] = []
+        async with sharing(url, failures) as one, sharing(url, failures) as other:
+            usages = Usage(), Usage()
+            asked = [s.take(key, u, 1) for _ in range(40) for s, u in zip((one, other), usages, strict=True)]
+            verdicts = await asyncio.gather(*asked)
+        granted = sum(verdict is not None and verdict.refused is None for verdict in verdicts)
+        # 50, and what the bucket gained during the test.
+        assert 50 <= granted <= 60
+        assert sum(usage.running for usage in usages) == granted
+        refused = next(verdict for verdict in verdicts if verdict is not None and verdict.refused is not None)
+        assert refused.refused == "requests"
+        assert 0 < refused.wait_s <= 1.3
+        assert failures == []
+
+    with fake_redis() as url:
+        run(lambda: main(url))
+
+
+def test_tokens_given_back_by_one_are_there_for_the_other() -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(tokens_per_minute=600))
+        usage = Usage()
+        async with sharing(url, []) as one, sharing(url, []) as other:
+            assert (await took(one, key, usage, 550)).refused is None
+            verdict = await took(other, key, Usage(), 500)
+            assert verdict.refused == "tokens"
+            assert 30 < verdict.wait_s <= 45
+            assert (await took(other, key, Usage(), 601)).wait_s == float("inf")
+            usage.running -= 1
+            one.settle(key, usage, 500)
+            await one._worker  # type: ignore[misc]
+            assert (await took(other, key, Usage(), 500)).refused is None
+
+    with fake_redis() as url:
+        run(lambda: main(url))
+
+
+async def took(shared: SharedLimits, key: Key, usage: Usage, tokens: int) -> Any:
+    verdict = await shared.take(key, usage, tokens)
+    assert verdict is not None
+    return verdict
+
+
+def test_requests_at_once_are_counted_over_routers_and_those_of_a_dead_one_are_forgotten() -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(concurrent=3))
+        mine, dead = Usage(), Usage()
+        async with sharing(url, []) as one, sharing(url, []) as other:
+            for _ in range(2):
+                assert (await took(other, key, dead, 1)).refused is None
+            assert (await took(one, key, mine, 1)).refused is None
+            assert (await took(one, key, mine, 1)).refused == "concurrent"
+            # The other router dies; Redis believes it for a while, which is over:
+            place = f"cascadia:limits:{{{key.id}}}"
+            client = one._store._client  # type: ignore[attr-defined]
+            await client.hset(place, f"p:{other._me}", "2 1000")
+            assert (await took(one, key, mine, 1)).refused is None
+            assert mine.running == 2
+            mine.running -= 2
+            one.settle(key, mine, 0)
+            await one._worker  # type: ignore[misc]
+            fields = await client.hgetall(place)
+            assert not [name for name in fields if name.startswith(b"p:")]
+
+    with fake_redis() as url:
+        run(lambda: main(url))
+
+
+def test_who_comes_when_too_many_wait_is_not_kept_waiting() -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(requests_per_minute=5))
+        failures: list[str] = []
+        async with sharing(url, failures, timeout_s=0.1) as shared:
+            asked = [asyncio.create_task(shared.take(key, Usage(), 1)) for _ in range(MOST_WAITING + 700)]
+            await asyncio.gather(*asked)
+        assert (failures.count("busy"), failures.count("timeout")) == (700, MOST_WAITING)
+
+    with silent_server() as url:
+        run(lambda: main(url))
+
+
+def test_who_leaves_before_redis_answers_holds_nothing() -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(tokens_per_minute=1000, concurrent=1))
+        usage = Usage()
+        async with sharing(url, []) as shared:
+            leaving = asyncio.create_task(shared.take(key, usage, 900))
+            await asyncio.sleep(0)
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
+            await shared._worker  # type: ignore[misc]
+            assert usage.running == 0
+            assert (await took(shared, key, usage, 900)).refused is None
+
+    with fake_redis() as url:
+        run(lambda: main(url))
+
+
+@pytest.mark.parametrize(("server", "kind"), [(nobody, "connection"), (silent_server, "timeout")])
+def test_where_redis_is_away_nobody_waits_long_and_it_is_counted(server: Any, kind: str) -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(requests_per_minute=5))
+        failures: list[str] = []
+        async with sharing(url, failures, timeout_s=0.1) as shared:
+            asked = await asyncio.gather(*(shared.take(key, Usage(), 1) for _ in range(10)))
+            assert asked == [None] * 10
+            assert failures == [kind] * 10
+            assert not shared.up
+            # It is left alone for a while.
+            assert await shared.take(key, Usage(), 1) is None
+            assert failures[-1] == "down"
+
+    with server() as url:
+        run(lambda: main(url))
+
+
+@asynccontextmanager
+async def routers(
+    engine: FakeEngine, url: str, limits: KeyLimits, on_failure: Any = "local", count: int = 2
+) -> AsyncIterator[tuple[list[Running], dict[str, str]]]:
+    """`count` routers that share one key's limits, and its header."""
+    key, header = made(limits=limits)
+    keys = KeySettings(Path("k"), (), url, PATIENT_S if on_failure == "local" else 0.2, on_failure)
+    settings = RouterSettings(stages(engine), None, health=QUICK, keys=keys)
+    async with AsyncExitStack() as stack:
+        both = [
+            await stack.enter_async_context(running(settings, keyring=Keyring([key]))) for _ in range(count)
+        ]
+        yield both, header
+
+
+def test_a_key_has_one_limit_behind_two_routers() -> None:
+    async def main(url: str) -> None:
+        engine = FakeEngine()
+        async with started(engine), routers(engine, url, KeyLimits(requests_per_minute=6)) as (ups, header):
+            statuses = [(await up.chat("small", headers=header)).status_code for _ in range(5) for up in ups]
+        assert statuses[:6] == [200] * 6
+        assert statuses.count(200) in (6, 7)
+        assert set(statuses) == {200, 429}
+
+    with fake_redis() as url:
+        run(lambda: main(url))
+
+
+def test_requests_at_once_are_one_count_behind_two_routers() -> None:
+    async def hold(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if not body.get("quick"):
+            await engine.left.wait()
+        send(writer, 200, completion("x"))
+
+    async def main(url: str) -> None:
+        engine = FakeEngine(answer=hold)
+        async with started(engine), routers(engine, url, KeyLimits(concurrent=1)) as ((one, other), header):
+            asking = asyncio.create_task(one.chat("small", headers=header))
+            await engine.arrived.wait()
+            assert (await other.chat("small", quick=True, headers=header)).status_code == 429
+            asking.cancel()
+            access = one.router.access
+            assert access is not None
+            await until(lambda: not any(account.usage.running for account in access._accounts.values()))
+            await access.shared._worker  # type: ignore[union-attr]
+            assert (await other.chat("small", quick=True, headers=header)).status_code == 200
+
+    with fake_redis() as url:
+        run(lambda: main(url))
+
+
+@pytest.mark.parametrize(("rule", "expected"), [("local", [200, 200, 429]), ("refuse", [503, 503, 503])])
+def test_without_redis_each_router_does_as_it_is_told(rule: str, expected: list[int]) -> None:
+    async def main(url: str) -> None:
+        engine = FakeEngine()
+        async with (
+            started(engine),
+            routers(engine, url, KeyLimits(requests_per_minute=2), rule, count=1) as ((up,), header),
+        ):
+            answers = [await up.chat("small", headers=header) for _ in range(3)]
+            assert [answer.status_code for answer in answers] == expected
+            key, unlimited = made("unlimited")
+            access = up.router.access
+            assert access is not None
+            access.replace(Keyring([*access.keyring, key]))
+            assert (await up.chat("small", headers=unlimited)).status_code == 200
+            metrics = (await up.client.get("/metrics", headers=unlimited)).status_code
+            assert metrics == 403
+
+    with nobody() as url:
+        run(lambda: main(url))

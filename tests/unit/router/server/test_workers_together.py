@@ -1,0 +1,180 @@
+"""Several processes are one router to who looks at its page or administers it, and to a process that comes later."""
+
+import asyncio
+import json
+import os
+import signal
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvloop
+
+from cascadia.router.access.keys_file import add_key
+from cascadia.router.ui.history import Tick, added
+from cascadia.router.ui.merge import Share, read_share, series_of, together, written
+from tests.unit.router.access.test_keys import made
+from tests.unit.router.engines import FakeEngine, started, until
+from tests.unit.router.server.test_workers import PROGRAM, workers_of
+
+SCOPES = ("inference", "admin", "metrics")
+
+
+@dataclass
+class Several:
+    pid: int
+    url: str
+    admin_url: str
+    header: dict[str, str]
+    file: Path
+
+    async def call(self, method: str, url: str, **more: Any) -> dict[str, Any]:
+        """On a connection of its own, so that the kernel chooses the process."""
+        async with httpx.AsyncClient(timeout=20, trust_env=False, headers=self.header) as client:
+            answer = await client.request(method, url, **more)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def admin(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        return await self.call(method, f"{self.admin_url}/{path}", **more)
+
+    async def ask(self, **more: Any) -> dict[str, Any]:
+        body = {"model": "cascadia", "messages": [{"role": "user", "content": "hi"}]} | more
+        return await self.call("POST", f"{self.url}/v1/chat/completions", json=body)
+
+    async def answered_by(self, times: int) -> set[str]:
+        answers = await asyncio.gather(*(self.ask() for _ in range(times)))
+        return {answer["cascadia"]["stage"] for answer in answers}
+
+    async def state(self) -> dict[str, Any]:
+        return await self.admin("GET", "state")
+
+    async def until_states(self, state: str) -> None:
+        """All processes are there, and see all replicas so."""
+        for _ in range(400):
+            found = await self.state()
+            replicas = [r["state"] for s in found["stages"].values() for r in s["replicas"].values()]
+            if found["processes"] == 2 and set(replicas) == {state}:
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(found)
+
+
+@asynccontextmanager
+async def two(folder: Path, small: list[FakeEngine], large: FakeEngine) -> AsyncIterator[Several]:
+    keys, file = folder / "keys.json", folder / "router.yaml"
+    key, header = made("all", SCOPES)
+    add_key(keys, key, datetime.now(UTC))
+    replicas = [{"url": engine.url, "max_concurrency": 10} for engine in small]
+    # The statistic of an answer without log-probabilities fails, and is then as told.
+    judge = {"kind": "certainty", "on_failure": "accept"}
+    stages = [
+        {"name": "small", "threshold": 50, "replicas": replicas},
+        {"name": "large", "replicas": [{"url": large.url}]},
+    ]
+    health = {"interval_s": 0.05}
+    document = {"stages": stages, "judge": judge, "keys": {"file": str(keys)}, "admin": {"port": 0}}
+    file.write_text(json.dumps(document | {"health": health}))
+    arguments = ["serve", file, "--port=0", "--json", "--no-log", "--workers=2"]
+    process = await asyncio.create_subprocess_exec(PROGRAM, *arguments, stdout=PIPE, stderr=PIPE)
+    assert process.stdout is not None
+    try:
+        told = json.loads(await process.stdout.readuntil(b"}\n"))
+        await until(lambda: len(workers_of(process.pid)) == 2)
+        found = Several(process.pid, told["url"], told["admin_url"], header, file)
+        await found.until_states("ready")
+        yield found
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
+
+
+def test_what_is_put_is_put_in_all_processes_and_in_one_that_comes_later(tmp_path: Path) -> None:
+    async def main() -> None:
+        small, other, large = FakeEngine("s"), FakeEngine("o"), FakeEngine("l")
+        async with started(small, other, large), two(tmp_path, [small, other], large) as up:
+            assert await up.answered_by(12) == {"small"}
+            before = await up.state()
+            assert before["stages"]["small"]["replicas"]["small-0"]["max_concurrency"] == 10
+            told = await up.admin("PUT", "thresholds", json={"small": 101})
+            assert (told["processes"], len(told["plans"])) == (2, 1)
+            assert await up.answered_by(12) == {"large"}
+            drained = await up.admin("POST", "replicas/small-1/drain?wait_s=5")
+            assert (drained["state"], drained["running"]) == ("draining", 0)
+            os.kill(workers_of(up.pid)[0], signal.SIGKILL)
+            while (await up.state())["processes"] != 2:
+                await asyncio.sleep(0.02)
+            after = await up.state()
+            assert after["plans"] == told["plans"]
+            assert after["stages"]["small"]["replicas"]["small-1"]["state"] == "draining"
+            assert await up.answered_by(12) == {"large"}
+            await up.admin("PUT", "thresholds", json={"small": 0})
+            count = len(other.requests)
+            assert await up.answered_by(12) == {"small"}
+            assert len(other.requests) == count
+            await up.admin("POST", "replicas/small-1/undrain")
+            await up.admin("POST", "reload")
+            await up.until_states("ready")
+            assert (await up.state())["plans"] == before["plans"]
+
+    uvloop.run(main())
+
+
+def test_the_page_of_any_process_shows_what_all_of_them_did(tmp_path: Path) -> None:
+    async def main() -> None:
+        small, large = FakeEngine("s"), FakeEngine("l")
+        async with started(small, large), two(tmp_path, [small], large) as up:
+            await up.answered_by(24)
+            seen = [await up.call("GET", f"{up.url}/ui/state?window=all") for _ in range(6)]
+            for state in seen:
+                assert (state["processes"], state["requests"]["count"], len(state["recent"])) == (2, 24, 24)
+                assert state["stages"][0]["accepted"] == 24
+                assert {r["name"]: r["room"] for r in state["replicas"]} == {"small-0": 10, "large-0": 256}
+
+    uvloop.run(main())
+
+
+def test_a_conversation_goes_on_at_its_stage_whichever_process_gets_the_next_turn(tmp_path: Path) -> None:
+    async def main() -> None:
+        small, large = FakeEngine("s"), FakeEngine("l")
+        async with started(small, large), two(tmp_path, [small], large) as up:
+            up.file.write_text(
+                json.dumps(json.loads(up.file.read_text()) | {"conversations": {"start": "sticky"}})
+            )
+            await up.admin("POST", "reload")
+            await up.admin("PUT", "thresholds", json={"small": 101})
+            for number in range(6):
+                up.header["x-session-id"] = f"hard from the start {number}"
+                assert (await up.ask())["cascadia"]["attempts"] == 2
+                # Not before the news has gone round.
+                while (await up.ask())["cascadia"]["attempts"] != 1:
+                    pass
+                assert {(await up.ask())["cascadia"]["attempts"] for _ in range(6)} == {1}
+
+    uvloop.run(main())
+
+
+def test_shares_add_up_and_come_through_the_socket_as_they_were() -> None:
+    key = ("cascadia_x", "small")
+    now = {"ready": True, "draining": False, "uptime_s": 1.0, "running": 2, "waiting": {"small": 1}}
+    replica = {"name": "small-0", "state": "ready", "breaker": "closed", "running": 1, "room": 4}
+    one = Share(
+        Tick(5.0, {key: 2.0}), [(5.0, [1, 0]), (5.0, [2, 0])], now | {"replicas": [replica], "recent": []}
+    )
+    ill = replica | {"state": "down", "breaker": "open"}
+    two = Share(Tick(3.0, {key: 3.0}), [(5.0, [0, 2])], now | {"replicas": [ill], "recent": [{"at_s": 1}]})
+    assert read_share(written(one)).moved == one.moved
+    window = added([one.moved, two.moved])
+    assert (window.seconds, window.count("x", "small")) == (5.0, 5.0)
+    both = together([read_share(written(share)).now for share in (one, two)])
+    assert both["replicas"] == [
+        {"name": "small-0", "state": "down", "breaker": "open", "running": 2, "room": 8}
+    ]
+    assert (both["running"], both["waiting"]) == (4, {"small": 2})
+    assert [point["per_s"] for point in series_of([one.series, two.series], [1.0])] == [0.2, 0.8]

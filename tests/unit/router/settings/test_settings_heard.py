@@ -1,0 +1,280 @@
+"""No key of router.yaml is silently ignored: each changes what is read, and one that is new has to be added here."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.router.settings.file import _File, read_settings
+from cascadia.router.settings.model import RouterSettings
+from cascadia_judge.llm.prompt import PROMPT_VERSION
+
+Document = dict[str, Any]
+ENVIRONMENT = {"KEY": "from-the-environment", "URL": "redis://h/1"}
+REPLICA = {"url": "http://h:1"}
+STAGE = {"name": "s", "replicas": [REPLICA]}
+EMBEDDING = {"kind": "embedding", "replicas": [REPLICA]}
+PATTERNS: dict[str, Document] = {"python-syntax": {}, "regex": {"pattern": "a"}}
+TWO = [{"kind": "certainty"}, {"kind": "certainty", "statistic": "sum-logprob"}]
+
+
+def whole(**members: Any) -> Document:
+    return {"stages": [STAGE]} | members
+
+
+def stage(section: Document) -> Document:
+    return whole(stages=[section, {"name": "last", "replicas": [REPLICA]}], judge=EMBEDDING)
+
+
+def shadow(section: Document) -> Document:
+    return whole(samples={"folder": "f"}, shadow=section, judge=EMBEDDING)
+
+
+def keys(section: Document) -> Document:
+    return whole(keys=section)
+
+
+Case = tuple[Callable[[Document], Document], Document, Document]
+"""How a section becomes a whole file, what it must have, and another value of each key, `kind` for one of a kind."""
+
+CASES: dict[str, list[Case]] = {
+    "_File": [
+        (
+            lambda section: section,
+            whole(),
+            {
+                "stages": [STAGE | {"name": "t"}],
+                "judge": EMBEDDING,
+                "foresight": {"replicas": [REPLICA]},
+                "cascade": "c",
+                "cost_unit": "usd-per-million-tokens",
+                "cors": {"allow_origins": ["https://h"]},
+                "conversations": {"start": "sticky"},
+                "host": "::",
+                "port": 1,
+                "page": False,
+                "tracing": {"endpoint": "http://h/v1/traces"},
+                "samples": {"folder": "f"},
+                "shadow": {"busy": 0.1},
+                "keys": {"file": "k"},
+                "watch_s": 9,
+                "revision": "r",
+                "limits": {"queue_s": 1},
+                "names": [STAGE["name"], "larger"],
+                "health": {"failures": 1},
+            },
+        ),
+        (lambda section: section, whole(keys={"file": "k"}), {"admin": {"port": 1}}),
+    ],
+    "_Cors": [
+        (
+            lambda section: whole(cors=section),
+            {"allow_origins": ["https://h"]},
+            {
+                "allow_origins": ["*"],
+                "allow_methods": ["GET"],
+                "allow_headers": ["x-a"],
+                "allow_credentials": True,
+                "max_age_s": 1,
+            },
+        )
+    ],
+    "_Stage": [
+        (
+            stage,
+            STAGE,
+            {
+                "name": "t",
+                "model": "m",
+                "replicas": [{"url": "http://h:2"}],
+                "threshold": 7,
+                "max_model_len": 9,
+                "balancing": "prefix",
+                "cost": 2,
+                "hedge": {},
+                "passes_priority": True,
+                "skip_below": 5,
+                "on_overload": "escalate",
+            },
+        ),
+        (stage, STAGE | {"threshold": 7}, {"verifiers": [{"kind": "python-syntax"}]}),
+        (
+            stage,
+            STAGE | {"threshold": 7, "verifiers": [{"kind": "python-syntax"}]},
+            {"verified": "accept"},
+        ),
+    ],
+    "_Replica": [
+        (
+            lambda section: stage(STAGE | {"replicas": [section]}),
+            REPLICA,
+            {
+                "url": "http://h:2",
+                "share": 2,
+                "max_concurrency": 3,
+                "health_path": "/up",
+                "api_key_env": "KEY",
+                "api_key_file": "secret",
+                "resolve": "dns",
+            },
+        )
+    ],
+    "_Foresight": [
+        (
+            lambda section: whole(foresight=section),
+            {"replicas": [REPLICA]},
+            {"replicas": [{"url": "http://h:2"}], "timeout_s": 9},
+        )
+    ],
+    "_Hedge": [(lambda section: stage(STAGE | {"hedge": section}), {}, {"quantile": 0.9, "ratio": 0.2})],
+    "VerifierFields": [
+        (
+            lambda section: stage(STAGE | {"threshold": 7, "verifiers": [section]}),
+            {"kind": "regex", "pattern": "a"},
+            {"pattern": "b", "absent": True},
+        ),
+        (
+            lambda section: stage(STAGE | {"threshold": 7, "verifiers": [section]}),
+            {"kind": "json-schema", "schema": {}},
+            {"schema": {"type": "string"}},
+        ),
+        (
+            lambda section: stage(
+                STAGE | {"threshold": 7, "verifiers": [PATTERNS[section["kind"]] | section]}
+            ),
+            {"kind": "python-syntax"},
+            {"kind": "regex"},
+        ),
+    ],
+    "_Judge": [
+        (
+            lambda section: whole(judge=section),
+            {"kind": "llm", "replicas": [REPLICA]},
+            {
+                "kind": "embedding",
+                "model": "m",
+                "timeout_s": 1,
+                "on_failure": "accept",
+                "reads_tokens": 99,
+                "cache_size": 1,
+                "weight": 2,
+                "scale": 10,
+                "replicas": [{"url": "http://h:2"}],
+            },
+        ),
+        (lambda section: whole(judge=section), EMBEDDING, {"certainty": False}),
+        (
+            lambda section: whole(judge=section),
+            {"kind": "certainty"},
+            {"statistic": "sum-logprob", "points": [[0, 0], [1, 9]]},
+        ),
+        (
+            lambda section: whole(judge=section),
+            {"kind": "agreement"},
+            {"samples": 3, "temperature": 1, "extract": "a"},
+        ),
+        (
+            lambda section: whole(judge=section),
+            {"kind": "ensemble", "members": TWO},
+            {"members": TWO[::-1], "combine": "minimum"},
+        ),
+    ],
+    "_Conversations": [
+        (lambda section: whole(conversations=section), {}, {"start": "sticky", "kept": 5, "kept_s": 6})
+    ],
+    "_Keys": [
+        (
+            keys,
+            {"file": "k"},
+            {
+                "file": "l",
+                "open": ["/v1/models"],
+                "redis_url": "redis://h/0",
+                "redis_url_env": "URL",
+                "redis_url_file": "url",
+                "redis_timeout_s": 1,
+                "on_redis_failure": "refuse",
+            },
+        )
+    ],
+    "_Admin": [
+        (lambda section: whole(keys={"file": "k"}, admin=section), {}, {"port": 1, "host": "::"}),
+    ],
+    "TracingSection": [
+        (
+            lambda section: whole(tracing=section),
+            {"endpoint": "http://h/v1/traces"},
+            {"endpoint": "http://i/v1/traces", "ratio": 0.5, "follow": False, "service": "s"},
+        )
+    ],
+    "SamplesSection": [
+        (
+            lambda section: whole(samples=section),
+            {"folder": "f"},
+            {
+                "folder": "g",
+                "ratio": 0.5,
+                "rows": 5,
+                "seconds": 9,
+                "max_bytes": 2**21,
+                "text": True,
+                "token_env": "KEY",
+                "token_file": "token",
+            },
+        )
+    ],
+    "ShadowSection": [
+        (
+            shadow,
+            {},
+            {
+                "ratio": 0.5,
+                "busy": 0.1,
+                "tokens_per_hour": 5,
+                "max_tokens": 6,
+                "burst_ratio": 0.7,
+                "burst_at_once": 2,
+                "burst_hours": 1.0,
+            },
+        ),
+    ],
+}
+REFUSED = {"_Judge": {"prompt_version"}}
+"""Keys with one value that is not refused, which changes nothing."""
+BY_NUMBERS = {"limits", "health"}
+"""tests/unit/router/http/test_hurt_others.py gives each of their keys."""
+
+
+def read(document: Document, folder: Path) -> RouterSettings:
+    (folder / "secret").write_text("from-a-file")
+    (folder / "token").write_text("a-token-from-a-file")
+    (folder / "url").write_text("redis://h/2")
+    path = folder / "router.yaml"
+    path.write_text(json.dumps(document))
+    return read_settings(path, ENVIRONMENT)
+
+
+@pytest.mark.parametrize("section", CASES)
+def test_each_key_changes_what_is_read(section: str, tmp_path: Path) -> None:
+    for put, base, others in CASES[section]:
+        plain = read(put(base), tmp_path)
+        for key, value in others.items():
+            assert read(put(base | {key: value}), tmp_path) != plain, key
+
+
+def test_no_key_is_left_out_here() -> None:
+    schema = _File.model_json_schema()
+    sections: Mapping[str, Any] = schema["$defs"] | {"_File": schema}
+    for name in sections.keys() - BY_NUMBERS:
+        given = {key for _, _, others in CASES[name] for key in others}
+        assert given == set(sections[name]["properties"]) - REFUSED.get(name, set()), name
+
+
+def test_a_prompt_version_is_heard_by_refusing_another(tmp_path: Path) -> None:
+    judge = {"kind": "llm", "replicas": [REPLICA]}
+    read(whole(judge=judge | {"prompt_version": PROMPT_VERSION}), tmp_path)
+    with pytest.raises(BadInput, match=r"judge\.prompt_version"):
+        read(whole(judge=judge | {"prompt_version": "another"}), tmp_path)
