@@ -37,6 +37,8 @@ def keys(section: Document) -> Document:
     return whole(keys=section)
 
 
+MIXTURE: Document = {"share": 0.3, "thresholds": {STAGE["name"]: 0}}
+
 Case = tuple[Callable[[Document], Document], Document, Document]
 """How a section becomes a whole file, what it must have, and another value of each key, `kind` for one of a kind."""
 
@@ -64,10 +66,18 @@ CASES: dict[str, list[Case]] = {
                 "revision": "r",
                 "limits": {"queue_s": 1},
                 "names": [STAGE["name"], "larger"],
+                "mixture": MIXTURE,
                 "health": {"failures": 1},
             },
         ),
         (lambda section: section, whole(keys={"file": "k"}), {"admin": {"port": 1}}),
+    ],
+    "_Mixture": [
+        (
+            lambda section: whole(mixture=section),
+            MIXTURE,
+            {"share": 0.5, "thresholds": {STAGE["name"]: 101}, "skip_below": {STAGE["name"]: 101}},
+        )
     ],
     "_Cors": [
         (
