@@ -2,9 +2,12 @@
 
 Where CASCADIA_CI is set, hypothesis draws the same examples each time, so that a change is judged by what it changed;
 elsewhere they are new in each run, and find what nobody thought of. No example has a deadline: machines may be busy.
+
+A shell ignores SIGINT for what it starts in the background, and children inherit that: here it is as in the foreground.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +18,10 @@ pytest_plugins = ["tests.conftest_data"]
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CASCADIA_CI") else "here")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -33,7 +33,6 @@ class Missing(MetaPathFinder):
 
 sys.meta_path.insert(0, Missing())
 import cascadia.cli.main, {modules}
-from tests.data import ROOT
 """
 """Imports a service as if the packages that its image lacks were not there."""
 
