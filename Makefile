@@ -28,7 +28,7 @@ check: $(STAMP)
 	$(BIN)/python docs/generate.py --check
 
 test: check
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-e2e: $(STAMP)
 	$(BIN)/python -m pytest tests/e2e

@@ -116,10 +116,10 @@ def test_an_answer_in_chunks_of_a_byte_is_the_same_answer(stream: bool) -> None:
     async def main() -> None:
         engine = FakeEngine(answer=dripping)
         async with started(engine), running(stages(engine)) as router:
-            for _ in range(2):
+            for _ in range(4):
                 answer = await router.chat("small", stream=stream)
                 assert answer.text.count(said) == 1
-            assert engine.connections == 2  # its health is asked on another
+            assert engine.connections <= 2  # its health may be asked on another
 
     run(main)
 

@@ -112,6 +112,8 @@ OVERLOADED = {
     "three stages": problem(
         FIVE[2:], pools=small_node(), trace=traffic(200, 35.0), judge=hosted_judge(), quality_min=57.0
     ),
+}
+FURTHER = {
     "three nodes": problem(
         FIVE[2:],
         pools=(Pool("a", "l40s", 3, 2, 2.0),),
@@ -126,6 +128,7 @@ OVERLOADED = {
         quality_min=60.0,
     ),
 }
+"""As `OVERLOADED`; they take long, and are asked about in tests/e2e/test_plans_at_length.py."""
 overloaded = pytest.mark.parametrize("given", OVERLOADED.values(), ids=OVERLOADED)
 
 
