@@ -296,6 +296,18 @@ class Plan:
     mixture: Mixture | None = None
 
     @property
+    def groups(self) -> tuple[ReplicaGroup, ...]:
+        """Those of all stages, then the judge's."""
+        return (*(group for stage in self.stages for group in stage.replicas), *self.judge.replicas)
+
+    def gpus_by_pool(self) -> dict[str, int]:
+        """Of each of the cluster's pools, how many the plan takes."""
+        taken = {pool.name: 0 for pool in self.cluster.pools}
+        for group in self.groups:
+            taken[group.pool] += group.gpus
+        return taken
+
+    @property
     def gpus(self) -> int:
         return sum(stage.gpus for stage in self.stages) + self.judge.gpus
 

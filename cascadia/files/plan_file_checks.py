@@ -104,7 +104,7 @@ def _judge_faults(judge: JudgePlan, cluster: Cluster) -> Iterator[Fault]:
 
 def _capacity_faults(plan: Plan) -> Iterator[Fault]:
     taken: Counter[str] = Counter()
-    for group in (*(group for stage in plan.stages for group in stage.replicas), *plan.judge.replicas):
+    for group in plan.groups:
         taken[group.pool] += group.gpus
     for pool in plan.cluster.pools:
         if taken[pool.name] > pool.gpus:

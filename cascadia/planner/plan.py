@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -34,7 +33,7 @@ from cascadia.planner.routing.frontier import all_routings, frontier
 from cascadia.planner.routing.guarantee import with_bounds
 from cascadia.planner.routing.preroutings import by_question_alone
 from cascadia.planner.routing.routings import Routings, joined, thin
-from cascadia.planner.search.bilevel import BilevelResult, bilevel
+from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
 from cascadia.planner.search.context import Search, start_search
 from cascadia.planner.search.solver import Formulation, solver
 from cascadia.planner.stability.headroom import headroom
@@ -84,23 +83,21 @@ def plan(
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     routings, method = routings_of(problem)
     search = start_search(problem, routings, threads)
+
+    def solver_of(part: Search) -> Solver:
+        return solver(part, formulation, time_limit_s)
+
     planning = asking(formulation, time_limit_s, effort, progress)
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
     progress("what others would deploy")
-    found = best_of_parts(
-        search,
-        lambda part: solver(part, formulation, time_limit_s),
-        effort,
-        progress,
-        their_deployments(search),
-    )
+    found = best_of_parts(search, solver_of, effort, progress, their_deployments(search))
     if found.best is None:
-        why_none = partial(explain.why_none, search, found.loop, found.candidates, planning)
-        found = _nearly_full(search, found, formulation, time_limit_s, effort, progress)
-        if found.best is None:
-            raise why_none()
-    found = with_mixed(found, lambda part: solver(part, formulation, time_limit_s), effort, progress)
+        last_resort = _nearly_full(search, solver_of, effort, progress)
+        if last_resort is None or last_resort.best is None:
+            raise explain.why_none(search, found.loop, found.candidates, planning)
+        found = last_resort
+    found = with_mixed(found, solver_of, effort, progress)
     assert found.best is not None
     search, chosen = found.search, found.best
     if problem.objective.goal == "latency" and problem.objective.within > 0:
@@ -111,18 +108,16 @@ def plan(
 
 def _nearly_full(
     search: Search,
-    found: Found,
-    formulation: Formulation,
-    time_limit_s: float,
+    solver_of: Callable[[Search], Solver],
     effort: Effort | None,
     progress: Callable[[str], None],
-) -> Found:
-    """What is found near capacity, where nothing else is; `found` where nothing may be."""
+) -> Found | None:
+    """What is found near capacity, where nothing else is; None where there is nothing to begin with."""
     full = nearly_full(search)
     if not (starts := list(fullest(full))):
-        return found
+        return None
     progress("nothing found; looking near capacity")
-    return best_of_parts(full, lambda part: solver(part, formulation, time_limit_s), effort, progress, starts)
+    return best_of_parts(full, solver_of, effort, progress, starts)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from cascadia.domain.cluster import Cluster
-from cascadia.domain.plan import Plan, ReplicaGroup
+from cascadia.domain.plan import ReplicaGroup
 
 _SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?)([bm])(?![a-z0-9])", re.IGNORECASE)
 
@@ -64,10 +64,6 @@ def gpus_in_words(groups: Iterable[ReplicaGroup], cluster: Cluster, names: Mappi
     if set(counts) == {"CPU"}:
         return f"{listed} {'core' if total == 1 else 'cores'}"
     return f"{listed or 'no'} {'GPU' if total == 1 else 'GPUs'}"
-
-
-def all_groups(plan: Plan) -> list[ReplicaGroup]:
-    return [group for stage in plan.stages for group in stage.replicas] + list(plan.judge.replicas)
 
 
 def listing(items: Sequence[str]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from cascadia.domain.plan import ASKS_NONE, Plan, StageCalibration, StagePlan, StagePrediction
 from cascadia.report import numbers
 from cascadia.report.names import (
-    all_groups,
     gpu_label,
     gpus_in_words,
     listing,
@@ -26,7 +25,7 @@ def headline(plan: Plan, names: Names) -> str:
     """What serves what: the one sentence to remember."""
     goal, predicted = plan.objective, plan.predicted
     verb = "serves" if plan.gpus == 1 else "serve"
-    start = f"{gpus_in_words(all_groups(plan), plan.cluster, names)} {verb} {rate(predicted.rate_rps)}"
+    start = f"{gpus_in_words(plan.groups, plan.cluster, names)} {verb} {rate(predicted.rate_rps)}"
     latency = f"{quantile_name(plan)} {seconds(predicted.objective_s)}"
     if goal.goal == "quality":
         within = f" within {seconds(goal.latency_max_s)}" if goal.latency_max_s is not None else ""
@@ -134,7 +133,7 @@ def _times(factor: float) -> str:
 
 def blocks(plan: Plan) -> str:
     """How to read the picture of GPUs."""
-    ranks = any(group.pp > 1 for group in all_groups(plan))
+    ranks = any(group.pp > 1 for group in plan.groups)
     pipelines = "; the number after the point is the pipeline rank" if ranks else ""
     return (
         f"Each block is a tensor-parallel group, numbered by replica{pipelines}. "
@@ -221,7 +220,7 @@ def cost(plan: Plan, names: Names) -> str:
 
 def prices(plan: Plan, names: Names) -> str:
     """Of the GPUs in use."""
-    pools = {group.pool for group in all_groups(plan) if group.count}
+    pools = {group.pool for group in plan.groups if group.count}
     each = {
         f"{gpu_label(pool.gpu, names)} at {usd(pool.usd_per_gpu_hour)}/h": None
         for pool in plan.cluster.pools

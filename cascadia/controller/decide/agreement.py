@@ -4,7 +4,6 @@ From the spec comes each next plan, from the plan what runs. A plan may take few
 for fewer, or while some were away.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +39,9 @@ def _differences(spec: Spec, plan: Plan, folder: Path, file: str) -> Iterator[st
     elif plan.judge.replicas and spec.judge.model != plan.judge.model:
         yield f"have other models for the judge ({spec.judge.model}; {plan.judge.model})"
     pools = {pool.name: pool for pool in build_cluster(spec.cluster, folder, file).cluster.pools}
-    for name, gpus in sorted(_taken(plan).items()):
+    for name, gpus in sorted(plan.gpus_by_pool().items()):
+        if not gpus:
+            continue
         planned = plan.cluster.pool(name)
         if name not in pools:
             yield f"have other pools ({', '.join(sorted(pools))}; {name})"
@@ -48,12 +49,3 @@ def _differences(spec: Spec, plan: Plan, folder: Path, file: str) -> Iterator[st
             yield f"have other GPUs in pool {name} ({pools[name].gpu}; {planned.gpu})"
         elif gpus > pools[name].gpus:
             yield f"do not fit: pool {name} has {pools[name].gpus} GPUs, the plan takes {gpus}"
-
-
-def _taken(plan: Plan) -> Counter[str]:
-    """GPUs by pool."""
-    groups = [group for stage in plan.stages for group in stage.replicas] + list(plan.judge.replicas)
-    taken: Counter[str] = Counter()
-    for group in groups:
-        taken[group.pool] += group.gpus
-    return taken

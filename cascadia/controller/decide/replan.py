@@ -187,10 +187,7 @@ def prospect_of(
     from cascadia.domain.errors import BadInput
     from cascadia.planner.replay.replay import replay
 
-    gpus = {pool.name: 0 for pool in plan.cluster.pools}
-    for group in [g for stage in plan.stages for g in stage.replicas] + list(plan.judge.replicas):
-        gpus[group.pool] += group.gpus
-    told = {"gpus": gpus, **_named(plan)}
+    told = {"gpus": plan.gpus_by_pool(), **_named(plan)}
     try:
         result = replay(plan, trace, folder=folder, table=table, seed=seed)
     except BadInput:

@@ -14,11 +14,12 @@ Everything is counted in simulated requests, never in seconds, so that a plan ca
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.columns import allocate
 from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.deployment.deployment import Deployment, deployment
@@ -203,10 +204,9 @@ def _share_anew(state: Refinement) -> None:
     """The best candidate's unequal replicas get other shares while that helps; a climb may have ended before."""
     problem = state.search.problem
     for _ in range(SHARED_ANEW):
-        within = [c for c in state.seen.values() if within_limits(problem, c)]
-        if not within:
+        if (found := _best(problem, state.seen.values())) is None:
             return
-        best = min(within, key=lambda c: rank(problem, c)).deployment
+        best = found.deployment
         mixes = dict(best.mixes)
         steps = [deployment(best.routing, mixes | {s: mix}) for s in mixes for mix in reshared(mixes[s])]
         if all(d.key in state.seen for d in steps):
@@ -219,29 +219,36 @@ def _batch_anew(state: Refinement) -> None:
     best that would be better still but is too slow.
     """
     problem = state.search.problem
-    within = [c for c in state.seen.values() if within_limits(problem, c)]
-    starts = sorted(within, key=lambda c: rank(problem, c))[:1]
+    best = _best(problem, state.seen.values())
+    starts = [] if best is None else [best]
     limit = problem.objective.latency_max_s
     if limit is not None:
-        slow = [
-            c
-            for c in state.seen.values()
-            if limit < c.latency_s <= TOO_SLOW * limit
-            and (not starts or rank(problem, c) < rank(problem, starts[0]))
-        ]
-        starts += sorted(slow, key=lambda c: rank(problem, c))[:1]
+        slow = [c for c in state.seen.values() if limit < c.latency_s <= TOO_SLOW * limit]
+        first = min(slow, key=lambda c: rank(problem, c), default=None)
+        if first is not None and (best is None or rank(problem, first) < rank(problem, best)):
+            starts.append(first)
     for here in starts:
-        best = here
-        for step in range(BATCHED_ANEW):
-            known = set(state.seen)
-            tried = state.simulate(other_budgets(state.search, best.deployment, few=step == 0))
-            better = [c for c in tried if c.latency_s <= best.latency_s * (1 - GAIN)]
-            for c in tried:
-                if c not in better and c.deployment.key not in known:
-                    del state.seen[c.deployment.key]
-            if not better:
-                break
-            best = min(better, key=lambda c: c.latency_s)
+        _step_budgets(state, here)
+
+
+def _step_budgets(state: Refinement, here: Candidate) -> None:
+    """Steps from `here`. What does not gain enough is forgotten, so that no plan differs from the spec for little."""
+    for step in range(BATCHED_ANEW):
+        known = set(state.seen)
+        tried = state.simulate(other_budgets(state.search, here.deployment, few=step == 0))
+        better = [c for c in tried if c.latency_s <= here.latency_s * (1 - GAIN)]
+        for c in tried:
+            if c not in better and c.deployment.key not in known:
+                del state.seen[c.deployment.key]
+        if not better:
+            return
+        here = min(better, key=lambda c: c.latency_s)
+
+
+def _best(problem: Problem, candidates: Iterable[Candidate]) -> Candidate | None:
+    """Of those that keep the bounds."""
+    within = [c for c in candidates if within_limits(problem, c)]
+    return min(within, key=lambda c: rank(problem, c), default=None)
 
 
 def _promising(state: Refinement, each: int) -> list[Candidate]:

@@ -89,8 +89,7 @@ def replay(
     if table is not None and table.foreseen is None and any(plan.skip_below):
         notes = (*notes, "the table has no column foreseen, so no stage is skipped by the question alone")
     quality = _quality(plan, table, decisions, problem)
-    groups = [g for s in plan.stages for g in s.replicas] + list(plan.judge.replicas)
-    usd = sum(_usd(plan, g) for g in groups)
+    usd = sum(_usd(plan, g) for g in plan.groups)
     shares = Capacities().shares(problem, found, decisions)
     predicted = predict(problem, run, arrivals, usd, plan.proof.objective_s, quality, shares)
     certificate = certify(simulator, found, decisions, shares)
