@@ -77,6 +77,15 @@ NEXT: dict[tuple[Phase, Event], Phase | None] = {
 }
 
 
+STAYS_OR_ENDS = (
+    "Looking --> Looking: speed (an engine drifts)",
+    "Moving --> Moving: step",
+    "Looking --> [*]: SIGTERM, or handed-back",
+    "Moving --> [*]: SIGTERM or SIGKILL (move.json stays)",
+)
+"""Drawn as well: what is told and changes no phase, and how a controller ends."""
+
+
 class OutOfOrder(CascadiaError):
     """An event that cannot happen in the phase that the loop is in."""
 
