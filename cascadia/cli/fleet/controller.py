@@ -162,10 +162,10 @@ def controller(
             settings,
             plan,
             given,
-            watched,
-            looks_of(plan, watched.folder),
-            (host, PORT if port is None else port),
-            output,
+            samples=watched,
+            looks=looks_of(plan, watched.folder),
+            at=(host, PORT if port is None else port),
+            output=output,
         )
         return
     made, figures = _made(settings, plan, engines, watched, output)

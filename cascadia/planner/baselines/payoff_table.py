@@ -1,7 +1,7 @@
 """Of each gate of a user's own table: whether a cascade behind it can beat a coin, by the formula of `payoff.py`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +25,7 @@ class Gate:
     small: str
     large: str
     cost_ratio: float
+    _: KW_ONLY
     judge_ratio: float
     right: float
     found: Agreement | None
@@ -78,11 +79,11 @@ def _gate(problem: Problem, a: int, b: int, cost_ratio: float, judge_ratio: floa
         problem.stages[a].name,
         problem.stages[b].name,
         cost_ratio,
-        judge_ratio,
-        pair.right,
-        found,
-        least_auc(pair),
-        beyond,
+        judge_ratio=judge_ratio,
+        right=pair.right,
+        found=found,
+        pays_from=least_auc(pair),
+        beyond_coin=beyond,
     )
 
 

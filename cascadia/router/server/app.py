@@ -166,13 +166,13 @@ class Router:
             settings,
             self.metrics,
             self.journal,
-            self.access,
-            self.examiner,
-            self.held,
-            self._gate,
-            before,
-            self.watchers,
-            known,
+            access=self.access,
+            examiner=self.examiner,
+            held=self.held,
+            given_gate=self._gate,
+            before=before,
+            watchers=self.watchers,
+            known=known,
         )
 
     def hang_up(self) -> None:
