@@ -183,7 +183,7 @@ class PoolCalibration:
     `basis` is what they were fitted to: `own` (measured by the user), `served` (a whole engine), `kernels` alone,
     `generic` (the GPU's generation), `unmeasured` (data sheets). `match` says how near that is to what is planned. The
     errors are mean shares by which the time per output token and to the first token are off: of models that the fit
-    had not seen where `held_out`, else of what stood in elsewhere (docs/models/simulator.md). `beyond` tells what
+    had not seen where `held_out`, else of what stood in elsewhere (docs/benchmarks/fidelity.md). `beyond` tells what
     the plan does that was not measured.
     """
 

@@ -1,7 +1,7 @@
 """How much later a client has an answer than the engine: what requests take outside of iterations.
 
 A request is received, tokenised and queued before an engine can start it, and tokens are handed over, put into words
-and sent while the next ones are made. Measured at clients (docs/models/simulator.md), this is a fixed time and some
+and sent while the next ones are made. Measured at clients (docs/benchmarks/fidelity.md), this is a fixed time and some
 decode steps; the first token and the last are late by the same. No engine is occupied by it.
 """
 

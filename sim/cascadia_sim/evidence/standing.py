@@ -21,7 +21,7 @@ Basis = Literal["own", "served", "kernels", "generic", "unmeasured"]
 `unmeasured`: assumed, from data sheets."""
 
 MEASURED_GENERATIONS = frozenset({"ampere", "hopper", "blackwell"})
-"""Of which the generic constants were fitted to something (docs/models/simulator.md)."""
+"""Of which the generic constants were fitted to something (docs/benchmarks/fidelity.md)."""
 
 
 class Errors(NamedTuple):
