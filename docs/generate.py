@@ -1,5 +1,5 @@
 """Writes the reference pages that follow from the code: the command line, the spec, plan.json, the chart, the rooms of
-`architecture.md`; and the definitions in the chart's values.schema.json.
+`architecture.md`, the state machine of `design/control-loop.md`; and the definitions in the chart's values.schema.json.
 
 `python docs/generate.py` writes them; with `--check` it fails where a page is stale.
 """
@@ -19,9 +19,11 @@ from rooms import rooms_section
 from schema_pages import plan_page, spec_page
 
 from cascadia.cli.main import COMMANDS, main
+from cascadia.controller.decide.phases import drawing
 
 PAGES = Path(__file__).parent / "reference"
 ARCHITECTURE = Path(__file__).parent / "architecture.md"
+CONTROL_LOOP = Path(__file__).parent / "design" / "control-loop.md"
 SHARED = 3
 """So many commands have an option with the same words: they are said once."""
 VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "values.schema.json"
@@ -132,6 +134,7 @@ def run(check: bool) -> int:
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
     files[PAGES / "catalogue.md"] = marked(PAGES / "catalogue.md", catalogue_sections())
     files[ARCHITECTURE] = marked(ARCHITECTURE, {"rooms": "\n\n".join(rooms_section())})
+    files[CONTROL_LOOP] = marked(CONTROL_LOOP, {"phases": f"```mermaid\n{drawing()}\n```"})
     for path, text in files.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)
