@@ -131,11 +131,7 @@ def drawing() -> str:
     lines += [f"        [*] --> {Phase.WATCHING}"]
     lines += [f"        {arrow}" for arrow in _arrows(inside=True)]
     lines += ["    }", *(f"    {arrow}" for arrow in _arrows(inside=False))]
-    ends = (
-        "Looking --> [*]: SIGTERM, or engines are handed back",
-        "Moving --> [*]: SIGTERM or SIGKILL (move.json stays)",
-    )
-    return "\n".join([*lines, *(f"    {end}" for end in ends)])
+    return "\n".join([*lines, *(f"    {arrow}" for arrow in STAYS_OR_ENDS)])
 
 
 def _arrows(*, inside: bool) -> list[str]:
