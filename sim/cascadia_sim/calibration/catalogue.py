@@ -44,7 +44,7 @@ def closest_calibration(gpu: Gpu, engine: str, precision: str) -> Found:
 
 
 def choose(entries: tuple[Calibration, ...], gpu: Gpu, engine: str, precision: str) -> Found:
-    """As `closest_calibration`, of these entries."""
+    """Returns what `closest_calibration` would, from these entries alone."""
     entry = best(entries, gpu, engine, precision)
     if entry is None:
         return Found(generic(gpu, engine, precision), f"generic for {gpu.generation}")

@@ -1,4 +1,4 @@
-"""Which of several calibrations stands for a GPU, an engine and a precision: the one with the best evidence.
+"""Choice of the calibration that stands for a GPU, an engine and a precision: the one with the best evidence.
 
 Of the entries of the GPU's generation the first by, in this order:
 
@@ -108,7 +108,7 @@ def generation_of(calibration: Calibration) -> str:
 
 
 def link_of(calibration: Calibration) -> str | None:
-    """How the GPUs that it was measured on are joined; None for a generation's."""
+    """Link between the GPUs that it was measured on; None for a generation's."""
     return catalogued(calibration.gpu).link if calibration.gpu in known_gpus() else None
 
 
