@@ -1,4 +1,4 @@
-"""How unevenly requests come: counts in windows of one width, and the rate over time."""
+"""Burstiness of arrivals: counts in windows of one width, and the rate over time."""
 
 from dataclasses import dataclass, field
 from math import ceil, log2
@@ -13,7 +13,9 @@ FINEST_BIN_S = 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class Burstiness:
-    """Of the counts in whole windows of `window_s`. A Poisson process has an index of dispersion of 1."""
+    """Statistics of the counts in whole windows of `window_s`. A Poisson process has an index of dispersion of
+    1.
+    """
 
     window_s: float
     peak_to_mean: float
