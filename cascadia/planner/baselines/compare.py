@@ -163,7 +163,9 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
 
 
 def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
-    """What an external judge charges; a system without a run of the cascade judges nothing."""
+    """Dollars a thousand requests that an external judge charges; a system without a run of the cascade judges
+    nothing.
+    """
     if found.run is None:
         return 0.0
     played = (

@@ -1,4 +1,4 @@
-"""Which points no other point dominates: exact filters for the frontier of routings.
+"""Points that no other point dominates: exact filters for the frontier of routings.
 
 A point has loads (less is better) and a total quality (more is better). q dominates p if it is no worse in
 any of them and better in one; of equal points the first is kept.

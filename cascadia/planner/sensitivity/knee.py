@@ -1,4 +1,4 @@
-"""What latency costs: of all deployments that were simulated, those that none beats in both.
+"""Price of latency: of all deployments that were simulated, those that none beats in both.
 
 A curve of what was tried, not of what there is: a search for the fastest plan looks little at cheap ones.
 """
@@ -32,7 +32,7 @@ class KneePoint:
 
 
 def knee(result: PlanResult) -> tuple[KneePoint, ...]:
-    """By rising cost and falling latency; empty for the goal `quality`, whose candidates differ in it."""
+    """Points by rising cost and falling latency; empty for the goal `quality`, whose candidates differ in it."""
     if result.search.problem.objective.goal == "quality":
         return ()
     bar = result.search.problem.objective.quality_min or 0.0
@@ -63,7 +63,7 @@ def _may_hold(c: Candidate, certified: Candidate) -> bool:
 
 
 def unbeaten(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that no other beats in both $/h and latency, by rising cost."""
+    """Candidates that no other beats in both $/h and latency, by rising cost."""
     kept: list[Candidate] = []
     for c in sorted(candidates, key=lambda c: (c.usd_per_hour, c.latency_s)):
         if not kept or c.latency_s < kept[-1].latency_s:

@@ -64,7 +64,7 @@ def _pool_index(pools: tuple[PoolSpec, ...], name: str | None) -> int:
 
 
 def _sized(pool: PoolSpec, gpus: int) -> dict[str, Any]:
-    """As whole nodes, or as a part of one."""
+    """Size as whole nodes, or as a part of one."""
     if gpus < 1:
         raise BadInput(f"{_WHERE}: --gpus", f"must be at least 1, is {gpus}")
     if gpus <= pool.gpus_per_node:
