@@ -1,4 +1,4 @@
-"""From settings to who may come in."""
+"""Access as the settings ask for it."""
 
 from cascadia.domain.errors import BadInput
 from cascadia.router.access.access import Access

@@ -182,7 +182,7 @@ def _place(key: str) -> str:
 
 
 async def within(seconds: float, what: Awaitable[Any]) -> Any:
-    """What it gives. Raises `StoreFailed` after `seconds`."""
+    """Result of `what`. Raises `StoreFailed` after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             return await what

@@ -1,4 +1,4 @@
-"""What Prometheus sees of plans, and of the replicas that leave with them."""
+"""Metrics of plans, and of the replicas that leave with them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

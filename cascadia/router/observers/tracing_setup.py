@@ -1,4 +1,6 @@
-"""Whether spans are wanted and where they go: router.yaml's section `tracing`, and OpenTelemetry's own variables."""
+"""Set-up of tracing: whether spans are wanted and where they go: router.yaml's section `tracing`, and
+OpenTelemetry's own variables.
+"""
 
 import logging
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Whether each replica is there: asked again and again, and its waiting requests moved on when it is not."""
+"""Health checks of replicas: each is asked again and again, and its waiting requests moved on when it is not."""
 
 import asyncio
 
