@@ -140,7 +140,7 @@ class Controller:
         return True
 
     async def _save_the_last(self, backend: Timed, observed: Observed) -> None:
-        """Of stages that have nobody else: who has to leave a machine is started elsewhere first, if there is room."""
+        """Starts elsewhere, if there is room, what has to leave a machine and is the last of its stage."""
         names = Names({replica.name for replica in observed.replicas})
         steps = evacuation(observed, names, last_only=True)
         if steps:
@@ -150,7 +150,7 @@ class Controller:
             await backend.take(step)
 
     async def tick(self) -> Decision | None:
-        """What a window's end asks for; a decision, where there was one to make."""
+        """Does what a window's end asks for; returns a decision, where there was one to make."""
         samples = self._log()
         await self._look_at_speeds(samples)
         alarm = self._watch(samples)
@@ -177,7 +177,7 @@ class Controller:
         return decision
 
     async def _look_at_speeds(self, samples: Samples) -> None:
-        """Who drifts is said; what was learnt is for the next plan."""
+        """Looks at replicas' speeds: who drifts is said; what was learnt is for the next plan."""
         if self._speeds is None:
             return
         recent = samples.between(self._clock() - LOOKED_AT_S, self._clock())
@@ -206,8 +206,9 @@ class Controller:
         return self._looks is not None and self._looks.count(since_s) >= self.settings.least_looks
 
     def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
-        """Whether there are scores of the new traffic, or those of before do. A router without second looks is not
-        waited for."""
+        """Tells whether there are scores of the new traffic, or those of before do. A router without shadow
+        evaluations is not waited for.
+        """
         if self._looks is None or not self._looks.count(-inf) or self._fresh(self._changed_by_s(alarm)):
             return True
         before = samples.between(alarm.since_s - self.settings.looks_within_s, alarm.since_s)
@@ -278,7 +279,7 @@ class Controller:
         return decision
 
     def _objective(self) -> Objective | None:
-        """Of the plan in force; None where its file has gone."""
+        """Objective of the plan in force; None where its file has gone."""
         plan = self.in_force()
         if plan not in self._objectives:
             self._objectives = {plan: read_plan(plan).objective if plan.exists() else None}
@@ -305,12 +306,12 @@ class Controller:
         return found
 
     def _complete_s(self, samples: Samples, of_arrivals: bool) -> float:
-        """Before this, all requests are in the log."""
+        """Instant before which all requests are in the log."""
         early = of_arrivals and samples.came_s is not None
         return self._clock() - (self.settings.arrivals_lag_s if early else self.settings.lag_s)
 
     def _known(self, samples: Samples, since_s: float) -> Samples:
-        """Since then, as far as all is known; who came, as far as that is."""
+        """Samples since then, as far as all is known; who came, as far as that is."""
         came_s = samples.between(since_s, self._complete_s(samples, True)).came_s
         return replace(samples.between(since_s, self._complete_s(samples, False)), came_s=came_s)
 

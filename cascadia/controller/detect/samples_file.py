@@ -18,7 +18,9 @@ KEPT_S = 2 * 86_400.0
 
 
 class SampleFiles:
-    """Of one folder. Each file is read once; what is older than `kept_s` before the newest request is forgotten."""
+    """Samples of requests in one folder. Each file is read once; what is older than `kept_s` before the newest
+    request is forgotten.
+    """
 
     def __init__(self, folder: Path, kept_s: float = KEPT_S, ratio: float = 1.0) -> None:
         self.folder = folder

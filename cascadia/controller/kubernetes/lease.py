@@ -1,4 +1,4 @@
-"""Which controller acts: the one that holds the Lease of the release, and no other.
+"""Lease of the release: the controller that holds it acts, and no other.
 
 A holder renews it in time. Others watch it, by their own clocks: one that has not changed for its whole duration is
 free. Every change is made on condition that nobody else has changed it since it was read, so only one can win.

@@ -22,7 +22,7 @@ class Fleet(Protocol):
 
 
 class Journal:
-    """What is noted is in the state, and told. `clock` is Unix time."""
+    """Journal of a move: what is noted is in the state, and told. `clock` is Unix time."""
 
     def __init__(self, state: State, tell: Callable[[Entry], None], clock: Callable[[], float]) -> None:
         self.state = state
