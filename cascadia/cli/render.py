@@ -83,7 +83,7 @@ def _file(out: Path, target: Target) -> Path:
 
 
 def _documents(text: str, target: Target) -> list[Any]:
-    """What was rendered, as values: a program need not parse YAML within JSON."""
+    """Rendered documents, as values: a program need not parse YAML within JSON."""
     if target == "local":
         loaded: list[Any] = json.loads(text)
         return loaded

@@ -161,7 +161,9 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
 
 
 def _trtllm(launch: Launch) -> tuple[str, ...]:
-    """It answers under any name, so none is given; FP8 and NVFP4 it reads from the checkpoint."""
+    """Arguments of TensorRT-LLM. It answers under any name, so none is given; FP8 and NVFP4 it reads from the
+    checkpoint.
+    """
     config = launch.config
     if launch.ranks is not None:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""What each chart shows, in a sentence, so that it stands in words as well."""
+"""Findings: what each chart shows, in a sentence, so that it stands in words as well."""
 
 import math
 
@@ -51,7 +51,7 @@ def frontier(data: ReportData) -> str:
 
 
 def knee(data: ReportData) -> str:
-    """What this plan gave up of the fastest, and for how much."""
+    """Sentence on what this plan gave up of the fastest, and for how much."""
     chosen = next((p for p in data.knee if p.chosen), None)
     fastest = next((p for p in data.knee if p.fastest), None)
     tail = "The curve is of what the search tried, which was little among the cheap."

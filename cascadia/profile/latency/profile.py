@@ -123,7 +123,7 @@ async def profile_latency(
 
 
 def _longer(wanted: Sequence[Point], done: Rounds, max_seconds: float) -> list[str]:
-    """How long a run must be for what is missing, where this one was too short for it."""
+    """Words on how long a run must be for what is missing, where this one was too short for it."""
     if done.broke is not None or not wanted or not done.took_s:
         return []
     longest_s = max(guessed_s(point, done.took_s) for point in wanted)
@@ -153,7 +153,9 @@ async def _settled(asker: Asker, max_seconds: float, end_s: float, kept: bool) -
 
 
 def _known(asker: Asker, kept: Mapping[Point, Sequence[Seen]]) -> Known:
-    """What was measured before, and what the last answer of warming up says of a lone prompt and its decoding."""
+    """Knowledge before the run: what was measured, and what the last answer of warming up says of a lone prompt
+    and its decoding.
+    """
     seen = {point: list(found) for point, found in kept.items()}
     took_s = {}
     for point, answer in asker.warm_up[-1:]:
@@ -166,7 +168,7 @@ def _known(asker: Asker, kept: Mapping[Point, Sequence[Seen]]) -> Known:
 
 
 def _widened(found: Fitted, setup: Setup, lacking: Sequence[str]) -> Fitted:
-    """What is missing is off by as much as the catalogue's own entry would be."""
+    """The fit, widened: what is missing is off by as much as the catalogue's own entry would be."""
     c = found.calibration
     assumed = standing(setup.gpu, setup.config.engine, setup.precision).error_tpot
     mean = max(assumed, c.fit.held_out_mean_error or 0.0)
@@ -197,7 +199,7 @@ def _of_others(before: Load | None, after: Load | None) -> list[str]:
 
 
 def timing_of(setup: Setup, calibration: Calibration, kv_tokens: int | None) -> ReplicaTiming:
-    """With the KV cache that the engine reports, where it does."""
+    """Timing of a replica with the KV cache that the engine reports, where it does."""
     config = replace(setup.config, calibration=calibration)
     timing = replica_timing(setup.architecture, setup.gpu, tp=setup.tp, pp=setup.pp, config=config)
     if kv_tokens is None:

@@ -1,4 +1,4 @@
-"""From data to pixels, with ticks at round values."""
+"""Scale from data to pixels, with ticks at round values."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -101,7 +101,7 @@ def span(values: Iterable[ArrayLike], *, log: bool, zero: bool = False, pad: flo
 
 
 def rounded(limits: Range, wanted: int) -> Range:
-    """Out to the next ticks of a linear scale."""
+    """Limits widened to the next ticks of a linear scale."""
     step = nice_step((limits[1] - limits[0]) / max(1, wanted))
     return math.floor(limits[0] / step + 1e-9) * step, math.ceil(limits[1] / step - 1e-9) * step
 
