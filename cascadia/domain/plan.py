@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from cascadia_sim.iteration.engine_config import EngineConfig
 
@@ -151,15 +152,6 @@ class Predicted:
 
 
 @dataclass(frozen=True, slots=True)
-class Gear:
-    """Thresholds for arrival rates up to `max_rate_rps` on the same placement (CascadeServe section 4)."""
-
-    max_rate_rps: float
-    thresholds: tuple[float, ...]
-    entry_stage: str
-
-
-@dataclass(frozen=True, slots=True)
 class Proof:
     """Proof of the allocation of the GPUs alone: for the plan's thresholds and latency tables, `bound_s` is the
     least quantile that the slowest stage can have. `incumbent` is a solution without proof, e.g. at a time
@@ -272,6 +264,7 @@ class Plan:
     answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand. `foresight` says by which
     heads it was foreseen; None: by the judge itself, if at all.
     `mixture` is another routing for a share of the requests; None: all go by the plan's own.
+    `gears` are settings for rising load; one gear: the plan's own setting serves all of it.
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     """
@@ -336,6 +329,25 @@ class Plan:
         if (told := self.mixture_by_stage) is None:
             return {}
         return {"mixture": dict(zip(("share", "thresholds", "skip_below"), told, strict=True))}
+
+    def gears_document(self) -> dict[str, object]:
+        """The section `gears` of a router's file; empty where one setting serves any load."""
+        if len(self.gears) < 2:
+            return {}
+        gates = [(i, stage.name) for i, stage in enumerate(self.stages[:-1]) if stage.deployed]
+        return {
+            "gears": [
+                {
+                    "max_in_flight": gear.max_in_flight,
+                    "stages": list(gear.stages),
+                    "thresholds": {name: gear.thresholds[i] for i, name in gates if name in gear.stages},
+                    "skip_below": {name: gear.skip_below[i] for i, name in gates if name in gear.stages}
+                    if gear.skip_below
+                    else {},
+                }
+                for gear in self.gears
+            ]
+        }
 
     @property
     def mixture_by_stage(self) -> tuple[float, dict[str, float], dict[str, float]] | None:

@@ -32,14 +32,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
             "stages": [stage.name for stage in plan.stages],
             **plan.mixture_document(),
             **({"costUnit": USD_PER_MILLION} if costs and costs.in_usd else {}),
-            "gears": [
-                {
-                    "maxRateRps": gear.max_rate_rps,
-                    "entryStage": gear.entry_stage,
-                    "thresholds": list(gear.thresholds),
-                }
-                for gear in plan.gears
-            ],
+            **plan.gears_document(),
         },
         "stages": [
             {

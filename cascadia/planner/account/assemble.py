@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import (
+    ASKS_NONE,
     FORMAT_VERSION,
     ForesightPlan,
-    Gear,
     JudgePlan,
     Mixture,
     Plan,
@@ -64,7 +65,6 @@ def assemble(
         )
         for s, stage in enumerate(problem.stages)
     )
-    entry = next(stage.name for stage in stages if stage.deployed)
     judge_length = judge.architecture.max_position if judge.architecture else 0
     config = judge.config or EngineConfig()
     scored_by = problem.quality.scored_by or ScoredBy()
@@ -94,7 +94,7 @@ def assemble(
             prompt_version=scored_by.prompt_version,
         ),
         predicted=predicted,
-        gears=(Gear(predicted.rate_rps, tuple(thresholds), entry),),
+        gears=(_one_gear(predicted.rate_rps, stages, thresholds, skip_below),),
         proof=proof,
         seed=problem.seed,
         digest=problem.digest,
@@ -103,6 +103,15 @@ def assemble(
         foresight=_foresight(problem, skip_below),
         mixture=mixture,
     )
+
+
+def _one_gear(
+    rate_rps: float, stages: Sequence[StagePlan], thresholds: Sequence[float], skip_below: Sequence[float]
+) -> Gear:
+    """The plan's own setting, for any load."""
+    never = [least >= ASKS_NONE for least in skip_below] or [False] * len(thresholds)
+    asked = tuple(s.name for s, no in zip(stages, [*never, False], strict=True) if s.deployed and not no)
+    return Gear(None, rate_rps, asked, tuple(thresholds), tuple(skip_below))
 
 
 def _foresight(problem: Problem, skip_below: Sequence[float]) -> ForesightPlan | None:
