@@ -359,7 +359,7 @@ class Plan:
         return self.mixture.share, thresholds, {name: self.mixture.skip_below[i] for i, name in gates}
 
     def skips(self, stage: str) -> float | None:
-        """Below which quality, by the question alone, the stage is not asked; None where it always is."""
+        """Quality, by the question alone, below which the stage is not asked; None where it always is."""
         at = next(i for i, each in enumerate(self.stages) if each.name == stage)
         return (self.skip_below[at] or None) if at < len(self.skip_below) else None
 

@@ -11,7 +11,9 @@ from cascadia.report.numbers import figures, lower_bound, percent, plural, rate,
 
 
 def attainment(data: ReportData) -> str:
-    """Against the best baseline that reaches the quality asked for; those that don't are no rivals."""
+    """Sentence on the comparison with the best baseline that reaches the quality asked for; those that don't
+    are no rivals.
+    """
     ours = next((c for c in data.attainment if c.chosen), None)
     base = f" A scale of 1 is {figures(data.slo_base_s)} s." if data.slo_base_s is not None else ""
     if ours is None or ours.scale_at_95 is None:

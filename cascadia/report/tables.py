@@ -168,7 +168,7 @@ def calibrations(plan: Plan) -> Table | None:
 
 
 def gears(plan: Plan) -> Table | None:
-    """None where one set of thresholds serves all rates."""
+    """Table of gears; None where one set of thresholds serves all rates."""
     if len(plan.gears) < 2:
         return None
     columns = (

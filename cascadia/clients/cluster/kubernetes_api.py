@@ -107,7 +107,7 @@ class KubernetesApi:
         raise ApiFailed("the cluster has no budgets of disruptions (policy/v1)")
 
     async def get(self, kind: Name, name: str) -> Document | None:
-        """None where there is none."""
+        """Object of that name; None where there is none."""
         try:
             return dict(await self._client.get(self._types[kind], name))
         except (ApiError, httpx2.HTTPError) as error:
@@ -170,7 +170,7 @@ class KubernetesApi:
             raise _failed(error) from None
 
     async def replace(self, document: Document) -> Document:
-        """Only what has not changed since it was read: else `ApiFailed` with status 409."""
+        """Replaces what has not changed since it was read: else `ApiFailed` with status 409."""
         try:
             return dict(await self._client.replace(self._types[document["kind"]](document)))
         except (ApiError, httpx2.HTTPError) as error:

@@ -76,7 +76,7 @@ def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Float
 
 
 def _rows(path: Path, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]] | None:
-    """None where the file has gone meanwhile, or is damaged: the log makes room for itself."""
+    """Rows of a file; None where it has gone meanwhile, or is damaged: the log makes room for itself."""
     import pyarrow as pa
     from pyarrow import parquet
 

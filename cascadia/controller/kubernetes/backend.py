@@ -336,7 +336,7 @@ class KubernetesBackend:
 
 
 async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Again, while the API server is silent or overloaded: what a step has done may be done again."""
+    """Calls again while the API server is silent or overloaded: what a step has done may be done again."""
     until_s = time.monotonic() + RETRY_S
     wait_s = 0.2
     while True:

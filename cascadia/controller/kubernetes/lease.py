@@ -78,7 +78,9 @@ class Lease:
                 raise LeaseLost("the API server could not be asked in time to keep the lease")
 
     async def fence(self) -> None:
-        """Ours, and long enough for one more call. Raises `LeaseLost`, and `ApiFailed` where that cannot be told."""
+        """Makes sure that the lease is ours for one more call. Raises `LeaseLost`, and `ApiFailed` where that
+        cannot be told.
+        """
         if self._held is not None and time.monotonic() - self._renewed_s < FRESH_S:
             return
         await self._renew()

@@ -109,7 +109,7 @@ class Routers:
         return [pod for pod in pods if pod.get("status", {}).get("podIP")]
 
     async def _revision(self, pod: Mapping[str, Any]) -> str | None:
-        """None where it does not answer."""
+        """Revision that a router serves by; None where it does not answer."""
         status, body = await get(pod["status"]["podIP"], HTTP_PORT, "/ready")
         try:
             return str(json.loads(body)["revision"]) if status else None

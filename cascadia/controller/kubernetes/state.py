@@ -62,7 +62,7 @@ class KubernetesState:
             self._under_way = UnderWay(*plans, move["need_rps"], move["need_now_rps"])
 
     async def save(self) -> None:
-        """Nothing is asked of the cluster where nothing has changed."""
+        """Writes the state; the cluster is asked nothing where nothing has changed."""
         document = self._document()
         if document != self._saved:
             owner = await self._api.owner("Service", self._release.named(ROUTER))

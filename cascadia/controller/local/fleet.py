@@ -160,7 +160,7 @@ class LocalFleet:
         await self._retold()
 
     async def drain(self, name: str) -> None:
-        """Nothing new goes there when this returns."""
+        """Drains the replica: no new request goes there when this returns."""
         member = self._member(name)
         stage = member.launch.kind.stage
         routed = self.told.routing is not None and stage in self.told.routing.stages

@@ -116,7 +116,7 @@ class Last(NamedTuple):
 
 
 def last_of(folder: Path) -> Last | None:
-    """None where no fleet has run."""
+    """State that the last fleet left in `folder`; None where none has run."""
     path = folder / IN_FORCE
     if not path.exists():
         return None

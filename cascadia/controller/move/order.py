@@ -49,7 +49,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`before` and `after` the change of routing; `switched`: it is done, or there is none."""
+    """Task of a move, `before` and `after` the change of routing; `switched`: it is done, or there is none."""
 
     ready: Mapping[Kind, int]
     add: Mapping[Kind, int]

@@ -29,7 +29,7 @@ class Served:
 
 
 class Drift(NamedTuple):
-    """`about`: the replica, or the stage and its GPU."""
+    """Drift of a speed. `about`: the replica, or the stage and its GPU."""
 
     about: str
     what: str

@@ -113,7 +113,9 @@ def others(search: Search, effort: Effort) -> Sequence[System]:
 def compare(
     search: Search, effort: Effort, *, progress: Callable[[float, str], None] = lambda _, __: None
 ) -> Comparison:
-    """Ours is searched last, from what others deploy among other starts: so it is at least level with each of them."""
+    """Compares systems. Cascadia's plan is searched last, from what others deploy among other starts: so it is
+    at least level with each of them.
+    """
     base = slo_base_s(search)
     rest = others(search, effort)
     found = []

@@ -75,7 +75,9 @@ def _others(tokens: int, *, few: bool) -> list[int]:
 
 
 def _with_budget(search: Search, stage: int, mix: Mix, tokens: int) -> Mix | None:
-    """None where a replica would have no room, or its engine would not start."""
+    """The mix with `tokens` an iteration; None where a replica would have no room, or its engine would not
+    start.
+    """
     try:
         return tuple(_retimed(search, stage, r, tokens) for r in mix)
     except (DoesNotFit, InvalidShape):

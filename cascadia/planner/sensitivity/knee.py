@@ -55,8 +55,9 @@ def knee(result: PlanResult) -> tuple[KneePoint, ...]:
 
 
 def _may_hold(c: Candidate, certified: Candidate) -> bool:
-    """Only the best are certified to carry the traffic. What seems to beat one of these was refused, or passed over
-    as the twin of what was."""
+    """Tells whether a candidate may hold: only the best are certified to carry the traffic. What seems to beat
+    one of these was refused, or passed over as the twin of what was.
+    """
     refused = c.certificate is not None and not c.certificate.holds
     beats = c.latency_s <= certified.latency_s and c.usd_per_hour <= certified.usd_per_hour
     return not refused and not beats and c.load <= OVERLOADED

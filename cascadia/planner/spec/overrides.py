@@ -22,7 +22,9 @@ _SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """None leaves the spec's own value. `gpus` are (pool or None for the only one, number of GPUs)."""
+    """Values in place of a spec's; None leaves the spec's own value. `gpus` are (pool or None for the only one,
+    number of GPUs).
+    """
 
     gpus: tuple[tuple[str | None, int], ...] = ()
     rate_rps: float | None = None

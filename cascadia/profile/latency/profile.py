@@ -179,7 +179,7 @@ def _widened(found: Fitted, setup: Setup, lacking: Sequence[str]) -> Fitted:
 
 
 async def _load(client: OpenAIEngine) -> Load | None:
-    """None also where a busy engine does not answer soon: it is only asked for a note."""
+    """Load of the engine; None also where a busy one does not answer soon: it is only asked for a note."""
     try:
         async with asyncio.timeout(LOAD_S):
             return await load(client)
@@ -232,7 +232,7 @@ async def _check(
     draw: np.random.Generator,
     end_s: float,
 ) -> Check | None:
-    """None where there is too little time, or the answers do not come in it."""
+    """Check of the fit; None where there is too little time, or the answers do not come in it."""
     timing = timing_of(setup, found.calibration, facts.kv_tokens)
     rate_rps = MIXED_LOAD * capacity_rps(lengths_of(CAPACITY_REQUESTS, longest, draw), timing)
     if rate_rps * seconds < FEWEST_MIXED:

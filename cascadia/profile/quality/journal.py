@@ -62,7 +62,7 @@ class Journal:
 
 
 def journal_path(table: Path) -> Path:
-    """Beside the table that the run will write."""
+    """Path beside the table that the run will write."""
     return table.with_name(table.name + ".journal.jsonl")
 
 

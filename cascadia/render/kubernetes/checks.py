@@ -142,7 +142,7 @@ def _mounts(where: str, mounts: Sequence[dict[str, Any]], volumes: Sequence[str]
 
 
 def _resources(where: str, found: dict[str, Any]) -> Iterator[BadInput]:
-    """None requests more than its limit; what cannot be shared, as much."""
+    """Refuses resources: none requests more than its limit; what cannot be shared, as much."""
     limits = found.get("limits", {})
     for name, asked in sorted(found.get("requests", {}).items()):
         if name in limits and _quantity(asked) > _quantity(limits[name]):

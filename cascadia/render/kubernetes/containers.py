@@ -21,7 +21,7 @@ APP_VERSION = "0.1.0"
 
 
 def pod_security(over: Values) -> dict[str, Any]:
-    """`over` is a user's, put over ours."""
+    """Security context of a pod; `over` is a user's, put over ours."""
     ours = {
         "runAsNonRoot": True,
         "runAsUser": USER_ID,

@@ -53,7 +53,7 @@ class Scale:
 
 
 def linear_ticks(low: float, high: float, wanted: int) -> list[float]:
-    """About `wanted` multiples of 1, 2, 2.5 or 5 times a power of ten within low..high."""
+    """Ticks: about `wanted` multiples of 1, 2, 2.5 or 5 times a power of ten within low..high."""
     step = nice_step((high - low) / max(1, wanted))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)

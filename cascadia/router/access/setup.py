@@ -10,7 +10,7 @@ from cascadia.router.telemetry.metrics import Metrics
 
 
 def access_of(settings: KeySettings | None, keyring: Keyring | None, metrics: Metrics) -> Access | None:
-    """None where no key is asked for."""
+    """Access by keys; None where no key is asked for."""
     if settings is None:
         return None
     return Access(

@@ -28,7 +28,9 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """`what`: thresholds, plan, drain or undrain; `body` is a document, or says which replica."""
+    """Override by an operator. `what`: thresholds, plan, drain or undrain; `body` is a document, or says which
+    replica.
+    """
 
     what: str
     body: bytes

@@ -21,7 +21,7 @@ _ELSEWHERE = ApiError(404, "unknown_url", "Models are served at the router's own
 
 
 class _NoModels:
-    """Nothing is asked of models at this port."""
+    """Service of a port at which no model is asked."""
 
     def begin(self, exchange: Exchange) -> None:
         exchange.error(_ELSEWHERE)

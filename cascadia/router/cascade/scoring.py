@@ -100,7 +100,7 @@ class Scoring:
         return never | frozenset(stage.name for stage, skips in zip(asked, told, strict=True) if skips)
 
     async def _skips(self, ask: Ask, stage: Stage, foresight: EmbeddingGate) -> bool:
-        """Not known is no."""
+        """Tells whether foresight skips the stage; not known is no."""
         told, least = self.foresight_told, self._skip_below(ask, stage)
         if told is None or least is None:
             return False

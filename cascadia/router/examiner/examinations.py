@@ -100,7 +100,9 @@ def _meets(task: SchemaTask) -> bool | None:
 
 @lru_cache(maxsize=KEPT)
 def _validator(schema: bytes) -> "Validator | None":
-    """None for what is no schema: that is between client and engine. Raises `Unfit` for one too large."""
+    """Validator of `schema`; None for what is no schema: that is between client and engine. Raises `Unfit` for
+    one too large.
+    """
     from jsonschema import Draft202012Validator, SchemaError
     from referencing import Registry
 

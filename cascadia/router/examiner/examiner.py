@@ -202,7 +202,7 @@ class Examiner:
         self._idle.append(process)
 
     async def stop(self) -> None:
-        """Nothing is examined from here on; what is under way ends without a result."""
+        """Stops examining; what is under way ends without a result."""
         self._closed = True
         self._turned_away("busy")
         await asyncio.gather(*self._beginning)

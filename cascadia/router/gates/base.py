@@ -102,7 +102,7 @@ class LlmGate:
     async def _asked(
         self, question: str, text: str, manner: Manner, deadline_s: float
     ) -> tuple[str, list[Token]] | None:
-        """None where the engine cannot be asked in this manner."""
+        """Text and tokens of the reply; None where the engine cannot be asked in this manner."""
         while True:
             body = request(question, text, manner, reads_tokens=self.reads_tokens, logprobs=self.logprobs)
             content = orjson.dumps({"model": self.stage.settings.model, **_encodable(body)})

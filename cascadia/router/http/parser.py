@@ -91,7 +91,7 @@ class Reading(asyncio.Protocol, ABC):
 
     @abstractmethod
     def refuse(self, error: ApiError) -> None:
-        """Nothing more is read."""
+        """Refuses with `error` and reads no more."""
 
     @abstractmethod
     def invite(self) -> None:

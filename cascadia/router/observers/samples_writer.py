@@ -44,7 +44,7 @@ class Writer:
         self._files = 0
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Never waits."""
+        """Takes rows without waiting."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=f"samples-{self.kind}", daemon=True)
             self._thread.start()

@@ -199,7 +199,7 @@ class Shadow:
         return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:
-        """Nobody waits, and after this one there is still room for a client's next."""
+        """Tells whether nobody waits, and after this one there is still room for a client's next."""
         ready = [replica for replica in stage.replicas if replica.state == "ready"]
         room = sum(replica.max_concurrency for replica in ready)
         running = sum(replica.running for replica in ready)

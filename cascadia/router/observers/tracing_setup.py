@@ -23,7 +23,7 @@ _SAMPLERS = {
 
 
 def tracing_from(environment: Mapping[str, str]) -> TracingSettings | None:
-    """None where no endpoint is named, or tracing is switched off. Raises `BadInput`."""
+    """Settings of tracing; None where no endpoint is named, or tracing is switched off. Raises `BadInput`."""
     endpoint = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     if not endpoint and (base := environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")):
         endpoint = base.rstrip("/") + "/v1/traces"

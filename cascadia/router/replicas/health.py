@@ -9,7 +9,7 @@ from cascadia.router.upstream.errors import UpstreamError
 
 
 async def watch(stage: Stage, replica: Replica, health: Health) -> None:
-    """Never returns."""
+    """Watches a replica's health for ever."""
     loop = asyncio.get_running_loop()
     since_s, failures = loop.time(), 0
     while True:

@@ -43,7 +43,7 @@ class Quantile:
 
     @property
     def value_s(self) -> float | None:
-        """None while too few are known."""
+        """Seconds at the quantile; None while too few are known."""
         n = len(self._sorted)
         return self._sorted[min(n - 1, int(self._at * n))] if n >= FEWEST else None
 

@@ -112,7 +112,7 @@ class Stage(Persistence):
             self.admission.length.seen(usage.output_tokens)
 
     def drop(self, begun: Begun) -> None:
-        """Nobody waits for it any more."""
+        """Drops an answer that nobody waits for any more."""
         if begun.connection is not None:
             begun.replica.pool.release(begun.connection)
         begun.done(False if self._slow(begun.started_s) else None)

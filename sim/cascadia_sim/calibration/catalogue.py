@@ -39,7 +39,9 @@ def find_calibration(gpu: Gpu, engine: str, precision: str) -> Calibration:
 
 @lru_cache(maxsize=512)
 def closest_calibration(gpu: Gpu, engine: str, precision: str) -> Found:
-    """Never fails: a GPU, engine or precision that is not known gets the generation's generic constants."""
+    """Closest calibration of the catalogue. It never fails: a GPU, engine or precision that is not known gets
+    the generation's generic constants.
+    """
     return choose(known_calibrations(), gpu, engine, precision)
 
 

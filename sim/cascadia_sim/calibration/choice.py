@@ -39,7 +39,9 @@ ENGINE = ("sequence_s", *CLIENT)
 
 
 def best(entries: Sequence[Calibration], gpu: Gpu, engine: str, precision: str) -> Calibration | None:
-    """None where none is of the GPU's generation. `entries` in order of preference where all else is the same."""
+    """Best entry; None where none is of the GPU's generation. `entries` in order of preference where all else
+    is the same.
+    """
     alike = [c for c in entries if generation_of(c) == gpu.generation]
     own = [c for c in alike if c.engine == engine]
     if not (own and engine not in SERVING_ENGINES):

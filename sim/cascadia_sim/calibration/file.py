@@ -46,7 +46,7 @@ def as_data(calibration: Calibration) -> dict[str, Any]:
 
 
 def calibration_from(data: Any, where: str) -> Calibration:
-    """`where` is the place that a refusal names."""
+    """Calibration read from data; `where` is the place that a refusal names."""
     expected = {*TEXTS, "fit", "valid", "efficiency"}
     may = {"error_ttft", "evidence", "superseded", MEASUREMENTS}
     entry = _object(data, expected, where, expected | may)

@@ -120,7 +120,7 @@ class RollingCascade:
         return lane
 
     def close(self, replica: int) -> None:
-        """Nothing new goes there, but for the stragglers of a stage that nobody else serves."""
+        """Closes a replica: it gets no new requests, but for the stragglers of a stage that nobody else serves."""
         group = self._group_of[replica]
         others = [r for r in self._open[group] if r != replica]
         if others:

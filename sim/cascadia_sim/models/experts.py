@@ -19,7 +19,7 @@ _WIDTH = (
 
 
 def read_experts(fields: Fields, layers: int) -> Experts | None:
-    """None for a dense model, also where the config names a single expert."""
+    """Experts of a mixture; None for a dense model, also where the config names a single expert."""
     count = fields.count(*_COUNT, default=0, least=0)
     if count <= 1:
         return None

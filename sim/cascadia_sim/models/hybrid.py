@@ -25,7 +25,7 @@ class Hybrid(NamedTuple):
 
 
 def read_hybrid(fields: Fields, layers: int, hidden: int) -> Hybrid | None:
-    """None for a model all of whose layers attend."""
+    """Recurrent layers of a model; None for one all of whose layers attend."""
     reader = FAMILIES.get(fields.text("model_type"))
     return None if reader is None else reader(fields, layers, hidden)
 

@@ -6,7 +6,9 @@ from cascadia_sim.models.fields import Fields
 
 
 def read_window(fields: Fields, layers: int, max_position: int) -> SlidingWindow | None:
-    """None where every layer sees the whole context, be it that the window is as long as the context."""
+    """Sliding window of a model; None where every layer sees the whole context, be it that the window is as
+    long as the context.
+    """
     windowed = _windowed_layers(fields, layers)
     tokens = fields.optional_count("sliding_window", "attention_chunk_size", least=0)
     if not tokens or not windowed or tokens >= max_position:

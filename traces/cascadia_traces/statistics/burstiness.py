@@ -50,7 +50,7 @@ class WindowCounts:
         self.last, self.last_count = int(seen[-1]), int(counts[-1])
 
     def burstiness(self) -> Burstiness | None:
-        """None where fewer than two windows are complete, or nothing came in them."""
+        """Burstiness so far; None where fewer than two windows are complete, or nothing came in them."""
         if self.last < 2 or self.total == 0:
             return None
         mean = self.total / self.last
