@@ -1,4 +1,4 @@
-"""What FastAPI serves: models, health, metrics, version, and the description of the whole API."""
+"""Routes that FastAPI serves: models, health, metrics, version, and the description of the whole API."""
 
 from typing import TYPE_CHECKING, Any
 

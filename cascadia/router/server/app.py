@@ -121,7 +121,7 @@ class Router:
 
     @property
     def digest(self) -> str:
-        """Of the plan in force; equal on routers that serve the same."""
+        """Digest of the plan in force; equal on routers that serve the same."""
         return digest_of(self.settings)
 
     @property
@@ -131,11 +131,12 @@ class Router:
 
     @property
     def ready(self) -> bool:
-        """Whether a request to the cascade could be answered now."""
+        """Tells whether a request to the cascade could be answered now."""
         return not self.draining and any(stage.ready for stage in self.stages)
 
     def swap(self, settings: RouterSettings) -> None:
-        """From now on requests begin under `settings`; those under way end under what they began with.
+        """Puts `settings` in force: requests begin under them from now on; those under way end under what they
+        began with.
 
         All that can fail is done before anything changes, and nothing waits in between.
         """
@@ -176,7 +177,7 @@ class Router:
         )
 
     def hang_up(self) -> None:
-        """What SIGHUP means: read the files again."""
+        """Reads the files again, which is what SIGHUP means."""
         if self.reloader is not None:
             self.reloader.request("signal")
 
@@ -260,7 +261,7 @@ class Router:
         return generate_latest(self.metrics.registry)
 
     async def face(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What is not of the OpenAI API's POSTs, for who may see it."""
+        """Serves what is not of the OpenAI API's POSTs, to who may see it."""
         if self._face is None:
             raise RuntimeError("a router serves after `start`")
         if self._admin_face is not None and self.admin is None and scope["path"].startswith("/admin/"):

@@ -1,4 +1,4 @@
-"""What the admin API shows of one process, and of all of them together."""
+"""State that the admin API shows of one process, and of all of them together."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ _WORSE = {state: rank for rank, state in enumerate(("ready", "starting", "draini
 
 
 def state(router: "Router") -> dict[str, Any]:
-    """Of everything that a plan decides. Addresses are shown, secrets are not."""
+    """State of everything that a plan decides. Addresses are shown, secrets are not."""
     settings = router.settings
     reloader = router.reloader
     return {
@@ -48,7 +48,9 @@ def together(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def add_replica(replicas: dict[str, dict[str, Any]], name: str, seen: dict[str, Any], room: str) -> None:
-    """What another process sees of it: work and room add up, and the worse of two opinions is shown."""
+    """Adds what another process sees of a replica: work and room add up, and the worse of two opinions is
+    shown.
+    """
     known = replicas.setdefault(name, seen)
     if known is seen:
         return

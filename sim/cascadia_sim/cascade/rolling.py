@@ -81,7 +81,9 @@ DEAD_BAND, HOLD_S = 0.10, 1.0
 
 
 class Answers(NamedTuple):
-    """By request: when it was answered and by which stage, -1 where it is not; who was turned away never will be."""
+    """Outcome by request: the time it was answered and the stage that did, -1 where it is not; whoever was
+    turned away never will be.
+    """
 
     finish_ps: Ints
     by: Ints
@@ -147,7 +149,7 @@ class RollingCascade:
         return lane
 
     def close(self, replica: int) -> None:
-        """Nothing new goes there, but for the stragglers of a stage that nobody else serves."""
+        """Closes a replica: it gets no new requests, but for the stragglers of a stage that nobody else serves."""
         group = self._group_of[replica]
         others = [r for r in self._open[group] if r != replica]
         if others:
@@ -160,7 +162,7 @@ class RollingCascade:
         self._arrange()
 
     def idle(self, replica: int) -> bool:
-        """Whether it has finished all that it had, or will get."""
+        """Tells whether the replica has finished all that it had, or will get."""
         from cascadia_sim.engine import kernel
 
         assert self._fleet is not None
@@ -178,7 +180,7 @@ class RollingCascade:
         return not (under_way & (visits >= 0) & (self._requests.finish_ps[visits] < 0)).any()
 
     def route(self, stages: Sequence[int], accept: Bools) -> None:
-        """Who arrives from now on goes through `stages`, until one accepts: `accept` [S, n], the last one all."""
+        """Sends whoever arrives from now on through `stages`, until one accepts: `accept` [S, n], the last one all."""
         self.shift((Routing(tuple(stages), accept),))
 
     def shift(
@@ -188,7 +190,7 @@ class RollingCascade:
         dead_band: float = DEAD_BAND,
         hold_s: float = HOLD_S,
     ) -> None:
-        """Who arrives from now on goes by routing i where `borders[i - 1]` < requests under way <= `borders[i]`.
+        """Sends whoever arrives from now on by routing i where `borders[i - 1]` < requests under way <= `borders[i]`.
 
         Upwards at once; back where for `hold_s` less than a border by the share `dead_band` was under way.
         """
@@ -210,14 +212,14 @@ class RollingCascade:
         self._paths = self._paths._replace(borders=np.array(borders, float), force=np.array([0.0, -1.0]))
 
     def ready(self, capacity: float) -> None:
-        """From now on that share of the planned replicas serves: borders lie as much lower."""
+        """Lowers all borders, from now on, to what that share of the planned replicas can carry."""
         if capacity <= 0:
             raise InputError("capacity", f"is {capacity:g}", "give a share above 0")
         self._paths.rule[2] = capacity
 
     @property
     def gears(self) -> Ints:
-        """Which routing each request [n] got; -1 where it has not arrived."""
+        """The number of the routing that each request [n] got; -1 where it has not arrived."""
         return self._paths.gear
 
     def advance(self, until_ps: int) -> None:
@@ -231,13 +233,13 @@ class RollingCascade:
         self.now_ps = until_ps
 
     def finish(self) -> None:
-        """Until all is answered."""
+        """Runs until all is answered."""
         from cascadia_sim.engine import kernel
 
         self.advance(kernel.NEVER)
 
     def answers(self, first: int = 0, stop: int | None = None) -> Answers:
-        """What has come of requests `first` to `stop` - 1 up to now."""
+        """Answers to requests `first` to `stop` - 1 up to now."""
         from cascadia_sim.engine.kernel import REFUSED
 
         part = slice(first, stop)
@@ -262,7 +264,7 @@ class RollingCascade:
         return Answers(finish_ps, by, refused)
 
     def _ways(self, part: slice) -> Iterator[tuple[int, Ints]]:
-        """By stage, from the first on, the visits to it of those who have arrived, -1 of those who do not come."""
+        """The visits to each stage, from the first on, of those who have arrived; -1 of those who do not come."""
         paths, who = self._paths, np.arange(self.asked.arrival_ps.size)[part]
         arrived = paths.gear[part] >= 0
         gear = np.maximum(paths.gear[part], 0)
@@ -416,7 +418,7 @@ def _no_sites(stages: int, judge: VerdictTokens | VerdictDelays | None) -> Sites
 
 
 def _longest(asked: Asked, judge: VerdictTokens | VerdictDelays | None) -> Ints:
-    """By group: tokens of the longest request that may come to it."""
+    """Tokens of the longest request that may come to each group."""
     whole = (asked.input_tokens + asked.output_tokens).max(axis=1, initial=0)
     judged = 0
     if isinstance(judge, VerdictTokens):
