@@ -1,5 +1,5 @@
 """Writes the reference pages that follow from the code: the command line, the spec, plan.json, the chart, the rooms of
-`architecture.md`; and the definitions in the chart's values.schema.json.
+`architecture.md`, the state machine of `design/control-loop.md`; and the definitions in the chart's values.schema.json.
 
 `python docs/generate.py` writes them; with `--check` it fails where a page is stale.
 """
@@ -18,12 +18,15 @@ from schema_pages import plan_page, spec_page, table
 
 from cascadia.cli.catalogue_outputs import HEAD, rows
 from cascadia.cli.main import COMMANDS, main
+from cascadia.controller.decide.phases import drawing
 from cascadia_sim.evidence.support_matrix import support_matrix
 
 PAGES = Path(__file__).parent / "reference"
 BEGIN, END = "<!-- support: docs/generate.py -->", "<!-- end of support -->"
 ARCHITECTURE = Path(__file__).parent / "architecture.md"
 ROOMS_BEGIN, ROOMS_END = "<!-- rooms: docs/generate.py -->", "<!-- end of rooms -->"
+CONTROL_LOOP = Path(__file__).parent / "design" / "control-loop.md"
+PHASES_BEGIN, PHASES_END = "<!-- phases: docs/generate.py -->", "<!-- end of phases -->"
 VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "values.schema.json"
 
 
@@ -113,6 +116,13 @@ def architecture_page() -> str:
     return f"{before}{ROOMS_BEGIN}\n\n{rooms}\n\n{ROOMS_END}{after}"
 
 
+def control_loop_page() -> str:
+    """The page as it is, with the state machine between its marks."""
+    before, _, rest = CONTROL_LOOP.read_text(encoding="utf-8").partition(PHASES_BEGIN)
+    after = rest.partition(PHASES_END)[2]
+    return f"{before}{PHASES_BEGIN}\n\n```mermaid\n{drawing()}\n```\n\n{PHASES_END}{after}"
+
+
 def run(check: bool) -> int:
     stale = []
     pages = {"cli.md": cli_page, "spec.md": spec_page, "plan-json.md": plan_page, "helm.md": chart_page}
@@ -124,6 +134,7 @@ def run(check: bool) -> int:
     files = {PAGES / name: text for name, text in texts.items()}
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
     files[ARCHITECTURE] = architecture_page()
+    files[CONTROL_LOOP] = control_loop_page()
     for path, text in files.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)

@@ -15,9 +15,10 @@ from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
+    from cascadia.controller.decide.settings import Settings
     from cascadia.controller.detect.samples_file import SampleFiles
     from cascadia.controller.detect.shadow_scores import LookFiles
-    from cascadia.controller.loop import Controller, Settings
+    from cascadia.controller.loop import Controller
     from cascadia.controller.memory.history import Entry
     from cascadia.controller.service.metrics import Figures
 
@@ -124,9 +125,9 @@ def controller(
     """
     from cascadia.controller.decide.agreement import check_agreement
     from cascadia.controller.decide.decide import Caution
+    from cascadia.controller.decide.settings import Settings
     from cascadia.controller.detect.detect import Detection
     from cascadia.controller.detect.samples_file import SampleFiles
-    from cascadia.controller.loop import Settings
 
     folder = (run_dir or RUN_DIR).resolve()
     if backend == "local" and not folder.is_dir():

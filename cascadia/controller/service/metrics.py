@@ -13,8 +13,9 @@ from typing import Literal, get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from cascadia.controller.decide.decide import Outlook
+from cascadia.controller.decide.planning import Replanner
 from cascadia.controller.decide.replan import PlanningFailed, Replanned, Request
-from cascadia.controller.loop import Controller, Replanner
+from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.move.backend import Backend
 from cascadia.controller.move.carry_out import Fleet
@@ -118,7 +119,7 @@ class Figures:
         """A pass went well."""
         self._led_at_s, self._trouble, self.doing = self._clock(), "", "watching"
         self.last_success.set(self._led_at_s)
-        self.alarm.set(float(controller.pending is not None))
+        self.alarm.set(float(controller.progress.alarm is not None))
         plan = controller.in_force()
         if plan not in self._planned:
             self._planned = {plan: _gpus(controller.fleet.desired(plan, {}))}
