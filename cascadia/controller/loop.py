@@ -89,7 +89,7 @@ class Controller:
                 self._goes(Event.ENDED)
 
     async def tick(self) -> Decision | None:
-        """What a window's end asks for; a decision, where there was one to make."""
+        """Does what a window's end asks for; returns a decision, where there was one to make."""
         samples = self._log()
         await self._look_at_speeds(samples)
         self._look_for_changes(samples)
@@ -137,7 +137,7 @@ class Controller:
         return self.progress.phase in (Phase.COOLING, Phase.WANTING_SCORES)
 
     async def _look_at_speeds(self, samples: Samples) -> None:
-        """Who drifts is said; what was learnt is for the next plan."""
+        """Looks at replicas' speeds: who drifts is said; what was learnt is for the next plan."""
         if self._speeds is None:
             return
         recent = samples.between(self._clock() - LOOKED_AT_S, self._clock())
@@ -171,8 +171,9 @@ class Controller:
             self._goes(Event.ALIKE)
 
     def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
-        """Whether there are scores of the new traffic, or those of before do. A router without second looks is not
-        waited for."""
+        """Tells whether there are scores of the new traffic, or those of before do. A router without shadow
+        evaluations is not waited for.
+        """
         since_s = self._traffic.changed_by_s(alarm)
         if self._looks is None or not self._looks.count(-inf) or self._planning.fresh(since_s):
             return True
@@ -219,7 +220,7 @@ class Controller:
         return await self.reconsider(self._traffic.known(samples, from_s), from_s)
 
     async def _plan(self, samples: Samples, since_s: float, looks_until_s: float = 0.0) -> Decision:
-        """Before `looks_until_s` nothing is given up."""
+        """Plans for the traffic since `since_s`. Before `looks_until_s` nothing is given up."""
         try:
             return await self._planned(samples, since_s, looks_until_s)
         finally:

@@ -212,7 +212,7 @@ def looks_of(plan: Path, samples: Path) -> "LookFiles":
 
 
 def _stand_by(folder: Path, output: Output) -> ExitStack:
-    """Until no other controller acts. What is returned holds the lock, as long as this process lives."""
+    """Waits until no other controller acts. What is returned holds the lock, as long as this process lives."""
     from cascadia.controller.local.supervisor import only_one
 
     held = ExitStack()

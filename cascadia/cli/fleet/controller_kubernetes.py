@@ -72,7 +72,7 @@ def lead(
     at: tuple[str, int],
     output: Output,
 ) -> None:
-    """Until SIGTERM."""
+    """Leads, or stands by, until SIGTERM."""
     settings.folder.mkdir(parents=True, exist_ok=True)
     plan = plan / "plan.json" if plan.is_dir() else plan
 

@@ -48,11 +48,11 @@ class Planning:
         self._objectives: dict[Path, Objective | None] = {}
 
     def fresh(self, since_s: float) -> bool:
-        """Whether there are scores enough since then."""
+        """Tells whether there are scores enough since then."""
         return self._looks is not None and self._looks.count(since_s) >= self._settings.least_looks
 
     def objective(self) -> Objective | None:
-        """Of the plan in force; None where its file has gone."""
+        """Objective of the plan in force; None where its file has gone."""
         plan = self._journal.state.in_force()
         if plan not in self._objectives:
             self._objectives = {plan: read_plan(plan).objective if plan.exists() else None}
@@ -67,7 +67,7 @@ class Planning:
     def decide(
         self, observed: Observed, desired: Desired, replanned: Replanned, looks_until_s: float
     ) -> Decision:
-        """Before `looks_until_s` nothing is given up."""
+        """Decides on a move. Before `looks_until_s` nothing is given up."""
         observed = replace(observed, need_rps=dict(replanned.today.need_rps))
         entries = self._journal.state.entries()
         found, effort, blocked = self._way(observed, desired)

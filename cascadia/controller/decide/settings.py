@@ -1,4 +1,4 @@
-"""How a controller watches, plans and moves."""
+"""Settings by which a controller watches, plans and moves."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

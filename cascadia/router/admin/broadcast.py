@@ -1,4 +1,4 @@
-"""What an operator asks of a router, done by all of its processes: whichever is asked does it, and tells the others.
+"""An operator's commands, done by all processes of a router: whichever is asked does it, and tells the others.
 
 A process that takes a dead one's place asks the others what was put, and does the same.
 """
@@ -28,7 +28,9 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """`what`: thresholds, plan, drain or undrain; `body` is a document, or says which replica."""
+    """Override by an operator. `what`: thresholds, plan, drain or undrain; `body` is a document, or says which
+    replica.
+    """
 
     what: str
     body: bytes
@@ -39,7 +41,7 @@ class Put:
 
 
 class Outcome(Protocol):
-    """Of reading the files again; a NamedTuple."""
+    """Outcome of reading the files again; a NamedTuple."""
 
     def _asdict(self) -> dict[str, Any]: ...
 
@@ -98,7 +100,7 @@ class Operator:
         )
 
     async def catch_up(self) -> None:
-        """Does what was put before this process began."""
+        """Repeats the overrides that were made before this process began."""
         for answer in (await self._router.siblings.ask("what was put")).values():
             for what, body in orjson.loads(answer):
                 await self._do(Put(what, body.encode()))

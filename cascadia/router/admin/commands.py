@@ -1,4 +1,4 @@
-"""What an operator may look at and change in a running router.
+"""Commands of an operator, who looks at and changes a running router.
 
 What is put here holds until the files change, are read again, or the process ends: the files say what should be.
 """
@@ -17,7 +17,7 @@ MOST_THRESHOLD_BYTES = 64 * 1024
 
 
 class Loaded(Protocol):
-    """`loaded`: the settings as the files have them."""
+    """Files of a router. `loaded`: the settings as they have them."""
 
     @property
     def loaded(self) -> RouterSettings: ...
@@ -36,7 +36,7 @@ class Commanded(Protocol):
 
 
 class Refused(Exception):
-    """What was asked for makes sense, but not now. `status` and `code` are of the answer."""
+    """Refusal of what makes sense, but not now. `status` and `code` are of the answer."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)

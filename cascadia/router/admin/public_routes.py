@@ -1,4 +1,4 @@
-"""What FastAPI serves: models, health, metrics, version, and the description of the whole API."""
+"""Routes that FastAPI serves: models, health, metrics, version, and the description of the whole API."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ from cascadia.router.ui.routes import add_ui
 
 
 class Reload(Protocol):
-    """What came of reading the files again, for anyone to see."""
+    """Outcome of reading the files again, for anyone to see."""
 
     @property
     def document(self) -> dict[str, Any]: ...

@@ -19,7 +19,7 @@ _ELSEWHERE = ApiError(404, "unknown_url", "Models are served at the router's own
 
 
 class _NoModels:
-    """Nothing is asked of models at this port."""
+    """Service of a port at which no model is asked."""
 
     def begin(self, exchange: Exchange) -> None:
         exchange.error(_ELSEWHERE)
@@ -39,7 +39,7 @@ class Draining(Administered, Protocol):
 
 
 class AdminServer:
-    """What connections of this port share. `listening` is closed in the end."""
+    """Server of the admin port: what its connections share. `listening` is closed in the end."""
 
     closing = False
 
@@ -72,7 +72,7 @@ class AdminServer:
         self._sweep()
 
     async def stop(self) -> None:
-        """At once: who drains a router has read what it wanted to know."""
+        """Stops at once: who drains a router has read what it wanted to know."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         if self._door is not None:

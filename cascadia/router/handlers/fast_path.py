@@ -51,7 +51,9 @@ class Plain:
         self._begun: Begun | None = None
 
     def begin(self) -> Coroutine[Any, Any, None] | None:
-        """None where it is under way; what is left to do where it is not plain from the start."""
+        """Begins the request and returns None where it is under way; what is left to do where it is not plain
+        from the start.
+        """
         begun = self.stage.begin_at_once(self.call, self.ended)
         if begun is None or begun.connection is None:
             return straight(self.exchange, self.fields, self.stage, self.call, begun)

@@ -1,4 +1,6 @@
-"""What is a state and no event: read from the router when Prometheus asks, so that it is what is in force then."""
+"""Metrics that are states and no events: read from the router when Prometheus asks, so that it is what is in
+force then.
+"""
 
 from collections.abc import Iterator
 from typing import Protocol, get_args

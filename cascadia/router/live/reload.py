@@ -41,7 +41,7 @@ class Reloaded(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        """For `/ready`, which anyone may read: whether, not what."""
+        """JSON for `/ready`, which anyone may read: whether, not what."""
         return {"outcome": self.outcome, "at": round(self.at, 3)}
 
 
@@ -99,7 +99,7 @@ class Reloader:
                 await self._watcher
 
     def request(self, why: Why) -> None:
-        """For a signal's handler: reloads soon."""
+        """Reloads soon: for a signal's handler."""
         task = asyncio.create_task(self.reload(why))
         self._once.add(task)
         task.add_done_callback(self._once.discard)
@@ -164,7 +164,7 @@ class Reloader:
 
 
 def signature(paths: Iterable[Path]) -> Signature:
-    """What changes when a file does: None where it is missing, as for a moment while it is replaced."""
+    """Signature that changes when a file does: None where it is missing, as for a moment while it is replaced."""
     return tuple(_one(path) for path in paths)
 
 
@@ -177,7 +177,7 @@ def _one(path: Path) -> tuple[int, int, int] | None:
 
 
 def _needs_restart(settings: RouterSettings, before: RouterSettings) -> tuple[str, ...]:
-    """What is decided when the process starts."""
+    """Names of changed settings that are decided when the process starts."""
     names = [name for name in AT_START if getattr(settings, name) != getattr(before, name)]
     at_start = ("head_s", "body_s", "max_head_bytes", "max_connections", "drain_s")
     changed = [name for name in at_start if getattr(settings.limits, name) != getattr(before.limits, name)]

@@ -1,4 +1,4 @@
-"""What Prometheus sees of plans, and of the replicas that leave with them."""
+"""Metrics of plans, and of the replicas that leave with them."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -43,7 +43,7 @@ class PlanMetrics(Collector):
         router.metrics.registry.register(self)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing to look up while the router is being put together."""
+        """Describes no metric: there is nothing to look up while the router is being put together."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

@@ -1,5 +1,5 @@
-"""Where conversations are, told to the other processes of this router and, through Redis where keys' limits are shared
-in one, to routers on other hosts: whichever gets the next turn knows.
+"""News of where conversations are, told to the other processes of this router and, through Redis where keys'
+limits are shared in one, to routers on other hosts: whichever gets the next turn knows.
 
 What happens within `GATHER_S` is told at once. Who is not reached starts that conversation afresh.
 """
@@ -78,7 +78,7 @@ class ConversationNews:
             await channel.stop()
 
     def follow(self) -> None:
-        """From now on the conversations of the plan in force."""
+        """Follows the conversations of the plan in force from now on."""
         if self._router.siblings.count > 1 or self.channel is not None:
             self._router.conversations.tell = self._tell
 

@@ -1,4 +1,6 @@
-"""Who looks at requests when they are over: spans, the workload log, second looks, the page. They outlive plans."""
+"""Observers of requests that are over: spans, the workload log, shadow evaluation, the page. They outlive
+plans.
+"""
 
 import sys
 from typing import Protocol
@@ -20,7 +22,7 @@ class Watched(Cascaded, Shown, Protocol):
 
 
 class Watchers:
-    """As the settings of the start ask for. `observers` are told of each request, in order."""
+    """Observers that the settings of the start ask for. `observers` are told of each request, in order."""
 
     def __init__(self, settings: RouterSettings, metrics: Metrics, router: Watched) -> None:
         self.tracing: Tracing | None = None
@@ -55,7 +57,7 @@ class Watchers:
             self.page.history.start()
 
     async def stop(self) -> None:
-        """What was seen and is not written yet is written, as far as that can be done soon."""
+        """Writes what was seen and is not written yet, as far as that can be done soon."""
         if self.page is not None:
             self.page.history.stop()
         if self.shadow is not None:

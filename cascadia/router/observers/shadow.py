@@ -65,7 +65,7 @@ class Cascaded(Protocol):
 
 
 class Shadow:
-    """Of `router`, under whatever plan it has by then. What it learns goes to `samples`."""
+    """Shadow evaluation for `router`, under whatever plan it has by then. What it learns goes to `samples`."""
 
     def __init__(self, settings: ShadowSettings, samples: Samples, router: Cascaded) -> None:
         self.settings = settings
@@ -201,7 +201,7 @@ class Shadow:
     async def _score(
         self, ask: Ask, stage: Stage, written: Written, gate: Gate, judge: JudgeSettings, asked: str
     ) -> float:
-        """As the cascade would, had it asked."""
+        """Score as the cascade would give it, had it asked."""
         proven = await self.router.cascade.scoring.proven(ask, stage, written)
         if proven is not None:
             return proven
@@ -220,7 +220,7 @@ class Shadow:
         return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:
-        """Nobody waits, and after this one there is still room for a client's next."""
+        """Tells whether nobody waits, and after this one there is still room for a client's next."""
         ready = [replica for replica in stage.replicas if replica.state == "ready"]
         room = sum(replica.max_concurrency for replica in ready)
         running = sum(replica.running for replica in ready)

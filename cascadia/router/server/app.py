@@ -128,23 +128,24 @@ class Router:
 
     @property
     def digest(self) -> str:
-        """Of the plan in force; equal on routers that serve the same."""
+        """Digest of the plan in force; equal on routers that serve the same."""
         return digest_of(self.settings)
 
     @property
     def ready(self) -> bool:
-        """Whether a request to the cascade could be answered now."""
+        """Tells whether a request to the cascade could be answered now."""
         return not self.draining and any(stage.ready for stage in self.stages)
 
     @property
     def face(self) -> Application:
-        """What is not of the OpenAI API's POSTs, for who may see it."""
+        """Application that serves what is not of the OpenAI API's POSTs, to who may see it."""
         if self._face is None:
             raise RuntimeError("a router serves after `start`")
         return self._face
 
     def swap(self, settings: RouterSettings) -> None:
-        """From now on requests begin under `settings`; those under way end under what they began with.
+        """Puts `settings` in force: requests begin under them from now on; those under way end under what they
+        began with.
 
         All that can fail is done before anything changes.
         """
@@ -152,7 +153,7 @@ class Router:
         self.plans.swap(new, self.news.follow)
 
     def hang_up(self) -> None:
-        """What SIGHUP means: read the files again."""
+        """Reads the files again, which is what SIGHUP means."""
         if self.reloader is not None:
             self.reloader.request("signal")
 

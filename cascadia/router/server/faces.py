@@ -1,4 +1,4 @@
-"""What is served beside the OpenAI API's POSTs, to whoever may see it: FastAPI applications, made at the start."""
+"""Applications, made with FastAPI at the start, that serve what is not of the OpenAI API's POSTs."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""What the admin API shows of one process, and of all of them together."""
+"""State that the admin API shows of one process, and of all of them together."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -14,13 +14,13 @@ _WORSE = {state: rank for rank, state in enumerate(("ready", "starting", "draini
 
 
 class Outcome(Protocol):
-    """Of reading the files again; a NamedTuple."""
+    """Outcome of reading the files again; a NamedTuple."""
 
     def _asdict(self) -> dict[str, Any]: ...
 
 
 class Reloads(Protocol):
-    """`last`: what came of it; None: the files were read at the start only."""
+    """Files of a router. `last`: what came of reading them again; None: they were read at the start only."""
 
     @property
     def last(self) -> Outcome | None: ...
@@ -61,7 +61,7 @@ class Process(Protocol):
 
 
 def state(router: Process) -> dict[str, Any]:
-    """Of everything that a plan decides. Addresses are shown, secrets are not."""
+    """State of everything that a plan decides. Addresses are shown, secrets are not."""
     settings = router.settings
     reloader = router.reloader
     return {
@@ -96,7 +96,9 @@ def together(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def add_replica(replicas: dict[str, dict[str, Any]], name: str, seen: dict[str, Any], room: str) -> None:
-    """What another process sees of it: work and room add up, and the worse of two opinions is shown."""
+    """Adds what another process sees of a replica: work and room add up, and the worse of two opinions is
+    shown.
+    """
     known = replicas.setdefault(name, seen)
     if known is seen:
         return

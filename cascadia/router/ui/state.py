@@ -1,4 +1,4 @@
-"""What the page shows, as one JSON document: figures and names, and not a word of prompts or answers."""
+"""State that the page shows, as one JSON document: figures and names, and not a word of prompts or answers."""
 
 import asyncio
 import time
@@ -67,7 +67,7 @@ class Page:
         self._recent.append((time.time(), record.entry))
 
     async def state(self, window: str) -> State:
-        """Of all processes together. `window` is one of `WINDOWS`."""
+        """State of all processes together. `window` is one of `WINDOWS`."""
         router = self.router
         others = await router.siblings.ask("page", window.encode("ascii"))
         shares = [self.share(window), *map(read_share, others.values())]
@@ -94,7 +94,7 @@ class Page:
         }
 
     def share(self, window: str) -> Share:
-        """Of this process."""
+        """This process's share of the state."""
         router = self.router
         seconds = router.metrics.request_seconds
         parts = [(part.seconds, part.whole(seconds).counts) for part in self.history.between()]
@@ -170,7 +170,8 @@ class Page:
 
 
 def savings(seen: Window, stages: list[Stage], *, in_usd: bool = False) -> State | None:
-    """What the cascade spent, against the last stage alone: `1 - sum_s(cost_s x tokens_s) / (cost_last x answers)`.
+    """Spending of the cascade, against the last stage alone: `1 - sum_s(cost_s x tokens_s) / (cost_last x
+    answers)`.
 
     `tokens_s` are read and written by stage s for the cascade, `answers` those of the answers that clients got: the
     last stage alone is taken to have read and written as much. The judge is not counted. None where a cost is not
@@ -202,7 +203,7 @@ def _replica(stage: Stage, replica: Any) -> State:
 
 
 def _decision(at_s: float, entry: dict[str, Any]) -> State:
-    """Of the log's line, what holds nothing but names, numbers and kinds."""
+    """Entry of the log's line with what holds nothing but names, numbers and kinds."""
     steps = [{key: step[key] for key in ("stage", "outcome", "score")} for step in entry.get("steps", ())]
     kept = ("request_id", "api", "model", "status", "seconds", "stage", "stopped", "error")
     return {"at_s": at_s, "steps": steps, **{key: entry.get(key) for key in kept}}

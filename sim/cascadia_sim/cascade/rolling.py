@@ -49,7 +49,9 @@ class VerdictTokens:
 
 
 class Answers(NamedTuple):
-    """By request: when it was answered and by which stage, -1 where it is not; who was turned away never will be."""
+    """Outcome by request: the time it was answered and the stage that did, -1 where it is not; whoever was
+    turned away never will be.
+    """
 
     finish_ps: Ints
     by: Ints
@@ -118,7 +120,7 @@ class RollingCascade:
         return lane
 
     def close(self, replica: int) -> None:
-        """Nothing new goes there, but for the stragglers of a stage that nobody else serves."""
+        """Closes a replica: it gets no new requests, but for the stragglers of a stage that nobody else serves."""
         group = self._group_of[replica]
         others = [r for r in self._open[group] if r != replica]
         if others:
@@ -131,7 +133,7 @@ class RollingCascade:
         self._arrange()
 
     def idle(self, replica: int) -> bool:
-        """Whether it has finished all that it had, or will get."""
+        """Tells whether the replica has finished all that it had, or will get."""
         from cascadia_sim.engine import kernel
 
         assert self._fleet is not None
@@ -149,7 +151,9 @@ class RollingCascade:
         return not (under_way & (visits >= 0) & (self._requests.finish_ps[visits] < 0)).any()
 
     def route(self, stages: Sequence[int], accept: Bools) -> None:
-        """Who arrives from now on goes through `stages`, until one accepts: `accept` [S, n], the last one all."""
+        """Sends whoever arrives from now on through `stages`, until one accepts: `accept` [S, n], the last one
+        all.
+        """
         for group in self._served(tuple(stages)):
             if not set(self._open[group]) - self._closed:
                 what = "the judge" if group == self.judge_group else f"stage {group}"
@@ -168,13 +172,13 @@ class RollingCascade:
         self.now_ps = until_ps
 
     def finish(self) -> None:
-        """Until all is answered."""
+        """Runs until all is answered."""
         from cascadia_sim.engine import kernel
 
         self.advance(kernel.NEVER)
 
     def answers(self, first: int = 0, stop: int | None = None) -> Answers:
-        """What has come of requests `first` to `stop` - 1 up to now."""
+        """Answers to requests `first` to `stop` - 1 up to now."""
         from cascadia_sim.engine.kernel import REFUSED
 
         part = slice(first, stop)
@@ -293,7 +297,7 @@ def _no_sites(stages: int, judge: VerdictTokens | None) -> Sites:
 
 
 def _longest(asked: Asked, judge: VerdictTokens | None) -> Ints:
-    """By group: tokens of the longest request that may come to it."""
+    """Tokens of the longest request that may come to each group."""
     whole = (asked.input_tokens + asked.output_tokens).max(axis=1, initial=0)
     judged = 0 if judge is None else int(whole.max(initial=0)) + judge.prompt + judge.output
     return np.append(whole, judged)

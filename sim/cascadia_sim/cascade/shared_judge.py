@@ -149,7 +149,7 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
 
 
 def _before(late_ps: Ints, entry: Ints, successor: Ints) -> Ints:
-    """What clients have waited for the visits before each visit, beyond the engines' time.
+    """Time that clients have waited for the visits before each visit, beyond the engines' own.
 
     Engines see later visits so much earlier than they would come, all of a stage by about the same.
     """

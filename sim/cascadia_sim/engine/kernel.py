@@ -134,7 +134,7 @@ def _blocks(lane: Lane | Pipeline, tokens: int) -> int:
 
 @compiled
 def _fills_blocks(tokens: int, size: int) -> bool:
-    """Do so many tokens fill whole blocks? Without a division where it can be done."""
+    """Tells whether so many tokens fill whole blocks, without a division where it can be done."""
     return (tokens & (size - 1)) == 0 if (size & (size - 1)) == 0 else tokens % size == 0
 
 
@@ -590,7 +590,9 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
 
 @compiled
 def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
-    """When a batch that enters now leaves the last stage; each stage serves batches in order, one at a time."""
+    """Instant when a batch that enters now leaves the last stage; each stage serves batches in order, one at a
+    time.
+    """
     stages = pipeline.limits[STAGES]
     share = duration // stages
     for stage in range(stages - 1):
@@ -651,7 +653,7 @@ def _lands_next_ps(pipeline: Pipeline) -> int:
 
 @compiled
 def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
-    """When the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
+    """Instant when the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
     s, limits = pipeline.state, pipeline.limits
     request = pipeline.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
     if request < 0 or s[RUNNING] >= limits[MAX_SEQS]:
@@ -664,7 +666,9 @@ def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
 
 @compiled
 def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
-    """How often each batch can land before one lacks blocks, at worst; 0 if they do not come back as they were."""
+    """Number of times that each batch can land before one lacks blocks, at worst; 0 if they do not come back as
+    they were.
+    """
     s, limits = pipeline.state, pipeline.limits
     if s[RUNNING] == 0:
         return 0
