@@ -64,9 +64,11 @@ PORT = 8300
               help="A week at most, on stationary traffic.")  # fmt: skip
 @click.option("--requests", "least_requests", type=click.IntRange(20), default=200, show_default=True,
               help="Since a change, before it is planned for.")  # fmt: skip
-@click.option("--evaluations", "--looks", "least_evaluations", type=click.IntRange(1), default=LEAST_EVALUATIONS, show_default=True,
+@click.option("--evaluations", "--looks", "least_evaluations", type=click.IntRange(1), default=LEAST_EVALUATIONS,
+              show_default=True,
               help="Number of shadow evaluations since a change that replace the scores of before.")  # fmt: skip
-@click.option("--evaluations-within", "--looks-within", "evaluations_within_s", type=positive, default=3600.0, show_default=True, metavar="S",
+@click.option("--evaluations-within", "--looks-within", "evaluations_within_s", type=positive, default=3600.0,
+              show_default=True, metavar="S",
               help="So long no stage gives anything up for want of them.")  # fmt: skip
 @click.option("--headroom", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
               help="More requests than came that a plan with a latency bound is made for.")  # fmt: skip
