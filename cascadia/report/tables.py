@@ -43,7 +43,7 @@ class Table(NamedTuple):
 
 
 def stages(plan: Plan) -> Table:
-    """What is predicted of each stage."""
+    """Table of what is predicted of each stage."""
     rows = []
     for i, stage in enumerate(plan.stages):
         name = _who(stage.name, model_label(stage.model), f"k{i % 8}")
@@ -139,7 +139,7 @@ def _quantiles(values: Quantiles) -> tuple[Cell, ...]:
 
 
 def calibrations(plan: Plan) -> Table | None:
-    """What the times of each stage rest on; None where the plan does not tell."""
+    """Table of what the times of each stage rest on; None where the plan does not tell."""
     if not plan.calibrations:
         return None
     rows = tuple(
@@ -168,7 +168,7 @@ def calibrations(plan: Plan) -> Table | None:
 
 
 def gears(plan: Plan) -> Table | None:
-    """None where one set of thresholds serves all rates."""
+    """Table of gears; None where one set of thresholds serves all rates."""
     if len(plan.gears) < 2:
         return None
     columns = (
@@ -193,7 +193,7 @@ def gears(plan: Plan) -> Table | None:
 
 
 def knee(plan: Plan, points: Sequence[KneePoint]) -> Table:
-    """What each step down in latency costs."""
+    """Table of what each step down in latency costs."""
     owners = [*(s.name for s in plan.stages), "judge"]
     rows = []
     for p in points:

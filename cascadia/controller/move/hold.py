@@ -49,7 +49,7 @@ class Holder:
         return True
 
     async def _save_the_last(self, observed: Observed) -> None:
-        """Of stages that have nobody else: who has to leave a machine is started elsewhere first, if there is room."""
+        """Starts elsewhere, if there is room, what has to leave a machine and is the last of its stage."""
         names = Names({replica.name for replica in observed.replicas})
         steps = evacuation(observed, names, last_only=True)
         if steps:

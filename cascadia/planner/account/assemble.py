@@ -1,4 +1,6 @@
-"""From the winning candidate to the plan that is written down: replicas, shares, thresholds, predictions."""
+"""Assembly of the plan that is written down from the winning candidate: replicas, shares, thresholds,
+predictions.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -114,7 +116,7 @@ def _one_gear(
 
 
 def _foresight(problem: Problem, skip_below: Sequence[float]) -> ForesightPlan | None:
-    """Whose word it is, where the plan heeds it."""
+    """Foresight that the plan heeds, where it heeds any."""
     told = problem.foresight
     return ForesightPlan(told.digest, told.latency_s) if told is not None and any(skip_below) else None
 
@@ -141,7 +143,9 @@ def predict(
     shares: Mapping[int, float],
     rate_rps: float | None = None,
 ) -> Predicted:
-    """From one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the workload's where None."""
+    """Predictions from one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the
+    workload's where None.
+    """
     latency = (run.finish_ps - arrivals) / PS_PER_S
     rate = problem.workload.rate_rps if rate_rps is None else rate_rps
     n = len(arrivals)
@@ -241,7 +245,7 @@ def _utilisation(run: StageRun) -> float:
 
 
 def verdict_usd(problem: Problem, run: CascadeRun) -> float:
-    """What an external judge charges for all verdicts of the run."""
+    """Dollars that an external judge charges for all verdicts of the run."""
     judge = problem.judge
     if judge.placement != "external" or run.verdicts is None:
         return 0.0
