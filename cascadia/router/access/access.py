@@ -13,11 +13,16 @@ from typing import Protocol
 from cascadia.router.access.key_metrics import KeyMetrics
 from cascadia.router.access.keys import Key, Keyring, Scope
 from cascadia.router.access.rate_limits import Kind, Told, Usage, Verdict
-from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.stream_usage import StreamUsage
 
 LONGEST_RETRY_S = 3600
+
+
+class Answered(Protocol):
+    """A request whose answer says what is left of its key's limits: `more` are lines of its head."""
+
+    more: bytes
 
 
 class Shared(Protocol):
@@ -132,7 +137,7 @@ class Access:
         return self._known(password, scope)
 
     async def admit(
-        self, exchange: Exchange, account: Account, model: str, tokens: int, prompt_tokens: int
+        self, exchange: Answered, account: Account, model: str, tokens: int, prompt_tokens: int
     ) -> Hold:
         """Admits as `admit_here`, by the limits that routers share where there are any."""
         shared = self.shared
@@ -150,7 +155,7 @@ class Access:
         return self.admit_here(exchange, account, model, tokens, prompt_tokens)
 
     def admit_here(
-        self, exchange: Exchange, account: Account, model: str, tokens: int, prompt_tokens: int
+        self, exchange: Answered, account: Account, model: str, tokens: int, prompt_tokens: int
     ) -> Hold:
         """Lets a request of about `tokens` tokens in, `prompt_tokens` of them known already.
 
@@ -192,7 +197,7 @@ class Access:
             message = f"This key may not ask for the model {model[:100]!r}."
             raise _forbidden("model_not_allowed", message, param="model")
 
-    def _check(self, exchange: Exchange, account: Account, verdict: Verdict, tokens: int) -> None:
+    def _check(self, exchange: Answered, account: Account, verdict: Verdict, tokens: int) -> None:
         exchange.more += account.told.lines(verdict)
         if verdict.refused is not None:
             self.metrics.refused(account.key.name, verdict.refused)

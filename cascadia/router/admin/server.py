@@ -4,16 +4,14 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from cascadia.router.admin.routes import admin_face
+from cascadia.router.admin.routes import Administered, admin_face
 from cascadia.router.http.connection import Front
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Dates, ids
 from cascadia.router.openai.errors import ApiError
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.settings.model import RouterSettings
 
 MOST_CONNECTIONS = 64
 SWEEP_S = 0.5
@@ -30,12 +28,22 @@ class _NoModels:
         return _ELSEWHERE
 
 
+class Draining(Administered, Protocol):
+    """A router that may be about to end."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+
 class AdminServer:
     """Server of the admin port: what its connections share. `listening` is closed in the end."""
 
     closing = False
 
-    def __init__(self, router: "Router", listening: socket.socket) -> None:
+    def __init__(self, router: Draining, listening: socket.socket) -> None:
         self._router = router
         self._listening = listening
         self._door: asyncio.Server | None = None

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from cascadia.domain.errors import CascadiaError
+from cascadia.router.access.access import Access
 from cascadia.router.access.keys import Keyring
 from cascadia.router.access.keys_file import read_keys
+from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.telemetry.request_log import Journal
 
 Why = Literal["signal", "file", "admin"]
 Outcome = Literal["swapped", "unchanged", "refused"]
@@ -45,10 +45,40 @@ class Reloaded(NamedTuple):
         return {"outcome": self.outcome, "at": round(self.at, 3)}
 
 
+class Forgetful(Protocol):
+    """Whoever put something beside the files."""
+
+    def forget(self) -> None: ...
+
+
+class Reloadable(Protocol):
+    """A router whose files may be read again. `digest` is of the plan in force."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def access(self) -> Access | None: ...
+
+    @property
+    def operator(self) -> Forgetful: ...
+
+    @property
+    def plan_metrics(self) -> PlanMetrics: ...
+
+    @property
+    def events(self) -> Journal: ...
+
+    def swap(self, settings: RouterSettings) -> None: ...
+
+
 class Reloader:
     """`load` reads the settings anew, in a thread, and raises `CascadiaError` where they make no sense."""
 
-    def __init__(self, router: "Router", load: Callable[[], RouterSettings]) -> None:
+    def __init__(self, router: Reloadable, load: Callable[[], RouterSettings]) -> None:
         self._router = router
         self._load = load
         self.loaded = router.settings

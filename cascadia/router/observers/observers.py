@@ -3,28 +3,28 @@ plans.
 """
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cascadia.router.cascade.records import Observer
 from cascadia.router.observers.samples import Samples
-from cascadia.router.observers.shadow import Shadow
+from cascadia.router.observers.shadow import Cascaded, Shadow
 from cascadia.router.observers.tracing import Tracing
 from cascadia.router.observers.tracing_setup import tracing_of
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.metrics import Metrics
-from cascadia.router.ui.state import Page
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
-
+from cascadia.router.ui.state import Page, Shown
 
 TURN_S = 0.0005
+
+
+class Watched(Cascaded, Shown, Protocol):
+    """A router, as second looks and the page see it."""
 
 
 class Watchers:
     """Observers that the settings of the start ask for. `observers` are told of each request, in order."""
 
-    def __init__(self, settings: RouterSettings, metrics: Metrics, router: "Router") -> None:
+    def __init__(self, settings: RouterSettings, metrics: Metrics, router: Watched) -> None:
         self.tracing: Tracing | None = None
         self.samples: Samples | None = None
         self.shadow: Shadow | None = None

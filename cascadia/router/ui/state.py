@@ -3,26 +3,60 @@
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 from cascadia import __version__
 from cascadia.router.cascade.records import Record
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.counters import Spread
+from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.history import History, Window, added, quantile
 from cascadia.router.ui.merge import RECENT, Share, read_share, series_of, together, written
-
-if TYPE_CHECKING:
-    from cascadia.router.replicas.stage import Stage
-    from cascadia.router.server.app import Router
 
 WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
 State = dict[str, Any]
 
 
+class Peers(Protocol):
+    """The other processes of this router: each has `answers` to what it is asked, by name."""
+
+    @property
+    def answers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]: ...
+
+    async def ask(self, what: str, body: bytes = b"") -> dict[int, bytes]: ...
+
+
+class Shown(Protocol):
+    """What the page shows of a router."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def stages(self) -> list[Stage]: ...
+
+    @property
+    def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def siblings(self) -> Peers: ...
+
+
 class Page:
     """Watches `router`, and tells its state. `done` is an observer of requests."""
 
-    def __init__(self, router: "Router") -> None:
+    def __init__(self, router: Shown) -> None:
         self.router = router
         self.started_s = time.time()
         self.history = History(router.metrics, lambda: asyncio.get_running_loop().time())
@@ -95,7 +129,7 @@ class Page:
             "stopped": seen.by("stopped"),
         }
 
-    def _stage(self, seen: Window, stage: "Stage", waiting: int) -> State:
+    def _stage(self, seen: Window, stage: Stage, waiting: int) -> State:
         metrics = self.router.metrics
         score = seen.spread(metrics.score, stage.name)
         return {
@@ -135,7 +169,7 @@ class Page:
         }
 
 
-def savings(seen: Window, stages: "list[Stage]", *, in_usd: bool = False) -> State | None:
+def savings(seen: Window, stages: list[Stage], *, in_usd: bool = False) -> State | None:
     """Spending of the cascade, against the last stage alone: `1 - sum_s(cost_s x tokens_s) / (cost_last x
     answers)`.
 
@@ -157,7 +191,7 @@ def _quantiles(spread: Spread) -> State:
     return {f"p{round(100 * q)}": quantile(spread, q) for q in (0.5, 0.95, 0.99)}
 
 
-def _replica(stage: "Stage", replica: Any) -> State:
+def _replica(stage: Stage, replica: Any) -> State:
     return {
         "stage": stage.name,
         "name": replica.name,
