@@ -64,7 +64,7 @@ def render(
 
 
 def _values(files: tuple[Path, ...]) -> dict[str, Any]:
-    """Later files go over earlier ones."""
+    """Values of the files; later ones go over earlier ones."""
     from cascadia.files.strict_yaml import parse_yaml
     from cascadia.files.text import read_text
     from cascadia.render.kubernetes.chart_values import merged
@@ -83,7 +83,7 @@ def _file(out: Path, target: Target) -> Path:
 
 
 def _documents(text: str, target: Target) -> list[Any]:
-    """What was rendered, as values: a program need not parse YAML within JSON."""
+    """Rendered documents, as values: a program need not parse YAML within JSON."""
     if target == "local":
         loaded: list[Any] = json.loads(text)
         return loaded

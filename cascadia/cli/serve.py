@@ -135,7 +135,7 @@ def serve(
 
 
 class Place(NamedTuple):
-    """Of one process among several; `folder` is theirs."""
+    """Place of one process among several; `folder` is theirs."""
 
     folder: Path
     number: int
@@ -153,7 +153,7 @@ def _serve(
     place: Place | None = None,
     turns: "Turns | None" = None,
 ) -> None:
-    """In this process, until SIGTERM."""
+    """Serves in this process, until SIGTERM."""
     from cascadia.router.access.keys_file import read_keys
     from cascadia.router.admin.server import AdminServer
     from cascadia.router.live.reload import Reloader

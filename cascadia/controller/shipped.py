@@ -1,4 +1,4 @@
-"""What `cascadia controller` runs with unless it is told otherwise, and what its published days were measured with."""
+"""Defaults of `cascadia controller`, which its published days were measured with."""
 
 WINDOW_S = 30.0
 """Of traffic that is looked at together."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from cascadia_sim.iteration.engine_config import EngineConfig
 
@@ -90,7 +91,7 @@ class JudgePlan:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Of a latency, in seconds."""
+    """Quantiles of a latency, in seconds."""
 
     mean_s: float
     p50_s: float
@@ -145,24 +146,16 @@ class Predicted:
     usd_per_1k_requests: float
 
     def rates_rps(self) -> dict[str, float]:
-        """What the traffic asks of each stage, and of the judge under `judge`."""
+        """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""
         rates = {stage.name: stage.rate_rps for stage in self.stages}
         return rates if self.judge is None else {**rates, "judge": self.judge.rate_rps}
 
 
 @dataclass(frozen=True, slots=True)
-class Gear:
-    """Thresholds for arrival rates up to `max_rate_rps` on the same placement (CascadeServe section 4)."""
-
-    max_rate_rps: float
-    thresholds: tuple[float, ...]
-    entry_stage: str
-
-
-@dataclass(frozen=True, slots=True)
 class Proof:
-    """What is proven, of the allocation of the GPUs alone: for the plan's thresholds and latency tables, `bound_s` is
-    the least quantile that the slowest stage can have. `incumbent` is a solution without proof, e.g. at a time limit.
+    """Proof of the allocation of the GPUs alone: for the plan's thresholds and latency tables, `bound_s` is the
+    least quantile that the slowest stage can have. `incumbent` is a solution without proof, e.g. at a time
+    limit.
 
     Of the plan's own goal nothing is proven: it is the best of so many deployments `tried`, each simulated end to end
     (0: not told, by an older version).
@@ -178,12 +171,12 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class PoolCalibration:
-    """What a stage's times on `pool` rest on: constants of `engine` (in `version`, at `precision`) on `gpu`.
+    """Evidence for a stage's times on `pool`: constants of `engine` (in `version`, at `precision`) on `gpu`.
 
     `basis` is what they were fitted to: `own` (measured by the user), `served` (a whole engine), `kernels` alone,
     `generic` (the GPU's generation), `unmeasured` (data sheets). `match` says how near that is to what is planned. The
     errors are mean shares by which the time per output token and to the first token are off: of models that the fit
-    had not seen where `held_out`, else of what stood in elsewhere (docs/models/simulator.md). `beyond` tells what
+    had not seen where `held_out`, else of what stood in elsewhere (docs/benchmarks/fidelity.md). `beyond` tells what
     the plan does that was not measured.
     """
 
@@ -204,7 +197,7 @@ class PoolCalibration:
 
 @dataclass(frozen=True, slots=True)
 class StageCalibration(PoolCalibration):
-    """On the pool that serves most of the stage's requests; its further pools are in `others`."""
+    """Calibration on the pool that serves most of the stage's requests; its further pools are in `others`."""
 
     others: tuple[PoolCalibration, ...] = ()
 
@@ -246,7 +239,7 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """What became of it to play the trace `repeats` times end to end (docs/models/planner.md, "Stability").
+    """Outcome of playing the trace `repeats` times end to end (docs/models/planner.md, "Stability").
 
     One round is the trace `rounds` times over, more than once where it is short beside its latencies. `objective` is
     the objective's own quantile. `backlog` is how many requests are in hand, over all stages, at the end of the first
@@ -271,6 +264,7 @@ class Plan:
     answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand. `foresight` says by which
     heads it was foreseen; None: by the judge itself, if at all.
     `mixture` is another routing for a share of the requests; None: all go by the plan's own.
+    `gears` are settings for rising load; one gear: the plan's own setting serves all of it.
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     """
@@ -297,11 +291,11 @@ class Plan:
 
     @property
     def groups(self) -> tuple[ReplicaGroup, ...]:
-        """Those of all stages, then the judge's."""
+        """Replica groups of all stages, then the judge's."""
         return (*(group for stage in self.stages for group in stage.replicas), *self.judge.replicas)
 
     def gpus_by_pool(self) -> dict[str, int]:
-        """Of each of the cluster's pools, how many the plan takes."""
+        """GPUs that the plan takes of each of the cluster's pools."""
         taken = {pool.name: 0 for pool in self.cluster.pools}
         for group in self.groups:
             taken[group.pool] += group.gpus
@@ -313,7 +307,9 @@ class Plan:
 
     @property
     def judges(self) -> bool:
-        """Whether any answer waits for a verdict; where the question alone decides who answers, none does."""
+        """Tells whether any answer waits for a verdict; where the question alone decides who answers, none
+        does.
+        """
         deployed = [stage.deployed for stage in self.stages]
         last = len(deployed) - 1 - deployed[::-1].index(True)
         return any(
@@ -334,6 +330,25 @@ class Plan:
             return {}
         return {"mixture": dict(zip(("share", "thresholds", "skip_below"), told, strict=True))}
 
+    def gears_document(self) -> dict[str, object]:
+        """The section `gears` of a router's file; empty where one setting serves any load."""
+        if len(self.gears) < 2:
+            return {}
+        gates = [(i, stage.name) for i, stage in enumerate(self.stages[:-1]) if stage.deployed]
+        return {
+            "gears": [
+                {
+                    "max_in_flight": gear.max_in_flight,
+                    "stages": list(gear.stages),
+                    "thresholds": {name: gear.thresholds[i] for i, name in gates if name in gear.stages},
+                    "skip_below": {name: gear.skip_below[i] for i, name in gates if name in gear.stages}
+                    if gear.skip_below
+                    else {},
+                }
+                for gear in self.gears
+            ]
+        }
+
     @property
     def mixture_by_stage(self) -> tuple[float, dict[str, float], dict[str, float]] | None:
         """Share, thresholds and `skip_below` of the mixture, of deployed stages that have a gate."""
@@ -344,11 +359,13 @@ class Plan:
         return self.mixture.share, thresholds, {name: self.mixture.skip_below[i] for i, name in gates}
 
     def skips(self, stage: str) -> float | None:
-        """Below which quality, by the question alone, the stage is not asked; None where it always is."""
+        """Quality, by the question alone, below which the stage is not asked; None where it always is."""
         at = next(i for i, each in enumerate(self.stages) if each.name == stage)
         return (self.skip_below[at] or None) if at < len(self.skip_below) else None
 
     def foreseen_from(self, stage: str) -> float | None:
-        """As `skips`, of stages that the question decides about; None where the stage is asked always or never."""
+        """Level as in `skips`, of stages that the question decides about; None where the stage is asked always
+        or never.
+        """
         least = self.skips(stage)
         return None if least is None or least >= ASKS_NONE else least

@@ -1,4 +1,4 @@
-"""How good each stage's answer to each known prompt is, and what the gate would have seen of it."""
+"""Quality of each stage's answer to each known prompt, and the score that the gate would have seen of it."""
 
 from dataclasses import dataclass
 

@@ -2,9 +2,10 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import FORMAT_VERSION, Plan
@@ -57,7 +58,7 @@ def read_plan(path: str | Path) -> Plan:
 
 def parse_plan(text: str, where: str) -> Plan:
     """The plan in `text`; errors name `where`."""
-    _check_version(text, where)
+    text = _with_gears_of_today(text, _checked(text, where))
     try:
         plan = _PlanFile.model_validate_json(f'{{"plan": {text}}}').plan
     except ValidationError as error:
@@ -66,7 +67,8 @@ def parse_plan(text: str, where: str) -> Plan:
     return plan
 
 
-def _check_version(text: str, where: str) -> None:
+def _checked(text: str, where: str) -> dict[str, Any]:
+    """The document, of a version that is known."""
     try:
         document = from_json(text)
     except ValueError as error:
@@ -80,3 +82,17 @@ def _check_version(text: str, where: str) -> None:
             f"was made by a newer version of cascadia (format {shown(version)}, known: {FORMAT_VERSION})",
             "upgrade cascadia, or plan anew",
         )
+    assert isinstance(document, dict)
+    return document
+
+
+def _with_gears_of_today(text: str, document: dict[str, Any]) -> str:
+    """Gears by `entry_stage`, of older plans, are one gear: nothing ever switched between them."""
+    gears, stages = document.get("gears"), document.get("stages")
+    if not (isinstance(gears, list) and gears and isinstance(gears[0], dict) and "entry_stage" in gears[0]):
+        return text
+    first = dict(gears[0])
+    entry = first.pop("entry_stage")
+    deployed = [s.get("name") for s in stages or [] if isinstance(s, dict) and s.get("replicas")]
+    first["stages"] = deployed[deployed.index(entry) :] if entry in deployed else [entry]
+    return to_json(document | {"gears": [{"max_in_flight": None} | first]}).decode()

@@ -1,4 +1,4 @@
-"""What must hold between the fields of a plan, beyond each field's own type."""
+"""Checks between the fields of a plan, beyond each field's own type."""
 
 import math
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import ASKS_NONE, Gear, JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.plan import ASKS_NONE, JudgePlan, Plan, ReplicaGroup
 
 _ANEW = "plan anew, or undo the edit"
 _SHARE_TOLERANCE = 1e-6
@@ -43,7 +43,7 @@ def _faults(plan: Plan) -> Iterator[Fault]:
     yield from _threshold_faults("thresholds", plan.thresholds, len(names))
     yield from _skip_faults(plan)
     yield from _mixture_faults(plan)
-    yield from _gear_faults(plan.gears, names)
+    yield from _gear_faults(plan)
     for index, prediction in enumerate(plan.predicted.stages):
         if prediction.name not in names:
             yield Fault(f"predicted.stages[{index}].name", f"{prediction.name!r} is not a stage")
@@ -156,18 +156,40 @@ def _mixture_faults(plan: Plan) -> Iterator[Fault]:
             yield Fault(f"mixture.skip_below[{index}]", f"is {least:g}", "write 0, or 101 to ask it never")
 
 
-def _gear_faults(gears: tuple[Gear, ...], names: list[str]) -> Iterator[Fault]:
-    for index, gear in enumerate(gears):
-        yield from _threshold_faults(f"gears[{index}].thresholds", gear.thresholds, len(names))
-        if gear.entry_stage not in names:
-            yield Fault(f"gears[{index}].entry_stage", f"{gear.entry_stage!r} is not a stage")
-        if gear.max_rate_rps <= 0:
-            yield Fault(f"gears[{index}].max_rate_rps", "must be above 0")
-    for index, (slower, faster) in enumerate(pairwise(gears), start=1):
-        if faster.max_rate_rps <= slower.max_rate_rps:
+def _gear_faults(plan: Plan) -> Iterator[Fault]:
+    """The last gear's border may be missing or not: where there is one gear, it is for any load."""
+    deployed = [stage.name for stage in plan.stages if stage.deployed]
+    for index, gear in enumerate(plan.gears):
+        key = f"gears[{index}]"
+        yield from _threshold_faults(f"{key}.thresholds", gear.thresholds, len(plan.stages))
+        if gear.skip_below and len(gear.skip_below) != len(plan.stages) - 1:
             yield Fault(
-                f"gears[{index}].max_rate_rps", "is out of order", "list gears by rising max_rate_rps"
+                f"{key}.skip_below", f"there are {len(gear.skip_below)} for {len(plan.stages)} stages"
             )
+        if not gear.stages:
+            yield Fault(f"{key}.stages", "is empty", "name the stages that are asked, in order")
+        for name in gear.stages:
+            if name not in deployed:
+                what = (
+                    "has no replica" if any(name == stage.name for stage in plan.stages) else "is not a stage"
+                )
+                yield Fault(f"{key}.stages", f"{name!r} {what}", f"choose of: {', '.join(deployed)}")
+        if list(gear.stages) != [name for name in deployed if name in gear.stages]:
+            yield Fault(
+                f"{key}.stages", "are not in the plan's order", "write each once, in the plan's order"
+            )
+        if gear.max_rate_rps is not None and gear.max_rate_rps <= 0:
+            yield Fault(f"{key}.max_rate_rps", "must be above 0")
+        if gear.max_in_flight is None and index < len(plan.gears) - 1:
+            yield Fault(f"{key}.max_in_flight", "is missing", "give each gear but the last a border")
+    borders = [gear.max_in_flight or 0.0 for gear in plan.gears[:-1]]
+    for index, (lower, upper) in enumerate(pairwise([0.0, *borders])):
+        if upper <= lower:
+            yield Fault(f"gears[{index}].max_in_flight", "does not rise", "list gears by rising borders")
+    if len(plan.gears) > 1 and plan.gears[-1].max_in_flight is not None:
+        yield Fault(
+            f"gears[{len(plan.gears) - 1}].max_in_flight", "is set", "write null: the last has no border"
+        )
 
 
 def _twice(key: str, names: list[str]) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""From a problem to a plan. `plan` reads as DESIGN section 5 and Cascadia's algorithm 1 do."""
+"""Planning, from a problem to a plan. `plan` reads as DESIGN section 5 and Cascadia's algorithm 1 do."""
 
 import os
 import time
@@ -112,7 +112,7 @@ def _nearly_full(
     effort: Effort | None,
     progress: Callable[[str], None],
 ) -> Found | None:
-    """What is found near capacity, where nothing else is; None where there is nothing to begin with."""
+    """Candidate found near capacity, where nothing else is; None where there is nothing to begin with."""
     full = nearly_full(search)
     if not (starts := list(fullest(full))):
         return None
@@ -160,7 +160,7 @@ def asking(
     effort: Effort | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Planning:
-    """Whether there would be a plan, answered by the steps that planning takes."""
+    """Question whether there would be a plan, answered by the steps that planning takes."""
 
     def sustains(search: Search) -> bool:
         """A deployment that carries as much as any settles it, mostly; else one from the loop or a combination."""
@@ -281,7 +281,7 @@ def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
 
 
 def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str]:
-    """What `within` changed."""
+    """Notes on what `within` changed."""
     spared = fastest.usd_per_hour - chosen.usd_per_hour
     if chosen is fastest or spared <= 0:
         return []
@@ -305,7 +305,7 @@ def _notes(problem: Problem, plan_: Plan) -> list[str]:
 
 
 def _budgets(problem: Problem, plan_: Plan) -> list[str]:
-    """Which engines take another number of tokens an iteration than they would by themselves."""
+    """Notes on engines that take another number of tokens an iteration than they would by themselves."""
     usual = EngineConfig().max_num_batched_tokens
     chosen = [
         f"{by.name} {by.config.max_num_batched_tokens:,}"

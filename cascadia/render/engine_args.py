@@ -161,7 +161,9 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
 
 
 def _trtllm(launch: Launch) -> tuple[str, ...]:
-    """It answers under any name, so none is given; FP8 and NVFP4 it reads from the checkpoint."""
+    """Arguments of TensorRT-LLM. It answers under any name, so none is given; FP8 and NVFP4 it reads from the
+    checkpoint.
+    """
     config = launch.config
     if launch.ranks is not None:
         raise BadInput(
@@ -220,7 +222,8 @@ _SGLANG_KV = {"fp8": "fp8_e4m3"}
 
 
 def _quantise_on_loading(launch: Launch) -> bool:
-    """Only FP8 is made from BF16 weights at load time; all else an engine reads from the checkpoint itself.
+    """Tells whether the engine quantises: only FP8 is made from BF16 weights at load time; all else an engine
+    reads from the checkpoint itself.
 
     Both engines refuse a method that differs from the checkpoint's own, so none is given where it has one.
     """

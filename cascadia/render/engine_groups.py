@@ -78,7 +78,7 @@ class EngineGroup:
         return self.tp * self.pp * len(self.replicas)
 
     def launch(self, *, weights: str, host: str, port: int) -> Launch:
-        """How a single-rank replica starts; others `replace` its `ranks`."""
+        """Launch of a single-rank replica; others `replace` its `ranks`."""
         return Launch(
             engine=self.engine,
             model=self.model,
@@ -105,7 +105,7 @@ class _Wanted:
 
 
 def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
-    """In the plan's order, the judge last; what has no replicas is left out.
+    """Engine groups in the plan's order, the judge last; what has no replicas is left out.
 
     Raises `BadInput` where the cluster does not hold the plan or a name cannot be used.
     """

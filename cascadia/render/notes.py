@@ -1,4 +1,4 @@
-"""What a person must know or do before the rendered plan can run."""
+"""Notes on what a person must know or do before the rendered plan can run."""
 
 from cascadia.domain.plan import JudgePlan, Plan, StagePlan
 from cascadia.render.models import is_path, is_quantised, mounted_weights, weights

@@ -52,7 +52,9 @@ class Process:
 
 
 def processes(groups: Sequence[EngineGroup]) -> Iterator[Process]:
-    """In the order of groups, replicas and ranks. Nodes are called after their pool: `h100-0`, `h100-1`."""
+    """Processes in the order of groups, replicas and ranks. Nodes are called after their pool: `h100-0`,
+    `h100-1`.
+    """
     number = 0
     for group in groups:
         for r, replica in enumerate(group.replicas):

@@ -30,8 +30,9 @@ NAMESPACE = "cascadia"
 
 
 def targets_for(plan: Plan) -> tuple[Target, ...]:
-    """What `plan` can be rendered for: llama.cpp needs its file named and is not deployed to Kubernetes, nor is a GPU
-    that no node label is known of; only llama.cpp is started on cores."""
+    """Targets that `plan` can be rendered for: llama.cpp needs its file named and is not deployed to
+    Kubernetes, nor is a GPU that no node label is known of; only llama.cpp is started on cores.
+    """
     every: list[StagePlan | JudgePlan] = [*plan.stages, plan.judge]
     units = [unit for unit in every if unit.gpus]
     llama_cpp = [unit for unit in units if unit.engine == LLAMA_CPP]

@@ -43,7 +43,7 @@ class Table(NamedTuple):
 
 
 def stages(plan: Plan) -> Table:
-    """What is predicted of each stage."""
+    """Table of what is predicted of each stage."""
     rows = []
     for i, stage in enumerate(plan.stages):
         name = _who(stage.name, model_label(stage.model), f"k{i % 8}")
@@ -139,7 +139,7 @@ def _quantiles(values: Quantiles) -> tuple[Cell, ...]:
 
 
 def calibrations(plan: Plan) -> Table | None:
-    """What the times of each stage rest on; None where the plan does not tell."""
+    """Table of what the times of each stage rest on; None where the plan does not tell."""
     if not plan.calibrations:
         return None
     rows = tuple(
@@ -168,20 +168,32 @@ def calibrations(plan: Plan) -> Table | None:
 
 
 def gears(plan: Plan) -> Table | None:
-    """None where one set of thresholds serves all rates."""
+    """Table of gears; None where one set of thresholds serves all rates."""
     if len(plan.gears) < 2:
         return None
-    columns = ("Up to", "Entry stage", *(f"{printable(s.name)} accepts" for s in plan.stages[:-1]))
+    columns = (
+        "Under way, up to",
+        "About",
+        "Asks",
+        *(f"{printable(s.name)} accepts" for s in plan.stages[:-1]),
+    )
     rows = tuple(
-        (Cell(f"{figures(g.max_rate_rps)} requests/s", number=False), Cell(printable(g.entry_stage)),
-         *(Cell(words.threshold_words(t if t > 0 else None)) for t in g.thresholds))
+        (
+            Cell("any number" if g.max_in_flight is None else figures(g.max_in_flight), number=False),
+            Cell("" if g.max_rate_rps is None else f"{figures(g.max_rate_rps)} requests/s", number=False),
+            Cell(" → ".join(map(printable, g.stages))),
+            *(
+                Cell(words.threshold_words(t if t > 0 else None) if stage.name in g.stages[:-1] else "")
+                for stage, t in zip(plan.stages, g.thresholds, strict=False)
+            ),
+        )
         for g in plan.gears
-    )  # fmt: skip
-    return Table("Gears: thresholds for each range of arrival rates", _heads(columns), rows)
+    )
+    return Table("Gears: settings by how many requests are under way", _heads(columns), rows)
 
 
 def knee(plan: Plan, points: Sequence[KneePoint]) -> Table:
-    """What each step down in latency costs."""
+    """Table of what each step down in latency costs."""
     owners = [*(s.name for s in plan.stages), "judge"]
     rows = []
     for p in points:

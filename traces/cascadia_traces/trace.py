@@ -53,7 +53,7 @@ class Trace:
 
     @property
     def duration_s(self) -> float:
-        """From the first arrival to the last."""
+        """Seconds from the first arrival to the last."""
         return float(self.arrival_s[-1] - self.arrival_s[0])
 
     @property

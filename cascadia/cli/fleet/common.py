@@ -1,4 +1,4 @@
-"""What the commands for a running fleet share."""
+"""Parts that the commands for a running fleet share."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def release_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def plan_path(plan: Path) -> Path:
-    """Of the file, where the folder with it was named."""
+    """Path of the plan's file, where the folder with it was named."""
     return plan / "plan.json" if plan.is_dir() else plan
 
 

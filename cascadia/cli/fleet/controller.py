@@ -15,9 +15,10 @@ from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
+    from cascadia.controller.decide.settings import Settings
     from cascadia.controller.detect.samples_file import SampleFiles
     from cascadia.controller.detect.shadow_scores import LookFiles
-    from cascadia.controller.loop import Controller, Settings
+    from cascadia.controller.loop import Controller
     from cascadia.controller.memory.history import Entry
     from cascadia.controller.service.metrics import Figures
 
@@ -124,9 +125,9 @@ def controller(
     """
     from cascadia.controller.decide.agreement import check_agreement
     from cascadia.controller.decide.decide import Caution
+    from cascadia.controller.decide.settings import Settings
     from cascadia.controller.detect.detect import Detection
     from cascadia.controller.detect.samples_file import SampleFiles
-    from cascadia.controller.loop import Settings
 
     folder = (run_dir or RUN_DIR).resolve()
     if backend == "local" and not folder.is_dir():
@@ -211,7 +212,7 @@ def looks_of(plan: Path, samples: Path) -> "LookFiles":
 
 
 def _stand_by(folder: Path, output: Output) -> ExitStack:
-    """Until no other controller acts. What is returned holds the lock, as long as this process lives."""
+    """Waits until no other controller acts. What is returned holds the lock, as long as this process lives."""
     from cascadia.controller.local.supervisor import only_one
 
     held = ExitStack()

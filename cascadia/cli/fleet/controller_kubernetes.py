@@ -20,6 +20,7 @@ except ModuleNotFoundError as missing:
     ) from None
 from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing
 from cascadia.controller.decide.replan import replan
+from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.shadow_scores import SecondLooks
 from cascadia.controller.kubernetes import run as kubernetes_run
 from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
@@ -27,7 +28,7 @@ from cascadia.controller.kubernetes.engines import KubernetesEngines
 from cascadia.controller.kubernetes.events import Events
 from cascadia.controller.kubernetes.plans import KubernetesPlans, read_values
 from cascadia.controller.kubernetes.state import KubernetesState, read_kubernetes_history
-from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.loop import Controller
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.service.metrics import Figures
 from cascadia.controller.service.routes import face, serving
@@ -71,7 +72,7 @@ def lead(
     at: tuple[str, int],
     output: Output,
 ) -> None:
-    """Until SIGTERM."""
+    """Leads, or stands by, until SIGTERM."""
     settings.folder.mkdir(parents=True, exist_ok=True)
     plan = plan / "plan.json" if plan.is_dir() else plan
 

@@ -97,7 +97,7 @@ async def _carry_out(
 def _as_it_runs(
     observed: "Observed", launches: "Mapping[Kind, Launch]", need_rps: dict[str, float]
 ) -> "Desired | None":
-    """What to go back to: engines as they were started, whatever local.yaml says by now."""
+    """State to go back to: engines as they were started, whatever local.yaml says by now."""
     from cascadia.controller.move.state import Desired
 
     if observed.routing is None:

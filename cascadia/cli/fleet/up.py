@@ -78,8 +78,9 @@ def up(
 
 
 def _check(found: "LocalPlan", folder: Path, port: int) -> None:
-    """Before engines load for minutes: that the router can be started. Whoever else answers at its port would be taken
-    for it."""
+    """Checks, before engines load for minutes, that the router can be started. Whoever else answers at its port
+    would be taken for it.
+    """
     from cascadia.clients.processes.ports import is_free
     from cascadia.controller.local.fleet import with_replicas
     from cascadia.controller.local.supervisor import LOCK, only_one

@@ -18,7 +18,7 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What `cascadia init` asks. `models` go from small to large."""
+    """Answers to what `cascadia init` asks. `models` go from small to large."""
 
     models: tuple[Model, ...]
     gpu: str

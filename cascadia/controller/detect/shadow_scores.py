@@ -24,12 +24,14 @@ class SecondLooks(Protocol):
         ...
 
     def ask(self) -> None:
-        """For more of them, for a while."""
+        """Asks the router for more of them, for a while."""
         ...
 
 
 class LookFiles:
-    """Those in a router's workload log. Each file is read once; one that goes meanwhile was read, or is skipped."""
+    """Shadow evaluations in a router's workload log. Each file is read once; one that goes meanwhile was read,
+    or is skipped.
+    """
 
     def __init__(self, folder: Path, stages: tuple[str, ...]) -> None:
         self.folder = folder
@@ -77,5 +79,5 @@ class LookFiles:
 
 
 def _at_s(look: dict[str, dict[str, Any]]) -> float:
-    """When it began."""
+    """Unix time when it began."""
     return min(float(row["at_s"]) for row in look.values())

@@ -37,11 +37,11 @@ class Samples:
 
     @property
     def arrivals_s(self) -> Floats:
-        """Of all that are known to have come."""
+        """Arrival times of all that are known to have come."""
         return self.arrival_s if self.came_s is None else self.came_s
 
     def between(self, from_s: float, until_s: float) -> "Samples":
-        """Those that arrived in [from_s, until_s)."""
+        """Samples that arrived in [from_s, until_s)."""
         first, stop = np.searchsorted(self.arrival_s, (from_s, until_s))
         part = slice(int(first), int(stop))
         came_s = self.came_s

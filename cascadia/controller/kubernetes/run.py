@@ -72,9 +72,9 @@ async def run(
     passed: Callable[[], None] = lambda: None,
     failed: Callable[[CascadiaError], None] = lambda _: None,
 ) -> None:
-    """Until it is cancelled. `plan`: the file with the plan that the release is given, which may change. `fetch` brings
-    the workload log up to date. `gives_back`: makes engines Helm's, and nothing else. `passed` and `failed` are told
-    how each look went.
+    """Runs the loop while this controller holds the lease, until it is cancelled. `plan`: the file with the
+    plan that the release is given, which may change. `fetch` brings the workload log up to date. `gives_back`:
+    makes engines Helm's, and nothing else. `passed` and `failed` are told how each look went.
 
     Raises `LeaseLost`, also in the middle of a step: another controller goes on.
     """

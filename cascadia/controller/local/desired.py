@@ -131,7 +131,9 @@ def _launch(
 
 
 def _program(launch: EngineLaunch, cores: bool) -> tuple[str, ...]:
-    """On cores llama.cpp comes with Cascadia's own interpreter, where that has it."""
+    """Program that starts an engine. On cores llama.cpp comes with Cascadia's own interpreter, where that has
+    it.
+    """
     if launch.engine == LLAMA_CPP and cores and launch.weights.endswith(".gguf") and find_spec("xllamacpp"):
         return sys.executable, llama_server.__file__
     return command(launch)
@@ -146,7 +148,7 @@ def _at_its_port(flags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
-    """What the plan gives one replica to do: it is known to sustain that."""
+    """Requests a second that the plan gives one replica to do: it is known to sustain that."""
     predicted = plan.predicted.judge if name == JUDGE else None
     for stage in plan.predicted.stages:
         if stage.name == name:

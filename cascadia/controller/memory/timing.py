@@ -1,4 +1,4 @@
-"""Where the time of each move went, from the change of traffic to the last step, told from the history."""
+"""Timing of each move, from the change of traffic to the last step, told from the history."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,17 +27,19 @@ class MoveTiming:
 
     @property
     def to_plan_s(self) -> float:
-        """From the change to the new plan."""
+        """Seconds from the change to the new plan."""
         return self.noticed_s + self.gathered_s + self.planning_s
 
     @property
     def to_last_step_s(self) -> float:
-        """From the new plan to the end of the move."""
+        """Seconds from the new plan to the end of the move."""
         return sum(self.loading_s.values()) + self.draining_s + self.rest_s
 
 
 def move_timings(entries: Iterable[Entry]) -> Iterator[MoveTiming]:
-    """Of each move that ended. One that a controller was killed in is left out: nobody knows how long it was dead."""
+    """Timings of each move that ended. One that a controller was killed in is left out: nobody knows how long
+    it was dead.
+    """
     alarm = decision = begun = None
     steps: list[Entry] = []
     for entry in entries:

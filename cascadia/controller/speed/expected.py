@@ -1,4 +1,4 @@
-"""What a plan expects of each kind of replica, for what they do to be held against."""
+"""Expectations of a plan for each kind of replica, which what they do is held against."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,8 +27,9 @@ class Expected(NamedTuple):
 
 
 def expected(plan: Plan, folder: Path) -> dict[tuple[str, str, int], Expected]:
-    """By stage, pool and GPUs of a replica; without those of which a stage has two shapes. A model that is a path
-    starts at `folder`."""
+    """Expectations by stage, pool and GPUs of a replica; without those of which a stage has two shapes. A model
+    that is a path starts at `folder`.
+    """
     found: dict[tuple[str, str, int], Expected] = {}
     twice = set()
     for name, unit in _units(plan):
@@ -53,7 +54,7 @@ def key_of(kind: Kind) -> tuple[str, str, int]:
 
 
 def learned_of(plan: Plan) -> dict[str, dict[str, float]]:
-    """What the plan was already made with."""
+    """Factors that the plan was already made with."""
     return {name: dict(unit.config.learned) for name, unit in _units(plan) if unit.config.learned}
 
 

@@ -17,7 +17,7 @@ LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """How sure an engine was of its answer: log-probabilities of the tokens written, and p(first) - p(second)."""
+    """Certainty of an engine in its answer: log-probabilities of the tokens written, and p(first) - p(second)."""
 
     sum_logprob: float
     mean_logprob: float

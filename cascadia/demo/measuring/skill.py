@@ -1,4 +1,5 @@
-"""What the cascade's share of right answers is worth: between a coin and an oracle that cost as much.
+"""Skill of the cascade: what its share of right answers is worth between a coin and an oracle that cost as
+much.
 
 The coin sends a share of the questions, drawn without looking, to the large model and the rest to the small one; the
 share is that which makes it as dear as the cascade was. The oracle costs as much too, and knows beforehand whom to ask:
@@ -43,7 +44,8 @@ class Skill:
 
 
 def skill_of(cascade: Pass, small: Pass, large: Pass) -> Skill | None:
-    """On the same questions; None where the two models cost the same, so that no share is as dear as the cascade.
+    """Skill on the same questions; None where the two models cost the same, so that no share is as dear as the
+    cascade.
 
     Limits are the percentiles of as many questions drawn anew from these, with replacement (Efron 1979).
     """

@@ -1,14 +1,17 @@
-"""From the winning candidate to the plan that is written down: replicas, shares, thresholds, predictions."""
+"""Assembly of the plan that is written down from the winning candidate: replicas, shares, thresholds,
+predictions.
+"""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import (
+    ASKS_NONE,
     FORMAT_VERSION,
     ForesightPlan,
-    Gear,
     JudgePlan,
     Mixture,
     Plan,
@@ -62,7 +65,6 @@ def assemble(
         )
         for s, stage in enumerate(problem.stages)
     )
-    entry = next(stage.name for stage in stages if stage.deployed)
     judge_length = judge.architecture.max_position if judge.architecture else 0
     config = judge.config or EngineConfig()
     scored_by = problem.quality.scored_by or ScoredBy()
@@ -92,7 +94,7 @@ def assemble(
             prompt_version=scored_by.prompt_version,
         ),
         predicted=predicted,
-        gears=(Gear(predicted.rate_rps, tuple(thresholds), entry),),
+        gears=(_one_gear(predicted.rate_rps, stages, thresholds, skip_below),),
         proof=proof,
         seed=problem.seed,
         digest=problem.digest,
@@ -103,8 +105,17 @@ def assemble(
     )
 
 
+def _one_gear(
+    rate_rps: float, stages: Sequence[StagePlan], thresholds: Sequence[float], skip_below: Sequence[float]
+) -> Gear:
+    """The plan's own setting, for any load."""
+    never = [least >= ASKS_NONE for least in skip_below] or [False] * len(thresholds)
+    asked = tuple(s.name for s, no in zip(stages, [*never, False], strict=True) if s.deployed and not no)
+    return Gear(None, rate_rps, asked, tuple(thresholds), tuple(skip_below))
+
+
 def _foresight(problem: Problem, skip_below: Sequence[float]) -> ForesightPlan | None:
-    """Whose word it is, where the plan heeds it."""
+    """Foresight that the plan heeds, where it heeds any."""
     told = problem.foresight
     return ForesightPlan(told.digest, told.latency_s) if told is not None and any(skip_below) else None
 
@@ -130,7 +141,9 @@ def predict(
     shares: Mapping[int, float],
     rate_rps: float | None = None,
 ) -> Predicted:
-    """From one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the workload's where None."""
+    """Predictions from one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the
+    workload's where None.
+    """
     latency = (run.finish_ps - arrivals) / PS_PER_S
     rate = problem.workload.rate_rps if rate_rps is None else rate_rps
     n = len(arrivals)
@@ -210,7 +223,7 @@ def _utilisation(run: StageRun) -> float:
 
 
 def verdict_usd(problem: Problem, run: CascadeRun) -> float:
-    """What an external judge charges for all verdicts of the run."""
+    """Dollars that an external judge charges for all verdicts of the run."""
     judge = problem.judge
     if judge.placement != "external" or run.verdicts is None:
         return 0.0

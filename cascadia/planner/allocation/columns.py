@@ -128,7 +128,7 @@ class _Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Programme:
-    """What all integer programs of one allocation share: columns (demand, shape), packing rows, costs."""
+    """Part that all integer programs of one allocation share: columns (demand, shape), packing rows, costs."""
 
     demands: tuple[Demand, ...]
     columns: tuple[tuple[int, ...], ...]
@@ -209,7 +209,7 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
 def _first_probes(
     demands: Sequence[Demand], cluster: Cluster, judge_s: float, values: Floats
 ) -> tuple[int, ...]:
-    """Where to look first: on one perfectly packing pool the covering problem tells the answer beforehand.
+    """Values to probe first: on one perfectly packing pool the covering problem tells the answer beforehand.
 
     Whatever it tells, the integer program has the last word: it must solve at the hint and fail just below. Elsewhere
     the last value is what another quantile of the judge was found to allow: most others do not allow less.
@@ -226,7 +226,7 @@ def _bounds(demands: Sequence[Demand], judge_s: float) -> Floats:
 
 
 def admissible_s(demand: Demand, bound_s: float, judge_s: float) -> float:
-    """How long a replica of `demand` may take at the quantile so that the stage keeps within `bound_s`."""
+    """Seconds that a replica of `demand` may take at the quantile so that the stage keeps within `bound_s`."""
     if demand.stage == JUDGE:
         return judge_s
     return bound_s - judge_s if demand.gated else bound_s

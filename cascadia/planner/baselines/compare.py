@@ -113,7 +113,9 @@ def others(search: Search, effort: Effort) -> Sequence[System]:
 def compare(
     search: Search, effort: Effort, *, progress: Callable[[float, str], None] = lambda _, __: None
 ) -> Comparison:
-    """Ours is searched last, from what others deploy among other starts: so it is at least level with each of them."""
+    """Compares systems. Cascadia's plan is searched last, from what others deploy among other starts: so it is
+    at least level with each of them.
+    """
     base = slo_base_s(search)
     rest = others(search, effort)
     found = []
@@ -163,7 +165,9 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
 
 
 def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
-    """What an external judge charges; a system without a run of the cascade judges nothing."""
+    """Dollars a thousand requests that an external judge charges; a system without a run of the cascade judges
+    nothing.
+    """
     if found.run is None:
         return 0.0
     played = (

@@ -1,4 +1,6 @@
-"""Of each gate of a user's own table: whether a cascade behind it can beat a coin, by the formula of `payoff.py`."""
+"""Table of the gates of a user's own table: whether a cascade behind it can beat a coin, by the formula of
+`payoff.py`.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,9 +20,10 @@ PERCENT = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Between two stages that follow each other. `found` is None where the scores are the quality itself, or there is
-    nothing to tell apart. `pays_from`: the least AUC, None where no gate would do. `beyond_coin`: points of quality
-    that a cascade gains at most beyond a coin for the same money."""
+    """Gate between two stages that follow each other. `found` is None where the scores are the quality itself,
+    or there is nothing to tell apart. `pays_from`: the least AUC, None where no gate would do. `beyond_coin`:
+    points of quality that a cascade gains at most beyond a coin for the same money.
+    """
 
     small: str
     large: str
@@ -51,7 +54,7 @@ class Gate:
 
 
 def gates(search: Search) -> tuple[Gate, ...]:
-    """Of stages that follow each other, small to large."""
+    """Gates of stages that follow each other, small to large."""
     usd = stage_usd(search)
     stages = range(len(search.problem.stages))
     verdict = verdict_usd(search, usd)

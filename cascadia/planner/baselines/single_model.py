@@ -1,4 +1,4 @@
-"""What others would deploy on the same models, GPUs and traffic, each at its best setting (DESIGN section 5.7).
+"""Baselines on the same models, GPUs and traffic, each at its best setting (DESIGN section 5.7).
 
 Every system sees the same requests, replica timings, quality bounds and simulator as Cascadia's own plan. They differ
 in what they leave out:
@@ -162,7 +162,9 @@ def searched(
 
 
 def entry(name: str, search: Search, best: Candidate, rate: float) -> Entry:
-    """With the whole run, for curves; nothing where the deployment does not carry the traffic as long as it goes on."""
+    """Entry with the whole run, for curves; nothing where the deployment does not carry the traffic as long as
+    it goes on.
+    """
     routing = best.deployment.routing
     if best.certificate is None:
         best = Refinement(search, Simulator.of(search.problem), References(search)).certified(best)

@@ -246,7 +246,7 @@ def _step_budgets(state: Refinement, here: Candidate) -> None:
 
 
 def _best(problem: Problem, candidates: Iterable[Candidate]) -> Candidate | None:
-    """Of those that keep the bounds."""
+    """Best of those that keep the bounds."""
     within = [c for c in candidates if within_limits(problem, c)]
     return min(within, key=lambda c: rank(problem, c), default=None)
 

@@ -1,4 +1,4 @@
-"""Which routings are worth combining options for.
+"""Shortlist of the routings that are worth combining options for.
 
 For the goal `latency`: the best by J of the bi-level loop, first of all among the lightest: those that reach the bar
 and send no stage more than another that reaches it. J knows the largest stage's quantile, which says little of a
@@ -35,7 +35,7 @@ CLOSER = 16
 
 
 def shortlist(state: Refinement, loop: BilevelResult, most: int) -> list[int]:
-    """At most about `most` routings, those of the asked quality only."""
+    """Shortlist of at most about `most` routings, those of the asked quality only."""
     good = allowed(state.search)
     goal = state.search.problem.objective.goal
     if goal == "latency":
@@ -109,7 +109,7 @@ def _bands(search: Search, need: Floats, low: float, high: float, bands: int) ->
 
 
 def _ranked(state: Refinement, composer: Composer, routings: Sequence[int]) -> list[int]:
-    """By what their best combination promises, those that sustain nothing left out."""
+    """Routings by what their best combination promises, those that sustain nothing left out."""
     distinct = list(dict.fromkeys(routings))
     found = list(state.search.threads.map(lambda k: combine(state, composer, k, QUICK), distinct))
     keyed = [(ranked[0].key, k) for ranked, k in zip(found, distinct, strict=True) if ranked]

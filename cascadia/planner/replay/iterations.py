@@ -1,4 +1,5 @@
-"""Where an iteration's time goes on each replica of a plan, and what the same batch would take on other shapes.
+"""Time of an iteration, term by term, on each replica of a plan, and what the same batch would take on other
+shapes.
 
 The batch is a typical one of the plan's own: by Little's law a stage has rate x (latency - time to first token)
 sequences decoding at any time, shared by its replicas as the plan shares requests, and by the batches that a pipeline
@@ -26,7 +27,7 @@ from cascadia_sim.models.architecture import Architecture
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user set of a batch; None: as the plan predicts."""
+    """Batch as far as the user set it; None: as the plan predicts."""
 
     decoding: int | None = None
     context_tokens: int | None = None
@@ -81,7 +82,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """What a group's engines run, and on what."""
+    """Site of a group's engines: what they run, and on what."""
 
     architecture: Architecture
     config: EngineConfig

@@ -121,7 +121,9 @@ def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -
 
 
 def gate_decisions(plan: Plan, table: QualityTable, rows: Ints, *, drawn: bool = False) -> Decisions:
-    """What each stage does with requests of the table's `rows`, in order of arrival; `drawn` rows say it themselves."""
+    """Decisions of each stage on requests of the table's `rows`, in order of arrival; `drawn` rows say it
+    themselves.
+    """
     deployed = np.array([s.deployed for s in plan.stages])
     if drawn:
         none = (SKIPS_NONE,) * (len(deployed) - 1)

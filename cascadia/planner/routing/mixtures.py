@@ -84,7 +84,7 @@ def _tried(table: QualityTable, lattice: Lattice, ends: Routings, least: float) 
 
 
 def _mixed(ends: Routings, near: Ints, far: Ints, share: Floats, lower: Floats) -> Routings:
-    """Of each pair the mixture; most requests go by its own thresholds, the lesser share by the other's."""
+    """Mixture of each pair; most requests go by its own thresholds, the lesser share by the other's."""
     swapped = share > 0.5
     own, other = np.where(swapped, far, near), np.where(swapped, near, far)
     part = np.where(swapped, 1 - share, share)

@@ -1,4 +1,5 @@
-"""How far each routing rises: bars from the lowest up, and at each the routings that may pass, one after the other.
+"""Walk that finds how far each routing rises: bars from the lowest up, and at each the routings that may pass,
+one after the other.
 
 At a bar b, a node of the lattice is beyond doubt if its every draw is at least b. From those, tests go from neighbour
 to neighbour: a node is tested once one beside it has passed. Let N be the nodes that truly miss b and have one beside
@@ -37,8 +38,9 @@ SPENT_ON_MIXTURES = 0.2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """Of v nodes: `mean` (v) and the `least` and `most` of their draws; `lowest` (v, tail + 1), ascending, and which
-    draws the first `tail` of these are."""
+    """Draws of v nodes: `mean` (v) and the `least` and `most` of their draws; `lowest` (v, tail + 1),
+    ascending, and which draws the first `tail` of these are.
+    """
 
     mean: Floats
     spread: float
@@ -69,7 +71,7 @@ class Draws:
 
     @property
     def spent(self) -> int:
-        """So many draws may lie below their bounds."""
+        """Number of draws that may lie below their bounds."""
         tail = self.which.shape[1]
         return tail if len(self.mean) == 1 else int(self.share * tail)
 
@@ -106,7 +108,9 @@ def _bars(nodes: Draws) -> Floats:
 
 
 def _passed(lattice: Lattice, nodes: Draws, low: float, high: float) -> tuple[int, Floats]:
-    """For bars between `low` and `high`: the rank that bounds there, and up to which bar each node has passed (v)."""
+    """Result for bars between `low` and `high`: the rank that bounds there, and up to which bar each node has
+    passed (v).
+    """
     certain = nodes.least >= high
     if not certain.any():
         return _stepped_down(nodes, low, high), np.full(len(nodes.mean), np.inf)

@@ -112,7 +112,7 @@ def evaluated(search: Search, routing: int, solve: Solver) -> Round:
 
 
 def _near_saturation(search: Search, routings: NDArray[np.int64]) -> list[int]:
-    """Those of `routings` that tables of their own may show to be sustained, though the references' do not.
+    """Members of `routings` that tables of their own may show to be sustained, though the references' do not.
 
     References know whole levels of load only, and the tokens of all requests instead of a routing's own.
     """
@@ -122,7 +122,7 @@ def _near_saturation(search: Search, routings: NDArray[np.int64]) -> list[int]:
 
 
 def improves(score: float, best: float) -> bool:
-    """Is `score` better than `best` by more than the share that counts as standing still?"""
+    """Tells whether `score` is better than `best` by more than the share that counts as standing still."""
     return score < best - STABLE * abs(best) if np.isfinite(best) else np.isfinite(score)
 
 
@@ -174,7 +174,7 @@ def _most_useful(objective: Objective, routings: Routings, at_most: int) -> NDAr
 
 
 def _spread(chosen: NDArray[np.int64], routings: Routings, at_most: int) -> NDArray[np.int64]:
-    """At most so many of `chosen`, evenly by quality."""
+    """Sample of at most so many of `chosen`, evenly by quality."""
     ordered = chosen[np.argsort(routings.lower[chosen], kind="stable")]
     keep = np.unique(np.rint(np.linspace(0, len(ordered) - 1, at_most)).astype(int))
     spread: NDArray[np.int64] = ordered[keep]

@@ -1,4 +1,6 @@
-"""About how many GPUs would sustain a routing at the bar, latency aside: where to begin to ask for a plan."""
+"""Estimate of the GPUs that would sustain a routing at the bar, latency aside: where to begin to ask for a
+plan.
+"""
 
 import sys
 

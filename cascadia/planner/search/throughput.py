@@ -1,4 +1,4 @@
-"""How much traffic could a cluster carry, latency aside, with the deployment that is best for that?
+"""Throughput: the traffic that a cluster could carry, latency aside, with the deployment that is best for that.
 
 A replica keeps up as long as its share of a stage's work stays under `STABLE_SHARE` of what it sustains
 (`tables.saturation_level`). For a routing, the largest factor by which today's rate can grow is found by bisection
@@ -86,7 +86,7 @@ def carried_rps(search: Search, found: Sequence[tuple[float, Deployment]]) -> fl
 def most_sustaining(
     search: Search, routings: Ints, *, equal_parts: bool = False, most: int = CLOSER
 ) -> list[tuple[int, float]]:
-    """Those of `routings` that seem to sustain the most, with the factor of today's rate that they seem to.
+    """Members of `routings` that seem to sustain the most, with the factor of today's rate that they seem to.
 
     Of equal ones the lightest come first, and none is nearly another's twin.
     """

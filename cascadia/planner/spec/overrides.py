@@ -22,7 +22,9 @@ _SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """None leaves the spec's own value. `gpus` are (pool or None for the only one, number of GPUs)."""
+    """Values in place of a spec's; None leaves the spec's own value. `gpus` are (pool or None for the only one,
+    number of GPUs).
+    """
 
     gpus: tuple[tuple[str | None, int], ...] = ()
     rate_rps: float | None = None
@@ -64,7 +66,7 @@ def _pool_index(pools: tuple[PoolSpec, ...], name: str | None) -> int:
 
 
 def _sized(pool: PoolSpec, gpus: int) -> dict[str, Any]:
-    """As whole nodes, or as a part of one."""
+    """Size as whole nodes, or as a part of one."""
     if gpus < 1:
         raise BadInput(f"{_WHERE}: --gpus", f"must be at least 1, is {gpus}")
     if gpus <= pool.gpus_per_node:

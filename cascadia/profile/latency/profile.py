@@ -123,7 +123,7 @@ async def profile_latency(
 
 
 def _longer(wanted: Sequence[Point], done: Rounds, max_seconds: float) -> list[str]:
-    """How long a run must be for what is missing, where this one was too short for it."""
+    """Words on how long a run must be for what is missing, where this one was too short for it."""
     if done.broke is not None or not wanted or not done.took_s:
         return []
     longest_s = max(guessed_s(point, done.took_s) for point in wanted)
@@ -153,7 +153,9 @@ async def _settled(asker: Asker, max_seconds: float, end_s: float, kept: bool) -
 
 
 def _known(asker: Asker, kept: Mapping[Point, Sequence[Seen]]) -> Known:
-    """What was measured before, and what the last answer of warming up says of a lone prompt and its decoding."""
+    """Knowledge before the run: what was measured, and what the last answer of warming up says of a lone prompt
+    and its decoding.
+    """
     seen = {point: list(found) for point, found in kept.items()}
     took_s = {}
     for point, answer in asker.warm_up[-1:]:
@@ -166,7 +168,7 @@ def _known(asker: Asker, kept: Mapping[Point, Sequence[Seen]]) -> Known:
 
 
 def _widened(found: Fitted, setup: Setup, lacking: Sequence[str]) -> Fitted:
-    """What is missing is off by as much as the catalogue's own entry would be."""
+    """The fit, widened: what is missing is off by as much as the catalogue's own entry would be."""
     c = found.calibration
     assumed = standing(setup.gpu, setup.config.engine, setup.precision).error_tpot
     mean = max(assumed, c.fit.held_out_mean_error or 0.0)
@@ -177,7 +179,7 @@ def _widened(found: Fitted, setup: Setup, lacking: Sequence[str]) -> Fitted:
 
 
 async def _load(client: OpenAIEngine) -> Load | None:
-    """None also where a busy engine does not answer soon: it is only asked for a note."""
+    """Load of the engine; None also where a busy one does not answer soon: it is only asked for a note."""
     try:
         async with asyncio.timeout(LOAD_S):
             return await load(client)
@@ -197,7 +199,7 @@ def _of_others(before: Load | None, after: Load | None) -> list[str]:
 
 
 def timing_of(setup: Setup, calibration: Calibration, kv_tokens: int | None) -> ReplicaTiming:
-    """With the KV cache that the engine reports, where it does."""
+    """Timing of a replica with the KV cache that the engine reports, where it does."""
     config = replace(setup.config, calibration=calibration)
     timing = replica_timing(setup.architecture, setup.gpu, tp=setup.tp, pp=setup.pp, config=config)
     if kv_tokens is None:
@@ -230,7 +232,7 @@ async def _check(
     draw: np.random.Generator,
     end_s: float,
 ) -> Check | None:
-    """None where there is too little time, or the answers do not come in it."""
+    """Check of the fit; None where there is too little time, or the answers do not come in it."""
     timing = timing_of(setup, found.calibration, facts.kv_tokens)
     rate_rps = MIXED_LOAD * capacity_rps(lengths_of(CAPACITY_REQUESTS, longest, draw), timing)
     if rate_rps * seconds < FEWEST_MIXED:

@@ -45,7 +45,7 @@ class Job:
         return len(self.prompts) * len(self.stages)
 
     def done(self, pairs: Container[tuple[str, str]]) -> list[tuple[str, str]]:
-        """What of the job is in `pairs`, as (prompt_id, stage)."""
+        """Part of the job that is in `pairs`, as (prompt_id, stage)."""
         every = ((prompt.id, stage.name) for stage in self.stages for prompt in self.prompts)
         return [pair for pair in every if pair in pairs]
 

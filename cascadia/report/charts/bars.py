@@ -94,14 +94,14 @@ class _Spot:
     tip: str
 
     def slot(self, start: float, size: float) -> tuple[float, float]:
-        """Where it stands across the slot, and how wide."""
+        """Position across the slot, and width."""
         lane = min(size * 0.72, 64.0 * self.lanes) / self.lanes
         return start + size / 2 + (self.lane - self.lanes / 2) * lane, lane - (1 if self.lanes > 1 else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What both ways of drawing need. `totals` go at the ends of bars where each category has one bar."""
+    """Input of both ways of drawing. `totals` go at the ends of bars where each category has one bar."""
 
     categories: Sequence[str]
     spots: Sequence[_Spot]

@@ -25,7 +25,9 @@ _ID = slice(len(MARK), len(MARK) + ID_CHARS)
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """None: without limit. Tokens are those of prompts and answers, of all stages that were asked."""
+    """Limits of a key; None: without limit. Tokens are those of prompts and answers, of all stages that were
+    asked.
+    """
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None

@@ -94,7 +94,7 @@ def revoke_key(path: Path, name_or_id: str) -> Key:
 
 
 def created_of(path: Path) -> dict[str, datetime | None]:
-    """When each key was made, by id."""
+    """Time at which each key was made, by id."""
     return {entry.id: entry.created for entry in _read(path)}
 
 

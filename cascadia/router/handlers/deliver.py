@@ -115,7 +115,7 @@ def _headers(decision: Decision, stage: Stage, score: float | None, usd: float |
 
 
 def _step(step: Step) -> bytes:
-    """As an item of a structured field (RFC 8941): `small;outcome=score;score=41.20;threshold=60.00`."""
+    """The step as an item of a structured field (RFC 8941): `small;outcome=score;score=41.20;threshold=60.00`."""
     # A plan's names are anyone's: what may not stand in such a field is written as %XX.
     parts = [quote(step.stage, safe="/:.!$&'*+"), f"outcome={step.outcome}"]
     if step.other:

@@ -18,7 +18,7 @@ from cascadia.router.telemetry.stage_record import Step
 def call_of(
     exchange: Exchange, fields: Fields, stage: Stage, record: Record, *, total_s: float, prefix: int | None
 ) -> Call:
-    """What the stage's engine is asked, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
+    """Call of the stage's engine, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
     body = exchange.body
     deadline_s, priority = urgency_of(exchange, fields, total_s)
     changes = stage.told(priority)

@@ -1,4 +1,5 @@
-"""What Prometheus sees. Names and labels are documented in docs/reference/router.md, which a test compares with this.
+"""Metrics for Prometheus. Names and labels are documented in docs/reference/router.md, which a test compares
+with this.
 
 Children are kept by who counts, so that a count is an addition. What is a state rather than an event (queues, replicas,
 thresholds) is not counted at all: `live/metrics_state.py` reads it when it is asked for.
@@ -35,7 +36,7 @@ SHADOWS = ("done", "busy", "budget", "unfit", "crowded", "failed")
 
 
 class StageMetrics:
-    """Of one stage."""
+    """Metrics of one stage."""
 
     def __init__(self, metrics: "Metrics", stage: str) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""What stands on the encoder: from what is seen of an answer to the quality that it can be expected to have.
+"""Head on the encoder: from what is seen of an answer to the quality that it can be expected to have.
 
 The log-odds are the mean of a regularised logistic regression's and of boosted trees': each alone did worse
 on every set it was tried on (docs/models/judge.md). A calibration that was fitted on rows that neither had
@@ -28,8 +28,9 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """For answers of `stage` (`""`: of any), by `basis.groups`. `spread` (k) is the standard deviation of
-    quality at the raw scores `spread_at` (k), which ascend. `measured` says how it did in cross-validation.
+    """Learned judge for answers of `stage` (`""`: of any), by `basis.groups`. `spread` (k) is the standard
+    deviation of quality at the raw scores `spread_at` (k), which ascend. `measured` says how it did in
+    cross-validation.
     """
 
     stage: str

@@ -1,4 +1,5 @@
-"""How much of a GPU one serving engine gets: what was measured, how well it is met, where it holds.
+"""A calibration: the share of a GPU that one serving engine gets: what was measured, how well it is met, where
+it holds.
 
 An all-reduce, a launch or a scheduler differs more between engines, and between versions of one, than a fit errs;
 so these constants belong to the pair of GPU and engine. Equations: docs/models/simulator.md.
@@ -36,7 +37,8 @@ class FitError:
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """What was measured: tokens of an iteration, degrees of tensor parallelism, context of a sequence.
+    """Ranges that the measurements covered: tokens of an iteration, degrees of tensor parallelism, context of a
+    sequence.
 
     Also sequences in an iteration (`batch`) and parameters of the models, where these were kept; None: not told.
     Ranges are (least, most), both included.

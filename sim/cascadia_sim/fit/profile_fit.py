@@ -1,4 +1,4 @@
-"""From what a client saw of one engine to the engine's constants, and how well they hold where they did not look.
+"""Fit of an engine's constants to what a client saw of it, and their error where the fit did not look.
 
 A client sees requests, not iterations. Two situations tell of iterations all the same: while b sequences decode
 and nothing else happens, each new token of a sequence is one iteration; and a lone prompt's first token comes
@@ -45,7 +45,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the observations were made on."""
+    """Setup that the observations were made on."""
 
     architecture: Architecture
     gpu: Gpu
@@ -148,7 +148,7 @@ def _cells(seen: Sequence[Observation], setup: Setup, request_s: float) -> list[
 
 
 def _steps(seen: Observation, run: int, setup: Setup, request_s: float) -> list[Cell]:  # noqa: ARG001
-    """Of each lane, which has its share of the sequences."""
+    """Decode steps of each lane, which has its share of the sequences."""
     share = max(1.0, seen.sequences / setup.pp)
     context = seen.context * share / seen.sequences
     return [_cell(setup, share, share, context, 0.0, seen.seconds, run)]

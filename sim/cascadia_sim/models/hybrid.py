@@ -25,7 +25,7 @@ class Hybrid(NamedTuple):
 
 
 def read_hybrid(fields: Fields, layers: int, hidden: int) -> Hybrid | None:
-    """None for a model all of whose layers attend."""
+    """Recurrent layers of a model; None for one all of whose layers attend."""
     reader = FAMILIES.get(fields.text("model_type"))
     return None if reader is None else reader(fields, layers, hidden)
 
@@ -129,7 +129,7 @@ def _longcat(_fields: Fields, layers: int, _hidden: int) -> Hybrid:
 def _kinds(
     fields: Fields, names: tuple[str, ...], usual: list[str], known: set[str], layers: int | None = None
 ) -> Counter[str]:
-    """How many layers are of each kind: as listed under one of `names`, else `usual`."""
+    """Number of layers of each kind: as listed under one of `names`, else `usual`."""
     name, listed = fields.find(*names)
     kinds = usual if listed is None else listed
     name = name or names[0]

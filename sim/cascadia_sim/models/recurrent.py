@@ -41,7 +41,7 @@ class Recurrent:
 
     @property
     def flops_per_token(self) -> float:
-        """Of one layer's state: update and read-out, a multiply-add each, beside the matrices."""
+        """FLOPs of one layer's state: update and read-out, a multiply-add each, beside the matrices."""
         return 4.0 * self.state
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
-from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.memory.state import write_in_force
 from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S

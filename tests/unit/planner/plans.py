@@ -3,10 +3,10 @@
 from hypothesis import strategies as st
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import (
     FORMAT_VERSION,
-    Gear,
     JudgePlan,
     Plan,
     Predicted,
@@ -58,7 +58,7 @@ def a_plan() -> Plan:
             usd_per_hour=42.72,
             usd_per_1k_requests=1.98,
         ),
-        gears=(Gear(6.0, (62.5,), "small"), Gear(9.0, (50.0,), "small")),
+        gears=(Gear(40.0, 6.0, ("small", "large"), (62.5,)), Gear(None, None, ("small",), (50.0,))),
         proof=Proof("optimal", "columns", 5.0, 5.0, 0.0),
         seed=7,
         digest="0" * 64,
@@ -112,7 +112,7 @@ def plans(draw: st.DrawFn) -> Plan:
         stages,
         JudgePlan("certainty", "router", None, "vllm", None, 1, ()),
         draw(predicted),
-        (Gear(draw(st.floats(1e-3, 1e6)), thresholds, names[0]),),
+        (Gear(None, draw(st.floats(1e-3, 1e6)), tuple(names), thresholds),),
         Proof("incumbent", "paper", draw(_FINITE), draw(_FINITE), draw(_FINITE)),
         draw(st.integers(0, 2**63)),
         draw(_NAMES),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import FORMAT_VERSION, Plan
 from cascadia.files.plan_file import parse_plan, plan_json, read_plan, write_plan
 from tests.unit.planner.plans import a_plan, plans
@@ -60,6 +61,14 @@ def test_a_stage_is_skipped_below_what_the_plan_says() -> None:
     assert replace(plan, skip_below=(0.0,)).skips("small") is None
 
 
+def test_gears_of_older_plans_are_one() -> None:
+    """They named a first stage and a rate, and nothing ever switched between them."""
+    plan = json.loads(plan_json(a_plan()))
+    old = [{"max_rate_rps": rate, "thresholds": [62.5], "entry_stage": "large"} for rate in (6.0, 9.0)]
+    (gear,) = parse_plan(json.dumps(plan | {"version": 2, "gears": old}), "plan.json").gears
+    assert gear == Gear(None, 6.0, ("large",), (62.5,))
+
+
 def test_a_plan_that_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
     endless = replace(a_plan(), wall_s=float("inf"))
     with pytest.raises(ValueError, match="could not be read back: plan: wall_s"):
@@ -104,9 +113,29 @@ CASES = {
         edited("thresholds.0", -5),
         "thresholds[0]: is -5; write 0 to accept all, above 100 to accept none",
     ),
-    "gears out of order": (
-        edited("gears.1.max_rate_rps", 6.0),
-        "gears[1].max_rate_rps: is out of order; list gears by rising max_rate_rps",
+    "a first border at nothing": (
+        edited("gears.0.max_in_flight", 0.0),
+        "gears[0].max_in_flight: does not rise; list gears by rising borders",
+    ),
+    "a gear without a border before the last": (
+        edited("gears.0.max_in_flight", None),
+        "gears[0].max_in_flight: is missing; give each gear but the last a border",
+    ),
+    "a border of the last gear": (
+        edited("gears.1.max_in_flight", 50.0),
+        "gears[1].max_in_flight: is set; write null: the last has no border",
+    ),
+    "a gear that asks a stage without replicas": (
+        edited("gears.0.stages", ["small", "huge"]),
+        "gears[0].stages: 'huge' is not a stage; choose of: small, large",
+    ),
+    "a gear that asks backwards": (
+        edited("gears.0.stages", ["large", "small"]),
+        "gears[0].stages: are not in the plan's order; write each once, in the plan's order",
+    ),
+    "a gear that asks nobody": (
+        edited("gears.1.stages", []),
+        "gears[1].stages: is empty; name the stages that are asked, in order",
     ),
     "an unknown pool": (
         edited("stages.0.replicas.0.pool", "a100"),

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import (
-    Gear,
     JudgePlan,
     Plan,
     Predicted,
@@ -61,7 +61,7 @@ def plan(stages: Sequence[StagePlan], cluster: Cluster, judge: JudgePlan = NO_JU
         stages=tuple(stages),
         judge=judge,
         predicted=predicted,
-        gears=(Gear(4.0, (80.0,) * len(thresholds), stages[0].name),),
+        gears=(Gear(None, 4.0, tuple(s.name for s in stages if s.deployed), thresholds),),
         proof=Proof("optimal", "columns", 8.0, 8.0, 0.0),
         seed=7,
         digest="0f" * 32,

@@ -1,7 +1,9 @@
+from dataclasses import replace
 from typing import Any
 
 import yaml
 
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.render import render
 from tests.unit.render.plans import POOLS, plan, stage, three_stages
@@ -28,11 +30,19 @@ def test_gpus_add_up_to_the_plans() -> None:
     assert sum(g["replicas"] * g["podsPerReplica"] * g["gpusPerPod"] for g in groups) == PLAN.gpus
 
 
-def test_thresholds_and_gears_are_the_plans() -> None:
+def test_thresholds_are_the_plans() -> None:
     """The last stage accepts whatever it answers."""
     assert [s["threshold"] for s in VALUES["stages"]] == [50.0, 50.0, 0]
-    assert VALUES["cascade"]["gears"] == [
-        {"maxRateRps": 4.0, "entryStage": "small", "thresholds": [80.0, 80.0]}
+    assert "gears" not in VALUES["cascade"]
+
+
+def test_gears_are_the_plans() -> None:
+    two = plan([stage("s", ONE), stage("t", ONE)], POOLS)
+    ladder = (Gear(12.0, 4.0, ("s", "t"), (50.0,)), Gear(None, None, ("t",), (50.0,)))
+    values = yaml.safe_load(render(replace(two, gears=ladder), POOLS, "helm-values"))
+    assert values["cascade"]["gears"] == [
+        {"max_in_flight": 12.0, "stages": ["s", "t"], "thresholds": {"s": 50.0}, "skip_below": {}},
+        {"max_in_flight": None, "stages": ["t"], "thresholds": {}, "skip_below": {}},
     ]
 
 

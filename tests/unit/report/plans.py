@@ -97,7 +97,9 @@ def hostile(payload: str) -> Plan:
         stages=stages,
         predicted=predicted,
         judge=replace(plan.judge, model=payload, engine=payload, replicas=moved(plan.judge.replicas)),
-        gears=tuple(replace(gear, entry_stage=payload) for gear in plan.gears),
+        gears=tuple(
+            replace(gear, stages=tuple(f"{name}{payload}" for name in gear.stages)) for gear in plan.gears
+        ),
     )
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import (
     FORMAT_VERSION,
-    Gear,
     JudgePlan,
     Plan,
     Predicted,
@@ -72,7 +72,10 @@ def sample_plan() -> Plan:
         judge=JudgePlan("llm", "self-hosted", "meta-llama/Llama-3.1-8B-Instruct", "vllm", None, 32768,
                         (ReplicaGroup("h100", 1, 1, 2, 1.0),)),
         predicted=predicted,
-        gears=(Gear(8.0, (76.0, 88.0), "small"), Gear(14.0, (71.0, 83.5), "small")),
+        gears=(
+            Gear(40.0, 8.0, ("small", "medium", "large"), (76.0, 88.0)),
+            Gear(None, None, ("small", "medium"), (71.0, 83.5)),
+        ),
         proof=Proof("optimal", "columns", 11.21, 11.21, 0.0),
         seed=7,
         digest="9f2c4e1ab07d5b63" * 4,

@@ -31,7 +31,7 @@ _READERS: dict[str, Callable[[Source, Layout, Callable[[int], None]], Iterator[R
 
 
 def _reader(layout: Layout) -> Callable[[Source, Layout, Callable[[int], None]], Iterator[Rows]]:
-    """By kind where it is a CSV: OpenAI's names are read as columns too."""
+    """Reader by kind where it is a CSV: OpenAI's names are read as columns too."""
     return read_csv if layout.kind == "csv" else _READERS[layout.name]
 
 
@@ -166,5 +166,5 @@ def _whole(tokens: Numbers) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def detect_format(path: str | Path) -> str:
-    """Which of FORMATS the file's content shows."""
+    """Name of the format, one of FORMATS, that the file's content shows."""
     return layout_of(open_source(path)).name

@@ -1,4 +1,4 @@
-"""What a trace looks like, from one pass over its parts in memory that does not grow with them."""
+"""Statistics of a trace, from one pass over its parts in memory that does not grow with them."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

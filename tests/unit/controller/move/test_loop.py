@@ -9,14 +9,16 @@ import pytest
 
 from cascadia.controller.decide.decide import Decision, Outlook
 from cascadia.controller.decide.replan import PlanningFailed, Prospect, Replanned, Request
+from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.shadow_scores import SecondLooks
 from cascadia.controller.detect.windows import Samples
-from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.memory.state import UNDER_WAY, write_in_force
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
 from cascadia.controller.move.steps import AwaitReady, Step, apply
+from cascadia.controller.speed.watch import SpeedWatch
 from cascadia.domain.objective import Objective
 from cascadia.files.plan_file import write_plan
 from tests.unit.controller.machine import two_stages
@@ -94,7 +96,7 @@ class World:
             raise self.answer
         return self.answer
 
-    def controller(self, looks: SecondLooks | None = None) -> Controller:
+    def controller(self, looks: SecondLooks | None = None, speeds: SpeedWatch | None = None) -> Controller:
         return Controller(
             self.settings,
             Plans(self.machine),
@@ -102,6 +104,7 @@ class World:
             self.replan,
             clock=lambda: self.now_s,
             looks=looks,
+            speeds=speeds,
         )
 
     def live(self, until_s: float, controller: Controller | None = None) -> list[Decision]:
