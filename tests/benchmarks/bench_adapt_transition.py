@@ -43,7 +43,7 @@ TICK_S = 10.0
 TAIL_S = 900.0
 LARGEST_BYTES = 4.1e11
 LOOKS = {0.5: 200, 0.95: 800}
-"""Second looks since a change that tell of it, by the confidence at which the bar is held."""
+"""Shadow evaluations since a change that tell of it, by the confidence at which the bar is held."""
 
 
 def startup_s(weight_bytes: float) -> float:
@@ -132,7 +132,7 @@ def measure(load: float, confidence: float, folder: Path) -> list[Ran]:
     spans = list(zip(starts, [*starts[1:], day.duration_s], strict=True))
     first = plan_for(day, folder / "known", *spans[0])
     world = World(
-        day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_looks=LOOKS[confidence]
+        day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_evaluations=LOOKS[confidence]
     )
     served: list[tuple[float, Path]] = []
     alone: list[Path] = []

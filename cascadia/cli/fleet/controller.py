@@ -11,13 +11,13 @@ import click
 from cascadia.cli.fleet.common import CONTROLLER_LOCK, RUN_DIR, plan_path, release_options, run_dir_option
 from cascadia.cli.shared.options import positive, with_output
 from cascadia.cli.shared.output import Output
-from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
+from cascadia.controller.shipped import AT_ONCE, LEAST_EVALUATIONS, WINDOW_S
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from cascadia.controller.decide.settings import Settings
     from cascadia.controller.detect.samples_file import SampleFiles
-    from cascadia.controller.detect.shadow_scores import LookFiles
+    from cascadia.controller.detect.shadow_scores import ShadowFiles
     from cascadia.controller.loop import Controller
     from cascadia.controller.memory.history import Entry
     from cascadia.controller.service.metrics import Figures
@@ -64,9 +64,11 @@ PORT = 8300
               help="A week at most, on stationary traffic.")  # fmt: skip
 @click.option("--requests", "least_requests", type=click.IntRange(20), default=200, show_default=True,
               help="Since a change, before it is planned for.")  # fmt: skip
-@click.option("--looks", "least_looks", type=click.IntRange(1), default=LEAST_LOOKS, show_default=True,
-              help="Number of second looks since a change that replace the scores of before.")  # fmt: skip
-@click.option("--looks-within", "looks_within_s", type=positive, default=3600.0, show_default=True, metavar="S",
+@click.option("--evaluations", "--looks", "least_evaluations", type=click.IntRange(1), default=LEAST_EVALUATIONS,
+              show_default=True,
+              help="Number of shadow evaluations since a change that replace the scores of before.")  # fmt: skip
+@click.option("--evaluations-within", "--looks-within", "evaluations_within_s", type=positive, default=3600.0,
+              show_default=True, metavar="S",
               help="So long no stage gives anything up for want of them.")  # fmt: skip
 @click.option("--headroom", type=click.FloatRange(0, 1), default=0.05, show_default=True, metavar="SHARE",
               help="More requests than came that a plan with a latency bound is made for.")  # fmt: skip
@@ -103,8 +105,8 @@ def controller(
     arrivals_lag_s: float,
     false_alarms: float,
     least_requests: int,
-    least_looks: int,
-    looks_within_s: float,
+    least_evaluations: int,
+    evaluations_within_s: float,
     headroom: float,
     least_gain: float,
     cooldown_s: float,
@@ -143,8 +145,8 @@ def controller(
         lag_s=lag_s,
         arrivals_lag_s=arrivals_lag_s,
         least_requests=least_requests,
-        least_looks=least_looks,
-        looks_within_s=looks_within_s,
+        least_evaluations=least_evaluations,
+        evaluations_within_s=evaluations_within_s,
         headroom=headroom,
         plan_limit_s=plan_limit_s,
         startup_s=startup_s,
@@ -163,7 +165,7 @@ def controller(
             plan,
             given,
             watched,
-            looks_of(plan, watched.folder),
+            evaluations_of(plan, watched.folder),
             (host, PORT if port is None else port),
             output,
         )
@@ -196,19 +198,19 @@ def _made(
         figures.watched(LocalPlans(settings.folder, read_local(engines))),
         samples.read,
         figures.replanner(replan),
-        looks=looks_of(plan, samples.folder),
+        evaluations=evaluations_of(plan, samples.folder),
         speeds=speeds,
         tell=tell,
     )
     return made, figures
 
 
-def looks_of(plan: Path, samples: Path) -> "LookFiles":
-    """The second looks of a fleet that runs `plan`, or one of the same stages."""
-    from cascadia.controller.detect.shadow_scores import LookFiles
+def evaluations_of(plan: Path, samples: Path) -> "ShadowFiles":
+    """The shadow evaluations of a fleet that runs `plan`, or one of the same stages."""
+    from cascadia.controller.detect.shadow_scores import ShadowFiles
     from cascadia.files.plan_file import read_plan
 
-    return LookFiles(samples, tuple(stage.name for stage in read_plan(plan).stages))
+    return ShadowFiles(samples, tuple(stage.name for stage in read_plan(plan).stages))
 
 
 def _stand_by(folder: Path, output: Output) -> ExitStack:

@@ -1,4 +1,6 @@
-"""A router's workload log, all files of a folder together: a trace, and what second looks give: a quality table."""
+"""Workload log of a router, all files of a folder together: a trace, and, of shadow evaluations, a quality
+table.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +21,8 @@ QUALITY_COLUMNS = ("prompt_id", "stage", "score", "input_tokens", "output_tokens
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`quality` None: no second look, or none that saw the stages of the latest one. `left_out` second looks did not
-    see all of these, or were not scored there.
+    """`quality` None: no shadow evaluation, or none that saw the stages of the latest one. `left_out`
+    evaluations did not see all of these, or were not scored there.
     """
 
     trace: Trace

@@ -17,7 +17,7 @@ from cascadia.files.plan_file import write_plan
 from cascadia_traces.trace import Trace
 from tests.benchmarks.adapt.days import Day, Regime, made_table
 from tests.benchmarks.adapt.fleet import LOG_S, SimulatedFleet
-from tests.benchmarks.adapt.ways import Looks
+from tests.benchmarks.adapt.ways import Evaluations
 from tests.unit.render.plans import plan, stage
 
 GPUS = 5
@@ -145,7 +145,7 @@ def test_a_new_threshold_is_for_those_who_come_from_then_on(fleet: SimulatedFlee
 
 
 def test_after_an_alarm_half_of_the_requests_are_looked_at_again(fleet: SimulatedFleet) -> None:
-    looks = Looks(fleet.day, fleet)
+    looks = Evaluations(fleet.day, fleet)
     fleet.run_until(100.0)
     assert looks.count(0.0) == 10
     looks.ask()
