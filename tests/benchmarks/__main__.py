@@ -146,7 +146,7 @@ def machine() -> str:
         ("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"),
         (
             "libraries",
-            ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "highspy", "pyarrow")),
+            ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "highspy", "pulp", "pyarrow")),
         ),
         ("date", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
     )
