@@ -15,11 +15,10 @@ from cascadia.controller.memory.history import Entry
 from cascadia.controller.memory.timing import MoveTiming, move_timings
 from cascadia.report.charts.line import line_chart
 from cascadia.report.charts.series import Series
-from cascadia.report.charts.style import CHART_CSS
 from tests.benchmarks import bench_adapt_day, bench_adapt_transition
 from tests.benchmarks.adapt.days import DAYS, HOUR_S, Day
 from tests.benchmarks.adapt.ways import Outcome
-from tests.benchmarks.report_table import markdown, update
+from tests.benchmarks.report_table import alone, markdown, update
 from tests.data import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks" / "adapt.md"
@@ -70,12 +69,6 @@ def attained(day: Day, ways: dict[str, Outcome]) -> str:
         h_lines=[(95.0, "asked")],
         y_range=(0.0, 100.0),
     )
-
-
-def alone(svg: str) -> str:
-    """A chart as a file of its own."""
-    svg = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    return svg.replace(">", f"><style>{CHART_CSS}</style>", 1)
 
 
 def timing(moves: Sequence[tuple[str, MoveTiming]]) -> str:
