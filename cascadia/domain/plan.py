@@ -1,6 +1,6 @@
 """A cascade plan: which replicas, which thresholds, and what is to be expected of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
@@ -44,6 +44,7 @@ class StagePlan:
     name: str
     model: str
     engine: str
+    _: KW_ONLY
     quantization: str | None
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
@@ -69,6 +70,7 @@ class JudgePlan:
     kind: str
     placement: str
     model: str | None
+    _: KW_ONLY
     engine: str
     quantization: str | None
     max_model_len: int
@@ -111,6 +113,7 @@ class StagePrediction:
     name: str
     reached: float
     accepted: float
+    _: KW_ONLY
     rate_rps: float
     latency: Quantiles
     ttft: Quantiles
@@ -249,6 +252,7 @@ class Stability:
     repeats: int
     rounds: int
     p95_once_s: float
+    _: KW_ONLY
     p95_repeated_s: float
     objective_once_s: float
     objective_repeated_s: float
@@ -272,6 +276,7 @@ class Plan:
     version: int
     objective: Objective
     cluster: Cluster
+    _: KW_ONLY
     thresholds: tuple[float, ...]
     stages: tuple[StagePlan, ...]
     judge: JudgePlan

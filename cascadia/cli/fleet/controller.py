@@ -164,10 +164,10 @@ def controller(
             settings,
             plan,
             given,
-            watched,
-            evaluations_of(plan, watched.folder),
-            (host, PORT if port is None else port),
-            output,
+            samples=watched,
+            evaluations=evaluations_of(plan, watched.folder),
+            at=(host, PORT if port is None else port),
+            output=output,
         )
         return
     made, figures = _made(settings, plan, engines, watched, output)

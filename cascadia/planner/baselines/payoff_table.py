@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +28,7 @@ class Gate:
     small: str
     large: str
     cost_ratio: float
+    _: KW_ONLY
     judge_ratio: float
     right: float
     found: Agreement | None
@@ -81,11 +82,11 @@ def _gate(problem: Problem, a: int, b: int, cost_ratio: float, judge_ratio: floa
         problem.stages[a].name,
         problem.stages[b].name,
         cost_ratio,
-        judge_ratio,
-        pair.right,
-        found,
-        least_auc(pair),
-        beyond,
+        judge_ratio=judge_ratio,
+        right=pair.right,
+        found=found,
+        pays_from=least_auc(pair),
+        beyond_coin=beyond,
     )
 
 

@@ -62,10 +62,10 @@ def controller(release: Release) -> Iterator[dict[str, Any]]:
             "args": [*_arguments(release), *values["args"]],
             "env": [*samples_token(release), *values["env"]],
         },
-        release.named(NAME),
-        _mounted(release),
-        _GRACE_S,
-        "/ready",
+        account=release.named(NAME),
+        mounted=_mounted(release),
+        grace_s=_GRACE_S,
+        ready_path="/ready",
     )
     # For Prometheus alone, which is to hear also of one that is not ready.
     yield {

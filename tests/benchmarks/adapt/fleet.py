@@ -115,7 +115,13 @@ class SimulatedFleet:
         e2e_s = np.where(answers.refused[done], np.inf, answers.finish_ps[done] / PS_PER_S - arrival_s)
         came_s = trace.arrival_s[part]
         return Samples(
-            arrival_s, trace.input_tokens[told], trace.output_tokens[told], scores, 1.0, came_s, e2e_s
+            arrival_s,
+            trace.input_tokens[told],
+            trace.output_tokens[told],
+            scores=scores,
+            ratio=1.0,
+            came_s=came_s,
+            e2e_s=e2e_s,
         )
 
     # What its steps do.

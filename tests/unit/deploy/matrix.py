@@ -13,9 +13,15 @@ from tests.unit.render.plans import POOLS, plan, stage, three_stages
 
 Values = dict[str, Any]
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
-ELSEWHERE = JudgePlan("llm", "external", "org/judge", "vllm", None, 4096, ())
-EMBEDDING = JudgePlan("embedding", "router", None, "vllm", None, 0, ())
-CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+ELSEWHERE = JudgePlan(
+    "llm", "external", "org/judge", engine="vllm", quantization=None, max_model_len=4096, replicas=()
+)
+EMBEDDING = JudgePlan(
+    "embedding", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
+CERTAINTY = JudgePlan(
+    "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
 
 AFFINITY = {
     "nodeAffinity": {
