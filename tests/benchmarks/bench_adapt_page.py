@@ -4,6 +4,7 @@ python -m tests.benchmarks.bench_adapt_page --out adapt-results
 """
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from tests.benchmarks.report_table import alone, markdown, update
 from tests.data import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks" / "adapt.md"
+TIMING = ROOT / "docs" / "benchmarks" / "data" / "adapt-moves.csv"
 IMAGES = ROOT / "docs" / "images"
 DRAWN = ("adaptive", "oracle", "hourly")
 
@@ -71,7 +73,7 @@ def attained(day: Day, ways: dict[str, Outcome]) -> str:
     )
 
 
-def timing(moves: Sequence[tuple[str, MoveTiming]]) -> str:
+def write_timing(path: Path, moves: Sequence[tuple[str, MoveTiming]]) -> None:
     rows = [
         (
             day,
@@ -97,7 +99,8 @@ def timing(moves: Sequence[tuple[str, MoveTiming]]) -> str:
         "to the plan",
         "to the last step",
     )
-    return markdown(columns, rows, text_columns=3)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, lineterminator="\n").writerows((columns, *rows))
 
 
 def main() -> int:
@@ -122,7 +125,7 @@ def main() -> int:
             )
             moves += [(day.name, move) for move in move_timings(ours.entries)]
     sections["moves"] = markdown(("day", "requests", "alarms", "moves", "within the SLO"), counts)
-    sections["timing"] = timing(moves)
+    write_timing(TIMING, moves)
     ran = [
         bench_adapt_transition.Ran(**row)
         for path in sorted(options.out.glob("transition-*/ran.json"))
