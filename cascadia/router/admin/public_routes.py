@@ -46,7 +46,7 @@ class Peers(Protocol):
 
 
 class Public(Protocol):
-    """What anyone may see of a router. `older`: requests under plans before this one."""
+    """Router as anyone may see it. `older`: requests under plans before this one."""
 
     @property
     def settings(self) -> RouterSettings: ...

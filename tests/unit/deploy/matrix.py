@@ -339,6 +339,7 @@ MATRIX: dict[str, Case] = {
                     "args": ["--dry-run"],
                     "spec": {"claimName": "spec"},
                     "samples": {"claimName": "samples"},
+                    "settings": {"moves": {"cooldown_s": 3600.0, "least_gain": 0.05, "at_once": 4}},
                 },
                 "router": {"config": {"limits": {"queue_s": 5}}},
             }
