@@ -31,8 +31,33 @@ class ReplicaGroup:
         return self.tp * self.pp * self.count
 
 
+class Deployed:
+    """What a stage and a judge share: engines of one model, in groups of replicas.
+
+    plan.json tells the fields of each in an order of its own, so each lists them.
+    """
+
+    __slots__ = ()
+
+    model: str | None
+    engine: str
+    quantization: str | None
+    max_model_len: int
+    replicas: tuple[ReplicaGroup, ...]
+    config: EngineConfig
+    weights: str | None
+
+    @property
+    def gpus(self) -> int:
+        return sum(group.gpus for group in self.replicas)
+
+    @property
+    def deployed(self) -> bool:
+        return self.gpus > 0
+
+
 @dataclass(frozen=True, slots=True)
-class StagePlan:
+class StagePlan(Deployed):
     """A stage with no replicas is not deployed: requests skip it.
 
     `config` is how its engines were simulated and are to be started; where it names a quantisation or a
@@ -52,17 +77,9 @@ class StagePlan:
     output_ratio: float = 1.0
     weights: str | None = None
 
-    @property
-    def gpus(self) -> int:
-        return sum(group.gpus for group in self.replicas)
-
-    @property
-    def deployed(self) -> bool:
-        return self.gpus > 0
-
 
 @dataclass(frozen=True, slots=True)
-class JudgePlan:
+class JudgePlan(Deployed):
     """`prompt_tokens` is what its instructions add to question and answer; the latencies and prices are those of
     a judge without GPUs of ours. `scale` and `prompt_version` are the quality table's: what its judge's scores went up
     to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says."""
@@ -85,10 +102,6 @@ class JudgePlan:
     weights: str | None = None
     scale: float = 100.0
     prompt_version: str | None = None
-
-    @property
-    def gpus(self) -> int:
-        return sum(group.gpus for group in self.replicas)
 
 
 @dataclass(frozen=True, slots=True)

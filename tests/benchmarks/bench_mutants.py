@@ -3,9 +3,9 @@
     python -m tests.benchmarks.bench_mutants [AREA...] [--sample 100] [--seed 0] [--only PATH[:FIRST-LAST]]
 
 A place in the code is drawn (a comparison, an operator, a number, a condition, a loop, an exception), and one of
-Cosmic Ray's ways to turn it. Trials run in a copy of the tree: first the tests nearest to the module, then those of its
-whole package. A mutant that runs out of time is noticed. Those shown to be equivalent, in `mutants/equivalent.py`, do
-not count.
+Cosmic Ray's ways to turn it (a number is doubled). Trials run in a copy of the tree: first the tests nearest to the
+module, then those of its whole package. A mutant that runs out of time is noticed. Those shown to be equivalent, in
+`mutants/equivalent.py`, do not count.
 Exits with 1 where fewer than 95 % are noticed.
 """
 

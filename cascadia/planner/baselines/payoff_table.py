@@ -15,8 +15,6 @@ from cascadia.planner.search.context import Search
 from cascadia.planner.search.stage_usd import stage_usd, verdict_usd
 from cascadia_judge.scores.agreement import Agreement, agreement
 
-PERCENT = 100.0
-
 
 @dataclass(frozen=True, slots=True)
 class Gate:

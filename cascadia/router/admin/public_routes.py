@@ -175,11 +175,6 @@ def _add_models(app: FastAPI, router: Public) -> None:
         return JSONResponse(error.document, 404)
 
 
-def _state(replica: Replica) -> dict[str, Any]:
-    breaker = "closed" if replica.breaker.closed else "open"
-    return {"state": replica.state, "breaker": breaker, "running": replica.running}
-
-
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path[:100]

@@ -50,10 +50,6 @@ class TraceSummary:
         return self._per(1.0)
 
     @property
-    def per_minute(self) -> Burstiness | None:
-        return self._per(60.0)
-
-    @property
     def rate_rps(self) -> float:
         return self.requests / self.duration_s if self.duration_s > 0 else 0.0
 
