@@ -1,7 +1,7 @@
 """Active plan: what serves requests under one plan, its stages, its judge, and the rules between them.
 
-A request belongs to the lineup that it began with, to its end. What plans have in common (replicas with their
-connections, breakers and health, queues) is shared between their lineups: see `swap.py`.
+A request belongs to the plan that it began with, to its end. What plans have in common (replicas with their
+connections, breakers and health, queues) is shared between their active plans: see `swap.py`.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
 
-class Lineup:
+class ActivePlan:
     """`given_gate` replaces the one that the settings ask for. Opens nothing: connections are made when needed."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Lineup:
         examiner: Examiner,
         held: HeldBytes,
         given_gate: Gate | None,
-        before: "Lineup | None",
+        before: "ActivePlan | None",
         watchers: Watchers,
         known: Addresses,
     ) -> None:
@@ -124,7 +124,7 @@ class Lineup:
 
     @property
     def running(self) -> int:
-        """Requests that began with this lineup and are not done."""
+        """Requests that began with this plan and are not done."""
         return self.service.running
 
 

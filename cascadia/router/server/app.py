@@ -1,4 +1,4 @@
-"""The router's parts, put together: a lineup that serves requests, and what outlives it when plans change.
+"""The router's parts, put together: an active plan that serves requests, and what outlives it when plans change.
 
 POSTs to the OpenAI API go to `service`, everything else to `face`, a FastAPI application, whose routing and validation
 cost more than the whole of a request's way through `service`.
@@ -21,7 +21,7 @@ from cascadia.router.examiner.examiner import Examiner, examines
 from cascadia.router.gates.base import Gate
 from cascadia.router.handlers.service import Service
 from cascadia.router.http.asgi import Application
-from cascadia.router.live.active_plan import Lineup, digest_of
+from cascadia.router.live.active_plan import ActivePlan, digest_of
 from cascadia.router.live.dns_watch import Resolver
 from cascadia.router.live.metrics_state import RouterState
 from cascadia.router.live.reload_metrics import PlanMetrics
@@ -70,7 +70,7 @@ class Router:
         self.watchers = Watchers(settings, self.metrics, self)
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
         self.held = HeldBytes(settings.limits.max_held_bytes)
-        self.plans = Succession(self._lined_up(settings))
+        self.plans = Succession(self._activated(settings))
         self.news = ConversationNews(self)
         self.news.follow()
         self.metrics.registry.register(RouterState(self))
@@ -81,41 +81,41 @@ class Router:
         self._face: Application | None = None
 
     @property
-    def lineup(self) -> Lineup:
+    def active_plan(self) -> ActivePlan:
         return self.plans.now
 
     @property
     def settings(self) -> RouterSettings:
-        return self.lineup.settings
+        return self.active_plan.settings
 
     @property
     def stages(self) -> list[Stage]:
-        return self.lineup.stages
+        return self.active_plan.stages
 
     @property
     def all_stages(self) -> list[Stage]:
         """The judge's own among them, last."""
-        return self.lineup.all_stages
+        return self.active_plan.all_stages
 
     @property
     def replicas(self) -> Iterator[tuple[Stage, Replica]]:
-        return self.lineup.replicas
+        return self.active_plan.replicas
 
     @property
     def judge(self) -> Stage | None:
-        return self.lineup.judge
+        return self.active_plan.judge
 
     @property
     def cascade(self) -> Cascade:
-        return self.lineup.cascade
+        return self.active_plan.cascade
 
     @property
     def conversations(self) -> Conversations:
-        return self.lineup.conversations
+        return self.active_plan.conversations
 
     @property
     def service(self) -> Service:
-        return self.lineup.service
+        return self.active_plan.service
 
     @property
     def departing(self) -> Departing:
@@ -149,7 +149,7 @@ class Router:
 
         All that can fail is done before anything changes.
         """
-        new = self._lined_up(settings, self.lineup, self.resolver.known)
+        new = self._activated(settings, self.active_plan, self.resolver.known)
         self.plans.swap(new, self.news.follow)
 
     def hang_up(self) -> None:
@@ -192,10 +192,13 @@ class Router:
         await self.watchers.stop()
         await self.examiner.stop()
 
-    def _lined_up(
-        self, settings: RouterSettings, before: Lineup | None = None, known: Addresses = MappingProxyType({})
-    ) -> Lineup:
-        return Lineup(
+    def _activated(
+        self,
+        settings: RouterSettings,
+        before: ActivePlan | None = None,
+        known: Addresses = MappingProxyType({}),
+    ) -> ActivePlan:
+        return ActivePlan(
             settings,
             self.metrics,
             self.journal,

@@ -252,7 +252,7 @@ def test_no_key_comes_out_anywhere_and_no_engine_sees_one(
             up.router.events.flush()
             texts.append(json.dumps(up.lines) + await shown(up, other))
             texts.append(repr(up.router.settings) + repr(list(up.router.access.keyring)))  # type: ignore[union-attr]
-            for stage in up.router.lineup.all_stages:
+            for stage in up.router.active_plan.all_stages:
                 assert stage.replicas
             keys.extend(secrets_of(h)[-43:-2] for h in (header, other))
 
