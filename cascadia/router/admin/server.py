@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from cascadia.router.admin.routes import Administered, admin_face
-from cascadia.router.http.connection import Front
+from cascadia.router.http.connection import ClientConnection
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Dates, ids
 from cascadia.router.openai.errors import ApiError
@@ -49,7 +49,7 @@ class AdminServer:
         self._door: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self.limits = replace(router.settings.limits, max_connections=MOST_CONNECTIONS)
-        self.connections: set[Front] = set()
+        self.connections: set[ClientConnection] = set()
         self.dates = Dates()
         self.next_id: Callable[[], bytes] = ids()
         self.service = _NoModels()
@@ -63,12 +63,12 @@ class AdminServer:
     def says_to_page(self, origin: bytes) -> bytes:  # noqa: ARG002 (no page elsewhere is let at this port)
         return b""
 
-    def lost(self, front: Front) -> None:
-        self.connections.discard(front)
+    def lost(self, client: ClientConnection) -> None:
+        self.connections.discard(client)
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._door = await self.loop.create_server(lambda: Front(self), sock=self._listening)
+        self._door = await self.loop.create_server(lambda: ClientConnection(self), sock=self._listening)
         self._sweep()
 
     async def stop(self) -> None:
@@ -77,11 +77,11 @@ class AdminServer:
             self._sweep_timer.cancel()
         if self._door is not None:
             self._door.close()
-        for front in tuple(self.connections):
-            front.transport.abort()
+        for client in tuple(self.connections):
+            client.transport.abort()
 
     def _sweep(self) -> None:
         now_s = self.loop.time()
-        for front in tuple(self.connections):
-            front.close_overdue(now_s)
+        for client in tuple(self.connections):
+            client.close_overdue(now_s)
         self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)

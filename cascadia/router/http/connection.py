@@ -7,7 +7,7 @@ is the connection's last.
 import asyncio
 
 from cascadia.router.http.contracts import Doors
-from cascadia.router.http.parser import Reading
+from cascadia.router.http.parser import RequestParser
 from cascadia.router.http.wire import CLOSE_LINE, CONTINUE, JSON_LINE, status_line
 from cascadia.router.openai.errors import ApiError
 
@@ -24,7 +24,7 @@ REFUSED_MAX = 32
 """Clients beyond the limit that are told so at the same time."""
 
 
-class Front(Reading):
+class ClientConnection(RequestParser):
     """One connection. `running` is the request that is being answered."""
 
     __slots__ = (

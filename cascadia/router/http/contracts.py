@@ -10,7 +10,7 @@ from cascadia.router.http.wire import Dates
 from cascadia.router.openai.errors import ApiError
 
 if TYPE_CHECKING:
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
     from cascadia.router.settings.model import Limits
 
 
@@ -28,11 +28,11 @@ class Doors(Protocol):
 
     limits: "Limits"
     loop: asyncio.AbstractEventLoop
-    connections: "set[Front]"
+    connections: "set[ClientConnection]"
     dates: Dates
     next_id: Callable[[], bytes]
 
-    def lost(self, front: "Front") -> None:
+    def lost(self, client: "ClientConnection") -> None:
         """The connection is gone."""
 
     @property

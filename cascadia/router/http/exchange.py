@@ -20,7 +20,7 @@ from cascadia.router.openai.errors import ApiError
 
 if TYPE_CHECKING:
     from cascadia.router.access.access import Hold
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
     from cascadia.router.openai.requests import Api
 
 CLIENT_LEFT = 499
@@ -49,8 +49,8 @@ class Exchange:
     __slots__ = (
         "_beat_timer",
         "_chunked",
+        "_client",
         "_done",
-        "_front",
         "_lasting",
         "api",
         "authorization",
@@ -72,9 +72,16 @@ class Exchange:
     )
 
     def __init__(
-        self, front: "Front", path: bytes, api: "Api", headers: Headers, *, lasting: bool, chunked: bool
+        self,
+        client: "ClientConnection",
+        path: bytes,
+        api: "Api",
+        headers: Headers,
+        *,
+        lasting: bool,
+        chunked: bool,
     ) -> None:
-        self._front = front
+        self._client = client
         self.path = path
         self.api = api
         self._lasting = lasting
@@ -116,16 +123,16 @@ class Exchange:
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
             elif name == b"origin":
-                self.more = front.doors.says_to_page(value)
+                self.more = client.doors.says_to_page(value)
             elif name == b"x-session-id":
                 self.given[b"session-id"] = value
-        self.request_id = request_id or front.doors.next_id()
+        self.request_id = request_id or client.doors.next_id()
         self.forwarded = b"x-request-id: " + self.request_id + b"\r\n" + traces
         if self.traceparent:
             self.forwarded += b"traceparent: " + self.traceparent + b"\r\n"
 
     def begin(self) -> None:
-        self._front.doors.service.begin(self)
+        self._client.doors.service.begin(self)
 
     def leave(self) -> None:
         self.left = True
@@ -136,13 +143,13 @@ class Exchange:
         """An interim response, or a comment of a stream that has begun."""
         if not self._chunked or self._done:
             return False
-        if not self._front.full:
-            self._front.write(chunk(HEARTBEAT) if self.status else CONTINUE)
+        if not self._client.full:
+            self._client.write(chunk(HEARTBEAT) if self.status else CONTINUE)
         return True
 
     def beat_every(self, seconds: float) -> None:
         """Comments are sent while nothing else is, so that no proxy takes the stream for dead."""
-        self._beat_timer = self._front.loop.call_later(seconds, self._beat, seconds)
+        self._beat_timer = self._client.loop.call_later(seconds, self._beat, seconds)
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """An answer in one piece."""
@@ -154,13 +161,13 @@ class Exchange:
         self.status = status
         if status == 200:
             self.first_at_s = monotonic()
-        lasting = self._lasting and not self._front.doors.draining
-        self._front.write(
+        lasting = self._lasting and not self._client.doors.draining
+        self._client.write(
             b"%b%b%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n%b"
             % (
                 head,
                 self.more,
-                self._front.doors.dates.line(),
+                self._client.doors.dates.line(),
                 self.request_id,
                 b"" if lasting else CLOSE_LINE,
                 len(body),
@@ -168,7 +175,7 @@ class Exchange:
             )
         )
         self._done = True
-        self._front.finished(lasting=lasting)
+        self._client.finished(lasting=lasting)
 
     def error(self, error: ApiError) -> None:
         """Writes the error in place of an answer, or where a stream has begun as its last event."""
@@ -200,29 +207,35 @@ class Exchange:
         if self.status:
             return False
         self.status = 200
-        self._lasting = self._lasting and not self._front.doors.draining
-        head = [status_line(200), _STREAM, self._front.doors.dates.line(), b"x-request-id: ", self.request_id]
+        self._lasting = self._lasting and not self._client.doors.draining
+        head = [
+            status_line(200),
+            _STREAM,
+            self._client.doors.dates.line(),
+            b"x-request-id: ",
+            self.request_id,
+        ]
         head += [b"\r\n", header_lines(headers), self.more]
         if self._chunked:
             head.append(_CHUNKED)
         if not self._lasting:
             head.append(CLOSE_LINE)
-        self._front.write(b"".join(head) + b"\r\n")
+        self._client.write(b"".join(head) + b"\r\n")
         return True
 
     async def part(self, data: bytes) -> None:
         """Part of a stream that has begun. Waits while the client is far behind with reading."""
-        self._front.write(chunk(data) if self._chunked else data)
-        if self._front.full:
-            await self._front.room()
+        self._client.write(chunk(data) if self._chunked else data)
+        if self._client.full:
+            await self._client.room()
 
     def last_part(self, data: bytes) -> None:
         self._end_beat()
         if self._chunked:
             data = (chunk(data) if data else b"") + LAST_CHUNK
-        self._front.write(data)
+        self._client.write(data)
         self._done = True
-        self._front.finished(lasting=self._lasting)
+        self._client.finished(lasting=self._lasting)
 
     def close(self) -> None:
         """Ends whatever still goes on for this exchange. A client that was left without an end is told by a reset."""
@@ -230,14 +243,14 @@ class Exchange:
         self.on_leaving = None
         if not self._done:
             self._done = True
-            self._front.abandon()
+            self._client.abandon()
 
     def _beat(self, seconds: float) -> None:
         if not self.status:
             self.begin_stream([])
             self.first_at_s = None
-        if not self._front.full:
-            self._front.write(chunk(HEARTBEAT) if self._chunked else HEARTBEAT)
+        if not self._client.full:
+            self._client.write(chunk(HEARTBEAT) if self._chunked else HEARTBEAT)
         self.beat_every(seconds)
 
     def _end_beat(self) -> None:

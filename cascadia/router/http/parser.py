@@ -16,7 +16,7 @@ from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import APIS
 
 if TYPE_CHECKING:
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
 
 _HOT_PATHS = {path.encode("ascii"): api for path, api in APIS.items()}
 PATIENT_BYTES = 64 * 1024
@@ -33,9 +33,9 @@ _ENCODED = ApiError(415, "content_encoding", "Send the body as it is: compressed
 _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
 
 
-class Reading(asyncio.Protocol, ABC):
+class RequestParser(asyncio.Protocol, ABC):
     """Parser of one connection's bytes. `coming` is the request that is not here whole yet, `_ready` are those
-    that wait for their turn, `_refusal` is what the client is told after them. `Front` answers.
+    that wait for their turn, `_refusal` is what the client is told after them. `ClientConnection` answers.
     """
 
     __slots__ = (
@@ -181,13 +181,13 @@ class Reading(asyncio.Protocol, ABC):
         method = parser.get_method()
         path = self._url.partition(b"?")[0]
         api = _HOT_PATHS.get(path) if method == b"POST" else None
-        front: Front = self  # type: ignore[assignment]
+        client: ClientConnection = self  # type: ignore[assignment]
         if api is not None:
             chunked = version == "1.1"
-            exchange = Exchange(front, path, api, self._headers, lasting=lasting, chunked=chunked)
+            exchange = Exchange(client, path, api, self._headers, lasting=lasting, chunked=chunked)
             self.coming = exchange
         else:
-            self.coming = Errand(front, method, self._url, self._headers, version=version, lasting=lasting)
+            self.coming = Errand(client, method, self._url, self._headers, version=version, lasting=lasting)
         headers, self._headers = self._headers, []
         url, self._url = self._url, b""
         self._size = self._waste = 0

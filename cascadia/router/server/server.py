@@ -16,7 +16,7 @@ from cascadia.clients.processes.ports import BACKLOG
 from cascadia.router.access.cors import lines_for
 from cascadia.router.handlers.service import Service
 from cascadia.router.http.asgi import Application
-from cascadia.router.http.connection import Front
+from cascadia.router.http.connection import ClientConnection
 from cascadia.router.http.wire import Dates, ids
 from cascadia.router.server.app import Router
 from cascadia.router.server.asleep import Turns, watch_own
@@ -47,7 +47,7 @@ class Server:
             if most < FEW_CLIENTS:
                 router.events.line({"event": "limited", "max_connections": most, "descriptors": descriptors})
         self.loop = asyncio.get_running_loop()
-        self.connections: set[Front] = set()
+        self.connections: set[ClientConnection] = set()
         self.dates = Dates()
         self.next_id = ids()
         self.started = False
@@ -89,7 +89,7 @@ class Server:
     async def serve(self, sockets: list[socket.socket]) -> None:
         """Serves until `stop`, and what was under way then is done; not for longer than `drain_s`."""
         doors = [
-            await self.loop.create_server(lambda: Front(self), sock=listening, backlog=BACKLOG)
+            await self.loop.create_server(lambda: ClientConnection(self), sock=listening, backlog=BACKLOG)
             for listening in sockets
         ]
         self._sweep()
@@ -102,17 +102,17 @@ class Server:
         finally:
             if self._sweep_timer is not None:
                 self._sweep_timer.cancel()
-            for front in tuple(self.connections):
-                front.transport.abort()
+            for client in tuple(self.connections):
+                client.transport.abort()
 
-    def lost(self, front: Front) -> None:
-        self.connections.discard(front)
+    def lost(self, client: ClientConnection) -> None:
+        self.connections.discard(client)
         if self._closing.is_set() and not self.connections:
             self._over.set()
 
     async def _drain(self) -> None:
-        for front in tuple(self.connections):
-            front.drain()
+        for client in tuple(self.connections):
+            client.drain()
         if self.connections:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.drain_s):
@@ -120,8 +120,8 @@ class Server:
 
     def _sweep(self) -> None:
         now_s = self.loop.time()
-        for front in tuple(self.connections):
-            front.close_overdue(now_s)
+        for client in tuple(self.connections):
+            client.close_overdue(now_s)
         self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)
 
 
