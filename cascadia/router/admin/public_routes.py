@@ -85,7 +85,7 @@ class Public(Protocol):
     def reloader(self) -> Reloads | None: ...
 
 
-def face(router: Public) -> FastAPI:
+def public_routes(router: Public) -> FastAPI:
     """No pages that load scripts from elsewhere: `/openapi.json` is for the reader's own tools."""
     app = FastAPI(title="Cascadia router", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router)

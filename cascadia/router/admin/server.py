@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from cascadia.router.admin.routes import Administered, admin_face
+from cascadia.router.admin.routes import Administered, admin_routes
 from cascadia.router.http.connection import ClientConnection
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Dates, ids
@@ -53,7 +53,7 @@ class AdminServer:
         self.dates = Dates()
         self.next_id: Callable[[], bytes] = ids()
         self.service = _NoModels()
-        self.face = admin_face(router)
+        self.routes = admin_routes(router)
         self.loop: asyncio.AbstractEventLoop
 
     @property

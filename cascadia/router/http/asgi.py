@@ -96,7 +96,7 @@ class Errand:
     async def _run(self) -> None:
         try:
             scope = self._scope()
-            await self._client.doors.face(scope, self._receive, self._send)
+            await self._client.doors.routes(scope, self._receive, self._send)
         except httptools.HttpParserInvalidURLError:
             self._fail(ApiError(400, "invalid_http", "The address cannot be read."))
         except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours is told in the log)

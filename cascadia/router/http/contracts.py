@@ -53,7 +53,7 @@ class Doors(Protocol):
         """Service that requests of `APIS` go to."""
 
     @property
-    def face(self) -> Application: ...
+    def routes(self) -> Application: ...
 
 
 class Request(Protocol):

@@ -1,6 +1,6 @@
 """The router's parts, put together: an active plan that serves requests, and what outlives it when plans change.
 
-POSTs to the OpenAI API go to `service`, everything else to `face`, a FastAPI application, whose routing and validation
+POSTs to the OpenAI API go to `service`, everything else to `routes`, a FastAPI application, whose routing and validation
 cost more than the whole of a request's way through `service`.
 """
 
@@ -78,7 +78,7 @@ class Router:
         self.draining = False
         self.reloader: Reloader | None = None
         self.admin: AdminServer | None = None
-        self._face: Application | None = None
+        self._routes: Application | None = None
 
     @property
     def active_plan(self) -> ActivePlan:
@@ -137,11 +137,11 @@ class Router:
         return not self.draining and any(stage.ready for stage in self.stages)
 
     @property
-    def face(self) -> Application:
+    def routes(self) -> Application:
         """Application that serves what is not of the OpenAI API's POSTs, to who may see it."""
-        if self._face is None:
+        if self._routes is None:
             raise RuntimeError("a router serves after `start`")
-        return self._face
+        return self._routes
 
     def swap(self, settings: RouterSettings) -> None:
         """Puts `settings` in force: requests begin under them from now on; those under way end under what they
@@ -159,9 +159,9 @@ class Router:
 
     async def start(self) -> None:
         # FastAPI takes a while to load, which who only plans need not wait for.
-        from cascadia.router.server.faces import Faces
+        from cascadia.router.server.routes import Routes
 
-        self._face = Faces(self, admin_here=self.settings.admin is not None and self.admin is None)
+        self._routes = Routes(self, admin_here=self.settings.admin is not None and self.admin is None)
         if examines(self.settings):
             await self.examiner.begin()
         self.watchers.start()

@@ -68,8 +68,8 @@ class Server:
         return self.router.service
 
     @property
-    def face(self) -> Application:
-        return self.router.face
+    def routes(self) -> Application:
+        return self.router.routes
 
     def says_to_page(self, origin: bytes) -> bytes:
         cors = self.router.settings.cors
