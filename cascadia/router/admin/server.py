@@ -46,7 +46,7 @@ class AdminServer:
     def __init__(self, router: Draining, listening: socket.socket) -> None:
         self._router = router
         self._listening = listening
-        self._door: asyncio.Server | None = None
+        self._listener: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self.limits = replace(router.settings.limits, max_connections=MOST_CONNECTIONS)
         self.connections: set[ClientConnection] = set()
@@ -68,15 +68,15 @@ class AdminServer:
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._door = await self.loop.create_server(lambda: ClientConnection(self), sock=self._listening)
+        self._listener = await self.loop.create_server(lambda: ClientConnection(self), sock=self._listening)
         self._sweep()
 
     async def stop(self) -> None:
         """Stops at once: who drains a router has read what it wanted to know."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
-        if self._door is not None:
-            self._door.close()
+        if self._listener is not None:
+            self._listener.close()
         for client in tuple(self.connections):
             client.transport.abort()
 

@@ -25,7 +25,7 @@ OPEN_TO_PAGES = b"/v1/"
 _BODILESS = frozenset({204, 304})
 
 
-class Errand:
+class AsgiRequest:
     """The body is here before the application begins. `url` as the client wrote it; `more` are headers that the answer
     gets."""
 
@@ -82,7 +82,7 @@ class Errand:
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
             elif name == b"origin" and pages:
-                self.more = client.doors.says_to_page(value)
+                self.more = client.server.says_to_page(value)
 
     def begin(self) -> None:
         self._task = self._client.loop.create_task(self._run())
@@ -96,7 +96,7 @@ class Errand:
     async def _run(self) -> None:
         try:
             scope = self._scope()
-            await self._client.doors.routes(scope, self._receive, self._send)
+            await self._client.server.routes(scope, self._receive, self._send)
         except httptools.HttpParserInvalidURLError:
             self._fail(ApiError(400, "invalid_http", "The address cannot be read."))
         except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours is told in the log)
@@ -144,14 +144,14 @@ class Errand:
         self._silent = self._method == b"HEAD" or status in _BODILESS
         framed = self._silent or b"content-length" in names
         self._chunked = not framed and self._version == "1.1"
-        self._lasting = self._lasting and not self._client.doors.draining
+        self._lasting = self._lasting and not self._client.server.draining
         lines = header_lines([(name, value) for name, value in headers if name.lower() != b"connection"])
         self._head = b"".join(
             (
                 status_line(status),
                 lines,
                 self.more,
-                self._client.doors.dates.line(),
+                self._client.server.dates.line(),
                 b"transfer-encoding: chunked\r\n" if self._chunked else b"",
                 b"" if self._lasting else CLOSE_LINE,
                 b"\r\n",

@@ -6,7 +6,7 @@ is the connection's last.
 
 import asyncio
 
-from cascadia.router.http.contracts import Doors
+from cascadia.router.http.contracts import ServerContract
 from cascadia.router.http.parser import RequestParser
 from cascadia.router.http.wire import CLOSE_LINE, CONTINUE, JSON_LINE, status_line
 from cascadia.router.openai.errors import ApiError
@@ -39,8 +39,8 @@ class ClientConnection(RequestParser):
         "transport",
     )
 
-    def __init__(self, doors: Doors) -> None:
-        super().__init__(doors)
+    def __init__(self, server: ServerContract) -> None:
+        super().__init__(server)
         self._pumping = False
         self._unread = False
         self._room: asyncio.Future[None] | None = None
@@ -57,9 +57,9 @@ class ClientConnection(RequestParser):
         self.transport = transport  # type: ignore[assignment]
         self.gone = False
         self.since_s = self.loop.time()
-        self.doors.connections.add(self)
-        if len(self.doors.connections) > self._limits.max_connections:
-            if len(self.doors.connections) > self._limits.max_connections + REFUSED_MAX:
+        self.server.connections.add(self)
+        if len(self.server.connections) > self._limits.max_connections:
+            if len(self.server.connections) > self._limits.max_connections + REFUSED_MAX:
                 # Even to be refused takes a descriptor for as long as the client goes on sending.
                 self.transport.abort()
                 return
@@ -85,7 +85,7 @@ class ClientConnection(RequestParser):
         self.gone = self._deaf = True
         # It holds our methods, and so us: only a collection of garbage would end that.
         del self._parser
-        self.doors.lost(self)
+        self.server.lost(self)
         self._backlog = b""
         self._ready.clear()
         self.coming = None
@@ -138,7 +138,7 @@ class ClientConnection(RequestParser):
         self.since_s = self.loop.time()
         if self.gone:
             return
-        if not lasting or self.doors.closing or (self._ended and not self._ready):
+        if not lasting or self.server.closing or (self._ended and not self._ready):
             self._deaf = True
             self._ready.clear()
             self.coming = None
@@ -225,6 +225,6 @@ class ClientConnection(RequestParser):
         self.since_s = self.loop.time()
         retry = b"retry-after: %d\r\n" % error.retry_after_s if error.retry_after_s is not None else b""
         length = b"content-length: %d\r\n\r\n" % len(error.body)
-        head = status_line(error.status) + JSON_LINE + retry + more + self.doors.dates.line() + CLOSE_LINE
+        head = status_line(error.status) + JSON_LINE + retry + more + self.server.dates.line() + CLOSE_LINE
         self.transport.write(head + length + error.body)
         self.transport.write_eof()

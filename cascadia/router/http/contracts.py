@@ -23,7 +23,7 @@ class Hot(Protocol):
         """Refusal of a request by its head alone, before a body that is large has come."""
 
 
-class Doors(Protocol):
+class ServerContract(Protocol):
     """Server that all connections share: `Server`."""
 
     limits: "Limits"
@@ -57,7 +57,7 @@ class Doors(Protocol):
 
 
 class Request(Protocol):
-    """Request as its connection sees it: `Exchange` and `Errand`."""
+    """Request as its connection sees it: `Exchange` and `AsgiRequest`."""
 
     body: bytes
     length: int | None

@@ -123,16 +123,16 @@ class Exchange:
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
             elif name == b"origin":
-                self.more = client.doors.says_to_page(value)
+                self.more = client.server.says_to_page(value)
             elif name == b"x-session-id":
                 self.given[b"session-id"] = value
-        self.request_id = request_id or client.doors.next_id()
+        self.request_id = request_id or client.server.next_id()
         self.forwarded = b"x-request-id: " + self.request_id + b"\r\n" + traces
         if self.traceparent:
             self.forwarded += b"traceparent: " + self.traceparent + b"\r\n"
 
     def begin(self) -> None:
-        self._client.doors.service.begin(self)
+        self._client.server.service.begin(self)
 
     def leave(self) -> None:
         self.left = True
@@ -161,13 +161,13 @@ class Exchange:
         self.status = status
         if status == 200:
             self.first_at_s = monotonic()
-        lasting = self._lasting and not self._client.doors.draining
+        lasting = self._lasting and not self._client.server.draining
         self._client.write(
             b"%b%b%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n%b"
             % (
                 head,
                 self.more,
-                self._client.doors.dates.line(),
+                self._client.server.dates.line(),
                 self.request_id,
                 b"" if lasting else CLOSE_LINE,
                 len(body),
@@ -207,11 +207,11 @@ class Exchange:
         if self.status:
             return False
         self.status = 200
-        self._lasting = self._lasting and not self._client.doors.draining
+        self._lasting = self._lasting and not self._client.server.draining
         head = [
             status_line(200),
             _STREAM,
-            self._client.doors.dates.line(),
+            self._client.server.dates.line(),
             b"x-request-id: ",
             self.request_id,
         ]

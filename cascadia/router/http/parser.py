@@ -1,6 +1,6 @@
 """Parser of a client's bytes into requests, each held to its limits while it comes.
 
-A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for FastAPI.
+A request of a path in `APIS` becomes an `Exchange`, any other an `AsgiRequest` for FastAPI.
 """
 
 import asyncio
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import httptools
 
-from cascadia.router.http.asgi import Errand
-from cascadia.router.http.contracts import Doors, Request
+from cascadia.router.http.asgi import AsgiRequest
+from cascadia.router.http.contracts import Request, ServerContract
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import APIS
@@ -57,16 +57,16 @@ class RequestParser(asyncio.Protocol, ABC):
         "_waste",
         "_work",
         "coming",
-        "doors",
         "loop",
         "running",
+        "server",
         "since_s",
     )
 
-    def __init__(self, doors: Doors) -> None:
-        self.doors = doors
-        self._limits = doors.limits
-        self.loop = doors.loop
+    def __init__(self, server: ServerContract) -> None:
+        self.server = server
+        self._limits = server.limits
+        self.loop = server.loop
         self._parser = httptools.HttpRequestParser(self)
         self._ready: list[Request] = []
         self.running: Request | None = None
@@ -187,7 +187,9 @@ class RequestParser(asyncio.Protocol, ABC):
             exchange = Exchange(client, path, api, self._headers, lasting=lasting, chunked=chunked)
             self.coming = exchange
         else:
-            self.coming = Errand(client, method, self._url, self._headers, version=version, lasting=lasting)
+            self.coming = AsgiRequest(
+                client, method, self._url, self._headers, version=version, lasting=lasting
+            )
         headers, self._headers = self._headers, []
         url, self._url = self._url, b""
         self._size = self._waste = 0
@@ -214,7 +216,7 @@ class RequestParser(asyncio.Protocol, ABC):
         elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
             self._refusal = self._too_large()
         elif api is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
-            self._refusal = self.doors.service.turns_away(exchange)
+            self._refusal = self.server.service.turns_away(exchange)
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)

@@ -1,7 +1,7 @@
 """The router's parts, put together: an active plan that serves requests, and what outlives it when plans change.
 
-POSTs to the OpenAI API go to `service`, everything else to `routes`, a FastAPI application, whose routing and validation
-cost more than the whole of a request's way through `service`.
+POSTs of the OpenAI API go to `service`, everything else to `routes`: FastAPI applications, whose routing and
+validation cost more than the whole of a request's way through `service`.
 """
 
 from collections.abc import Callable, Iterator

@@ -88,7 +88,7 @@ class Server:
 
     async def serve(self, sockets: list[socket.socket]) -> None:
         """Serves until `stop`, and what was under way then is done; not for longer than `drain_s`."""
-        doors = [
+        listeners = [
             await self.loop.create_server(lambda: ClientConnection(self), sock=listening, backlog=BACKLOG)
             for listening in sockets
         ]
@@ -96,8 +96,8 @@ class Server:
         self.started = True
         try:
             await self._closing.wait()
-            for door in doors:
-                door.close()
+            for listener in listeners:
+                listener.close()
             await self._drain()
         finally:
             if self._sweep_timer is not None:
