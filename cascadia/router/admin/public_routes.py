@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from cascadia import __version__
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.openapi import completion_paths
 from cascadia.router.openai.requests import APIS
@@ -76,7 +76,7 @@ class Public(Protocol):
     def metrics(self) -> Metrics: ...
 
     @property
-    def watchers(self) -> Watchers: ...
+    def observers(self) -> Observers: ...
 
     @property
     def siblings(self) -> Peers: ...
@@ -90,8 +90,8 @@ def public_routes(router: Public) -> FastAPI:
     app = FastAPI(title="Cascadia router", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router)
     _add_models(app, router)
-    if router.watchers.page is not None:
-        add_ui(app, router.watchers.page)
+    if router.observers.page is not None:
+        add_ui(app, router.observers.page)
     app.add_exception_handler(HTTPException, _refuse)
     describe = app.openapi
 

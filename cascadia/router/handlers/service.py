@@ -14,7 +14,7 @@ from cascadia.router.handlers.deliver import cascaded
 from cascadia.router.handlers.direct import call_of, straight
 from cascadia.router.handlers.fast_path import Plain
 from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.openai.requests import (
@@ -47,7 +47,7 @@ class Service:
         journal: Journal,
         held: HeldBytes,
         access: Access | None = None,
-        watchers: Watchers | None = None,
+        observers: Observers | None = None,
         earlier: Sequence[str] = (),
     ) -> None:
         self.settings = settings
@@ -60,9 +60,9 @@ class Service:
         self.journal = journal
         self.held = held
         self.access = access
-        self.tracing = watchers.tracing if watchers is not None else None
-        self.samples = watchers.samples if watchers is not None else None
-        self.observers = watchers.observers if watchers is not None else []
+        self.tracing = observers.tracing if observers is not None else None
+        self.samples = observers.samples if observers is not None else None
+        self.observers = observers.observers if observers is not None else []
         self.running = 0
         self.on_idle: Callable[[], object] | None = None
         """Called each time that none of its requests is left."""

@@ -20,7 +20,7 @@ from cascadia.router.gates.base import Gate
 from cascadia.router.gates.build import Judge, judge_of
 from cascadia.router.gates.cache import CachedGate
 from cascadia.router.handlers.service import Service
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.replicas.dns_names import Addresses, resolved
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
@@ -43,7 +43,7 @@ class ActivePlan:
         held: HeldBytes,
         given_gate: Gate | None,
         before: "ActivePlan | None",
-        watchers: Watchers,
+        observers: Observers,
         known: Addresses,
     ) -> None:
         """Takes over unchanged from `before`: the judge and the memory of conversations, where told the same.
@@ -96,7 +96,7 @@ class ActivePlan:
             journal=journal,
             held=held,
             access=access,
-            watchers=watchers,
+            observers=observers,
             earlier=earlier,
         )
 

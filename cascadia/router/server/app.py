@@ -27,7 +27,7 @@ from cascadia.router.live.metrics_state import RouterState
 from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.live.session_news import ConversationNews
 from cascadia.router.live.succession import Succession
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.replicas.dns_names import Addresses
 from cascadia.router.replicas.draining import Departing
 from cascadia.router.replicas.replica import Replica
@@ -67,7 +67,7 @@ class Router:
         self.siblings = siblings or Siblings()
         self.siblings.answers["metrics"] = self._figures
         self.operator = Operator(self)
-        self.watchers = Watchers(settings, self.metrics, self)
+        self.observers = Observers(settings, self.metrics, self)
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
         self.held = HeldBytes(settings.limits.max_held_bytes)
         self.plans = Succession(self._activated(settings))
@@ -164,7 +164,7 @@ class Router:
         self._routes = Routes(self, admin_here=self.settings.admin is not None and self.admin is None)
         if examines(self.settings):
             await self.examiner.begin()
-        self.watchers.start()
+        self.observers.start()
         self.plans.watch()
         self.resolver.start()
         keep_up(self.access, self.settings.keys, self.metrics)
@@ -189,7 +189,7 @@ class Router:
             await self.access.shared.close()
         self.journal.flush()
         self.events.flush()
-        await self.watchers.stop()
+        await self.observers.stop()
         await self.examiner.stop()
 
     def _activated(
@@ -207,7 +207,7 @@ class Router:
             held=self.held,
             given_gate=self._gate,
             before=before,
-            watchers=self.watchers,
+            observers=self.observers,
             known=known,
         )
 

@@ -189,7 +189,7 @@ def test_no_word_of_a_request_or_an_answer_comes_out_elsewhere(
             up.router.journal.flush()
             up.router.events.flush()
             await until(lambda: len(up.lines) >= 3 * len(WAYS))
-            tracing = up.router.watchers.tracing
+            tracing = up.router.observers.tracing
             assert tracing is not None
             tracing._processor.force_flush()
             traced = [span.to_json() for span in exporter.get_finished_spans()]
