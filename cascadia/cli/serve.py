@@ -165,15 +165,15 @@ def _serve(
     from cascadia.router.admin.server import AdminServer
     from cascadia.router.live.reload import Reloader
     from cascadia.router.server.app import Router
-    from cascadia.router.server.peers import Siblings
+    from cascadia.router.server.peers import Peers
     from cascadia.router.server.server import run
     from cascadia.router.telemetry.log_writer import LogWriter
 
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
     log = LogWriter(_standard_error)
-    siblings = Siblings(*place) if place is not None else None
+    peers = Peers(*place) if place is not None else None
     write_line = None if no_log else log
-    router = Router(settings, write_line, keyring=keyring, write_event=log, siblings=siblings)
+    router = Router(settings, write_line, keyring=keyring, write_event=log, peers=peers)
     log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load)
     if admin_at is not None:

@@ -79,7 +79,7 @@ class Public(Protocol):
     def observers(self) -> Observers: ...
 
     @property
-    def siblings(self) -> Peers: ...
+    def peers(self) -> Peers: ...
 
     @property
     def reloader(self) -> Reloads | None: ...
@@ -148,8 +148,8 @@ def _add_state(app: FastAPI, router: Public) -> None:
     @app.get("/metrics", summary="For Prometheus.", response_class=Response)
     async def metrics() -> Response:
         figures = generate_latest(router.metrics.registry)
-        if router.siblings.count > 1:
-            figures = merged({router.siblings.number: figures} | await router.siblings.ask("metrics"))
+        if router.peers.count > 1:
+            figures = merged({router.peers.number: figures} | await router.peers.ask("metrics"))
         return Response(figures, media_type=CONTENT_TYPE_LATEST)
 
 

@@ -32,7 +32,7 @@ from cascadia.router.replicas.dns_names import Addresses
 from cascadia.router.replicas.draining import Departing
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
-from cascadia.router.server.peers import Siblings
+from cascadia.router.server.peers import Peers
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
@@ -46,7 +46,7 @@ class Router:
     """`start` and `stop` within a running event loop. `gate` replaces the one that the settings ask for.
 
     `keyring`: the keys of `settings.keys`; without it none is asked for. `write_event` gets the lines that are of no
-    request: reloads, and calls of the admin API. `siblings`: the other processes that serve beside this one.
+    request: reloads, and calls of the admin API. `peers`: the other processes that serve beside this one.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Router:
         gate: Gate | None = None,
         keyring: Keyring | None = None,
         write_event: Callable[[bytes], object] | None = None,
-        siblings: Siblings | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.plan_metrics = PlanMetrics(self)
@@ -64,8 +64,8 @@ class Router:
         self.events = Journal(write_event or write_line, self.metrics.log_failures.inc)
         self.access: Access | None = access_of(settings.keys, keyring, self.metrics)
         self._gate = gate
-        self.siblings = siblings or Siblings()
-        self.siblings.answers["metrics"] = self._figures
+        self.peers = peers or Peers()
+        self.peers.answers["metrics"] = self._figures
         self.operator = Operator(self)
         self.observers = Observers(settings, self.metrics, self)
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
@@ -173,14 +173,14 @@ class Router:
             await self.admin.start()
         if self.reloader is not None:
             self.reloader.start()
-        await self.siblings.start()
+        await self.peers.start()
         await self.operator.catch_up()
 
     async def stop(self) -> None:
         if self.reloader is not None:
             await self.reloader.stop()
         await self.resolver.stop()
-        await self.siblings.stop()
+        await self.peers.stop()
         await self.news.stop()
         if self.admin is not None:
             await self.admin.stop()
