@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from cascadia.domain.plan import Plan
-    from cascadia.router.server.asleep import Turns
+    from cascadia.router.server.asleep import Heartbeats
     from cascadia.router.settings.model import RouterSettings
 
 
@@ -132,7 +132,7 @@ def serve(
                 lambda: None,
                 no_log=no_log,
                 place=place,
-                turns=parent.turns,
+                heartbeats=parent.heartbeats,
             )
 
         parent = Workers(listening, one, admin_at, settings.limits.blocked_s)
@@ -158,7 +158,7 @@ def _serve(
     *,
     no_log: bool,
     place: Place | None = None,
-    turns: "Turns | None" = None,
+    heartbeats: "Heartbeats | None" = None,
 ) -> None:
     """Serves in this process, until SIGTERM."""
     from cascadia.router.access.keys_file import read_keys
@@ -178,7 +178,7 @@ def _serve(
     router.reloader = Reloader(router, load)
     if admin_at is not None:
         router.admin = AdminServer(router, admin_at)
-    run(router, listening, told, turns, 0 if place is None else place.number)
+    run(router, listening, told, heartbeats, 0 if place is None else place.number)
     log.close()
 
 

@@ -178,7 +178,7 @@ class Operator:
                     if _which(stage, replica) == put.body:
                         replica.drain() if put.what == "drain" else replica.undrain()
                         # Who waits for it may find another, or it.
-                        stage.turns.wake()
+                        stage.wait_queue.wake()
                 self.put = [one for one in self.put if one.body != put.body]
         if put.what != "undrain":
             self.put.append(put)

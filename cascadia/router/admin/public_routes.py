@@ -124,7 +124,7 @@ def _add_state(app: FastAPI, router: Public) -> None:
                     }
                     for r in stage.replicas
                 },
-                "waiting": len(stage.turns),
+                "waiting": len(stage.wait_queue),
             }
             for stage in router.all_stages
         }

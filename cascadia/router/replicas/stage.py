@@ -14,11 +14,11 @@ from cascadia.dispatch.round_robin import SmoothRoundRobin
 from cascadia.router.http.wire import JSON, header_lines, status_line
 from cascadia.router.openai.answers import EVENTS, Usage
 from cascadia.router.replicas.admission import Admission
-from cascadia.router.replicas.attempts import Begun, Persistence
+from cascadia.router.replicas.attempts import Begun, Retries
 from cascadia.router.replicas.dns_names import name_at
 from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import MISSING, Done, Live, Reader, Reply, refuse
-from cascadia.router.replicas.wait_queue import Turns
+from cascadia.router.replicas.wait_queue import WaitQueue
 from cascadia.router.settings.model import Limits, StageSettings
 from cascadia.router.telemetry.metrics import StageMetrics
 from cascadia.router.upstream.connection import Connection
@@ -27,7 +27,7 @@ from cascadia.router.upstream.errors import UpstreamError
 T = TypeVar("T")
 
 
-class Stage(Persistence):
+class Stage(Retries):
     """`settings.replicas` in order; `metrics` of this stage. `held` counts the bytes of answers that are held back."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Stage(Persistence):
         if self.settings.hedge == old.settings.hedge:
             self.hedge = old.hedge
         # There may be more room than before.
-        self.turns.wake()
+        self.wait_queue.wake()
 
     def begin_at_once(self, call: Call, then: Callable[[Connection], None]) -> Begun | None:
         """A first try for which nobody has to wait; None where there is none.
@@ -68,7 +68,7 @@ class Stage(Persistence):
         `then` is called at the end of its exchange, be it good or bad; `buffered` makes an answer of either.
         """
         admission = self.admission
-        replica = None if admission.turns or self.hedge else admission.free(call, ())
+        replica = None if admission.wait_queue or self.hedge else admission.free(call, ())
         if replica is None:
             return None
         connection = replica.pool.take()
@@ -212,8 +212,8 @@ class Stage(Persistence):
         return self.admission.replicas
 
     @property
-    def turns(self) -> Turns:
-        return self.admission.turns
+    def wait_queue(self) -> WaitQueue:
+        return self.admission.wait_queue
 
     @property
     def typical_s(self) -> float:

@@ -19,7 +19,7 @@ from cascadia.router.http.asgi import Application
 from cascadia.router.http.connection import ClientConnection
 from cascadia.router.http.wire import Dates, ids
 from cascadia.router.server.app import Router
-from cascadia.router.server.asleep import Turns, watch_own
+from cascadia.router.server.asleep import Heartbeats, watch_own
 from cascadia.router.server.pulse import end_where_stalled
 from cascadia.router.telemetry.internal_errors import of_loop
 
@@ -150,15 +150,15 @@ def run(
     router: Router,
     listening: socket.socket,
     told: Callable[[], None],
-    turns: Turns | None = None,
+    heartbeats: Heartbeats | None = None,
     number: int = 0,
 ) -> None:
-    """`told` is called once, before the first request can be served. `turns`: where the parent looks whether the loop
-    of this process, its `number`, goes on; without it a thread of this process does.
+    """`told` is called once, before the first request can be served. `heartbeats`: where the parent looks whether
+    the loop of this process, its `number`, goes on; without it a thread of this process does.
     """
     limits = router.settings.limits
-    mine = turns or Turns()
-    if turns is None and limits.blocked_s:
+    mine = heartbeats or Heartbeats()
+    if heartbeats is None and limits.blocked_s:
         watch_own(mine, limits.blocked_s)
 
     async def main() -> None:

@@ -103,7 +103,7 @@ class Page:
             "draining": router.draining,
             "uptime_s": time.time() - self.started_s,
             "running": router.metrics.running,
-            "waiting": {stage.name: len(stage.turns) for stage in router.stages},
+            "waiting": {stage.name: len(stage.wait_queue) for stage in router.stages},
             "replicas": [_replica(stage, each) for stage in router.all_stages for each in stage.replicas],
             "recent": [_decision(at_s, entry) for at_s, entry in reversed(self._recent)],
         }

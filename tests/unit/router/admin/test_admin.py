@@ -304,7 +304,7 @@ def test_who_waits_for_a_replica_that_drains_is_served_by_another() -> None:
             for replica in up.router.stages[0].replicas:
                 replica.max_concurrency = 0
             asking = asyncio.create_task(up.chat("small", headers=header))
-            await until(lambda: len(up.router.stages[0].turns) == 1)
+            await until(lambda: len(up.router.stages[0].wait_queue) == 1)
             up.router.stages[0].replicas[1].max_concurrency = 1
             await admin.call("POST", "replicas/small-0/drain")
             assert (await asking).json()["choices"][0]["message"]["content"] == "2"

@@ -144,7 +144,7 @@ def test_who_waits_for_a_replica_that_is_taken_away_gets_one_of_the_new() -> Non
                 busy = asyncio.create_task(up.chat("small", wait=True))
                 await old.arrived.wait()
                 waiting = [asyncio.create_task(up.chat("small")) for _ in range(5)]
-                await until(lambda: len(up.router.stages[0].turns) == 5)
+                await until(lambda: len(up.router.stages[0].wait_queue) == 5)
                 up.router.swap(replace(up.router.settings, stages=(wide,)))
                 answers = [(await task).json()["choices"][0]["message"]["content"] for task in waiting]
                 assert answers == ["new"] * 5
