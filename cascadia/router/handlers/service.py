@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Any
 
 from cascadia.clients.engines.held_bytes import HeldBytes
-from cascadia.router.access.access import Access, Hold
+from cascadia.router.access.access import Access, Reservation
 from cascadia.router.cascade.cascade import Cascade
 from cascadia.router.cascade.records import Record
 from cascadia.router.cascade.request_limits import ask_of
@@ -108,8 +108,8 @@ class Service:
         """However it ended."""
         self.metrics.running -= 1
         exchange.close()
-        if exchange.hold is not None:
-            exchange.hold.release(left=exchange.left)
+        if exchange.reservation is not None:
+            exchange.reservation.release(left=exchange.left)
         if record.ask is not None:
             record.ask.holding.release()
         self._record(exchange, record)
@@ -166,7 +166,7 @@ class Service:
         if access.shared is not None:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
             return self._routed_when(admitted, exchange, fields, record)
-        exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        exchange.reservation = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
         return self._routed_soon(exchange, fields, record)
 
     def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
@@ -183,9 +183,9 @@ class Service:
         await work
 
     async def _routed_when(
-        self, admitted: Awaitable[Hold], exchange: Exchange, fields: Fields, record: Record
+        self, admitted: Awaitable[Reservation], exchange: Exchange, fields: Fields, record: Record
     ) -> None:
-        exchange.hold = await admitted
+        exchange.reservation = await admitted
         await self._routed_later(exchange, fields, record)
 
     def _routed(

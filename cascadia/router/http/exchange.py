@@ -19,7 +19,7 @@ from cascadia.router.http.wire import (
 from cascadia.router.openai.errors import ApiError
 
 if TYPE_CHECKING:
-    from cascadia.router.access.access import Hold
+    from cascadia.router.access.access import Reservation
     from cascadia.router.http.connection import ClientConnection
     from cascadia.router.openai.requests import Api
 
@@ -42,8 +42,8 @@ _READ = frozenset(
 class Exchange:
     """`given` are the client's headers of the cascade, less `x-cascadia-`. `status` is 0 until something is sent.
 
-    `more` are headers that every answer gets; `hold` is what a key was let in with. `lasting`: the client would send
-    another request on its connection; `chunked`: it can read a body of parts.
+    `more` are headers that every answer gets; `reservation` is what a key was let in with. `lasting`: the client would
+    send another request on its connection; `chunked`: it can read a body of parts.
     """
 
     __slots__ = (
@@ -59,13 +59,13 @@ class Exchange:
         "first_at_s",
         "forwarded",
         "given",
-        "hold",
         "left",
         "length",
         "more",
         "on_leaving",
         "path",
         "request_id",
+        "reservation",
         "started_s",
         "status",
         "traceparent",
@@ -101,7 +101,7 @@ class Exchange:
         self.expects = False
         self.given: dict[bytes, bytes] = {}
         self.authorization = b""
-        self.hold: Hold | None = None
+        self.reservation: Reservation | None = None
         self.more = b""
         request_id, traces = b"", b""
         for name, value in headers:
