@@ -20,14 +20,15 @@ except ModuleNotFoundError as missing:
     ) from None
 from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing
 from cascadia.controller.decide.replan import replan
-from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.decide.settings import Settings
+from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.kubernetes import run as kubernetes_run
 from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes.engines import KubernetesEngines
 from cascadia.controller.kubernetes.events import Events
 from cascadia.controller.kubernetes.plans import KubernetesPlans, read_values
 from cascadia.controller.kubernetes.state import KubernetesState, read_kubernetes_history
-from cascadia.controller.loop import Controller, Settings
+from cascadia.controller.loop import Controller
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.service.metrics import Figures
 from cascadia.controller.service.routes import face, serving
@@ -66,12 +67,13 @@ def lead(
     settings: Settings,
     plan: Path,
     given: Release,
+    *,
     samples: "SampleFiles",
-    looks: SecondLooks,
+    evaluations: ShadowEvaluations,
     at: tuple[str, int],
     output: Output,
 ) -> None:
-    """Until SIGTERM."""
+    """Leads, or stands by, until SIGTERM."""
     settings.folder.mkdir(parents=True, exist_ok=True)
     plan = plan / "plan.json" if plan.is_dir() else plan
 
@@ -101,7 +103,7 @@ def lead(
             figures.watched(kubernetes_run.SavedPlans(plans, state)),
             samples.read,
             figures.replanner(replan),
-            looks=looks,
+            evaluations=evaluations,
             speeds=speeds,
             tell=tell,
             state=state,

@@ -72,9 +72,9 @@ async def run(
     passed: Callable[[], None] = lambda: None,
     failed: Callable[[CascadiaError], None] = lambda _: None,
 ) -> None:
-    """Until it is cancelled. `plan`: the file with the plan that the release is given, which may change. `fetch` brings
-    the workload log up to date. `gives_back`: makes engines Helm's, and nothing else. `passed` and `failed` are told
-    how each look went.
+    """Runs the loop while this controller holds the lease, until it is cancelled. `plan`: the file with the
+    plan that the release is given, which may change. `fetch` brings the workload log up to date. `gives_back`:
+    makes engines Helm's, and nothing else. `passed` and `failed` are told how each look went.
 
     Raises `LeaseLost`, also in the middle of a step: another controller goes on.
     """
@@ -86,7 +86,9 @@ async def run(
             both.create_task(lease.keep())
             if gives_back:
                 await _give_back(controller, plans, state)
-            await _lead(controller, plans, state, plan, look_s, fetch, passed, failed)
+            await _lead(
+                controller, plans, state, plan=plan, look_s=look_s, fetch=fetch, passed=passed, failed=failed
+            )
     except* CascadiaError as group:
         raise group.exceptions[0] from None
     finally:
@@ -109,6 +111,7 @@ async def _lead(
     controller: Controller,
     plans: KubernetesPlans,
     state: KubernetesState,
+    *,
     plan: Path,
     look_s: float,
     fetch: Callable[[], Awaitable[None]] | None,

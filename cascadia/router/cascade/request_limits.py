@@ -25,7 +25,7 @@ class Urgency(Struct, frozen=True):
 
 
 def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
-    """By when, and before whom, of a request to the cascade or straight to a stage. Raises `ApiError`."""
+    """Deadline and priority of a request to the cascade or straight to a stage. Raises `ApiError`."""
     least = 0 if exchange.hold is None else exchange.hold.priority
     if fields.deadline_ms is UNSET and not fields.priority and not exchange.head.given:
         return Urgency(exchange.started_s + total_s, least if least > 0 else 0)

@@ -18,7 +18,7 @@ from cascadia.router.telemetry.stage_record import Step
 def call_of(
     exchange: Exchange, fields: Fields, stage: Stage, record: Record, *, total_s: float, prefix: int | None
 ) -> Call:
-    """What the stage's engine is asked, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
+    """Call of the stage's engine, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
     body = exchange.body
     urgency = urgency_of(exchange, fields, total_s)
     priority = urgency.priority
@@ -32,7 +32,16 @@ def call_of(
     most = 0 if exchange.head.api == "embeddings" else fields.most_output
     tokens = prompt_tokens_of(body)
     return Call(
-        exchange.head.path, body, forwarded, tokens, prefix, urgency.deadline_s, priority, step, kept, most
+        exchange.head.path,
+        body,
+        forwarded,
+        tokens=tokens,
+        prefix=prefix,
+        deadline_s=urgency.deadline_s,
+        priority=priority,
+        step=step,
+        kept=kept,
+        most_output=most,
     )
 
 
@@ -52,7 +61,9 @@ async def straight(
             return
         step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
-        await relay(exchange, exchange.head.api, stage, live, [stage.header], None, step)
+        await relay(
+            exchange, exchange.head.api, stage, live=live, headers=[stage.header], noting=None, step=step
+        )
         return
     reply = await stage.buffered(call, read_usage, begun)
     if reply.found is None:

@@ -1,4 +1,4 @@
-"""From a client's bytes to requests, each held to its limits while it comes.
+"""Parser of a client's bytes into requests, each held to its limits while it comes.
 
 A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for FastAPI.
 """
@@ -32,8 +32,8 @@ _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that ca
 
 
 class RequestParser:
-    """Of one connection. `coming` is the request that is not here whole yet, `ready` are those that wait for their
-    turn, `refusal` is what the client is told after them.
+    """Parser of one connection's requests. `coming` is the one that is not here whole yet, `ready` are those that
+    wait for their turn, `refusal` is what the client is told after them.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class RequestParser:
         del self._parser, self._front
 
     def stop(self) -> None:
-        """Nothing more is read."""
+        """Reads nothing more."""
         self.deaf = True
         self.between = False
         self.ready.clear()
@@ -294,7 +294,7 @@ class RequestParser:
         self.coming = None
 
     def _partly(self, came: int, of_body: int) -> None:
-        """After a part of a request."""
+        """Looks at the limits after a part of a request."""
         if self._in_head:
             self._head_bytes += came
             self.begun = True

@@ -45,7 +45,7 @@ class Begun(Struct, frozen=True):
 
     @property
     def stale(self) -> bool:
-        """Whether all that was wrong is the connection, which was kept for too long."""
+        """Tells whether all that was wrong is the connection, which was kept for too long."""
         return self.connection is not None and self.connection.stale
 
 
@@ -79,7 +79,7 @@ class _Given(Struct, eq=False):
 
 
 class Attempts:
-    """At the requests of one stage, under its settings and limits."""
+    """Tries of one stage's requests, under its settings and limits."""
 
     def __init__(
         self, settings: StageSettings, limits: Limits, metrics: StageMetrics, admission: Admission
@@ -143,7 +143,7 @@ class Attempts:
                     raise self._gave_up(failure) from None
 
     async def _replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
-        """As `admission` has it; how long that took is counted, and told to the call's step."""
+        """Replica as `admission` has it; the wait is counted, and told to the call's step."""
         started_s = monotonic()
         try:
             return await self.admission.replica(call, tried, give_up_s)
@@ -229,7 +229,9 @@ class Attempts:
         return _Given(self.admission, replica, call.path, tokens, replica.breaker.begin()).done
 
     def slow(self, started_s: float) -> bool:
-        """Whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave it up."""
+        """Tells whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave
+        it up.
+        """
         slow_s = self.settings.slow_s
         return slow_s is not None and monotonic() - started_s >= slow_s
 

@@ -105,7 +105,9 @@ class Connection(asyncio.Protocol):
             await self._wait("head")
 
     def hold(self, idle_s: float, *, parts: bool) -> None:
-        """Before `whole`: an answer in `parts` may not fall silent for `idle_s`; another has as long in all."""
+        """Sets time limits before `whole`: an answer in `parts` may not fall silent for `idle_s`; another has
+        as long in all.
+        """
         if not self.answer.complete:
             self._deadlines.hold(idle_s, self._rang, parts=parts)
 
@@ -123,16 +125,16 @@ class Connection(asyncio.Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether it was closed before any of the answer came, after it had been kept."""
+        """Tells whether it was closed before any of the answer came, after it had been kept."""
         return self.answer.error is not None and self.answer.error.stale
 
     def stream(self, idle_s: float) -> None:
-        """From here on the answer is read as it comes, and no two parts of it may be `idle_s` apart."""
+        """Reads the answer as it comes from here on, and no two parts of it may be `idle_s` apart."""
         self.body.stream()
         self._deadlines.stream(idle_s, self._rang)
 
     async def some(self) -> bytes:
-        """What has come since the last call, at least a byte; empty at the end."""
+        """Bytes that have come since the last call, at least a byte; empty at the end."""
         body = self.body
         if not body.waits:
             if not self.answer.complete:
@@ -146,7 +148,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def passed_on(self) -> bool:
-        """Whether somebody may have seen of the answer already."""
+        """Tells whether somebody may have seen of the answer already."""
         return self.body.streamed
 
     def finish(self) -> bool:
@@ -308,7 +310,7 @@ class Connection(asyncio.Protocol):
         return None
 
     def forget(self) -> None:
-        """Its transport and its parser, which hold it in turn: only a collection of garbage would end that."""
+        """Drops its transport and its parser, which hold it in turn: only a collection of garbage would end that."""
         self.transport = None
         if self._parser is not None:
             self._parser.forget()

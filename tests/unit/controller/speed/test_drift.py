@@ -12,7 +12,6 @@ import pytest
 from cascadia.controller.decide.replan import Request
 from cascadia.controller.decide.replan import _document as document
 from cascadia.controller.decide.replan import _request as request_of
-from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import read_history
 from cascadia.controller.move.state import Kind
 from cascadia.controller.speed.as_served import plan_as_served, problem_as_served
@@ -216,8 +215,7 @@ class FakeSpeeds:
 def test_the_loop_notes_drift_and_hands_what_was_learnt_to_the_planner(tmp_path: Path) -> None:
     world = World(tmp_path)
     speeds = FakeSpeeds()
-    controller: Controller = world.controller()
-    controller._speeds = speeds  # type: ignore[assignment]
+    controller = world.controller(speeds=speeds)  # type: ignore[arg-type]
     world.live(8 * 3600.0, controller)
     assert speeds.looks > 100
     notes = [entry for entry in read_history(tmp_path) if entry.kind == "speed"]
