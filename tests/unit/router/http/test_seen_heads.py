@@ -12,17 +12,8 @@ from cascadia.router.access.keys import Key, KeyLimits, Keyring, make_key
 from cascadia.router.http import parser
 from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.router.upstream.connection import Connection
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    stream,
-)
+from cascadia.testing.engines import FakeEngine, completion, send, started, stream
+from cascadia.testing.routers import QUICK, run, running, stages
 from tests.unit.router.http.test_protocol import BODY, HEALTH, Client, post
 
 
