@@ -71,7 +71,7 @@ class Scoring:
         own = stage.settings.threshold
         if ask.other and self._mixture is not None:
             own = self._mixture.thresholds.get(stage.name, own)
-        return max(own, ask.quality_min)
+        return max(own, ask.score_min)
 
     def _skip_below(self, ask: Ask, stage: Stage) -> float | None:
         if ask.other and self._mixture is not None:
