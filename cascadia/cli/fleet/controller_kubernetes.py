@@ -67,6 +67,7 @@ def lead(
     settings: Settings,
     plan: Path,
     given: Release,
+    *,
     samples: "SampleFiles",
     evaluations: ShadowEvaluations,
     at: tuple[str, int],

@@ -37,6 +37,7 @@ class Lineup:
         settings: RouterSettings,
         metrics: Metrics,
         journal: Journal,
+        *,
         access: Access | None,
         examiner: Examiner,
         held: HeldBytes,
@@ -78,17 +79,25 @@ class Lineup:
             gate,
             judge or _SCORED,
             metrics.judge_seconds,
-            examiner,
-            told,
-            foresight or judge or _SCORED,
-            settings.mixture,
+            examiner=examiner,
+            foresight=told,
+            foresight_told=foresight or judge or _SCORED,
+            mixture=settings.mixture,
         )
         self.cascade: Cascade = Cascade(
             self.stages, scoring, self.conversations, in_usd=settings.cost_unit is not None
         )
         earlier = () if before is None else before.names
         self.service = Service(
-            settings, self.stages, self.cascade, metrics, journal, held, access, watchers, earlier
+            settings,
+            self.stages,
+            self.cascade,
+            metrics=metrics,
+            journal=journal,
+            held=held,
+            access=access,
+            watchers=watchers,
+            earlier=earlier,
         )
 
     @property

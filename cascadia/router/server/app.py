@@ -199,13 +199,13 @@ class Router:
             settings,
             self.metrics,
             self.journal,
-            self.access,
-            self.examiner,
-            self.held,
-            self._gate,
-            before,
-            self.watchers,
-            known,
+            access=self.access,
+            examiner=self.examiner,
+            held=self.held,
+            given_gate=self._gate,
+            before=before,
+            watchers=self.watchers,
+            known=known,
         )
 
     async def _figures(self, _: bytes = b"") -> bytes:

@@ -17,20 +17,10 @@ from cascadia.files.plan_file import plan_json
 from cascadia.router.access.keys import Keyring
 from cascadia.router.admin.server import AdminServer
 from cascadia.router.settings.model import AdminSettings, JudgeSettings, KeySettings, RouterSettings
-from tests.unit.render.plans import POOLS, plan, stage
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.plans import POOLS, plan, stage
+from cascadia.testing.routers import QUICK, Running, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 from tests.unit.router.server.test_serve import CERTAINTY
 
 

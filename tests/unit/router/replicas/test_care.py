@@ -12,22 +12,8 @@ import pytest
 
 from cascadia.clients.processes.ports import listen
 from cascadia.router.settings.model import ReplicaSettings, RouterSettings
-from tests.unit.router.engines import (
-    QUICK,
-    Answer,
-    FakeEngine,
-    ScriptedGate,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import Answer, FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
 
 
 async def hang(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:

@@ -12,19 +12,8 @@ from hypothesis import strategies as st
 from cascadia.router.replicas.hedging import FEWEST, REMEMBERED, Quantile, raced
 from cascadia.router.settings.model import HedgeSettings
 from cascadia.router.upstream.errors import UpstreamError
-from tests.unit.router.engines import (
-    FakeEngine,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import run, running, stages, until
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=2 * REMEMBERED))
