@@ -41,6 +41,11 @@ def keys() -> None:
     default=0,
     help="The most urgent that its requests may be; lower is served first, where requests wait. Default: 0.",
 )
+@click.option(
+    "--max-gear",
+    type=click.IntRange(0, 31),
+    help="Lightest gear that its requests may get, from 0 (the heaviest) up; whatever the load. Default: any.",
+)
 @click.option("--expires-days", type=click.IntRange(1, 36_500), help="Default: never.")
 @with_output
 def add(
@@ -52,6 +57,7 @@ def add(
     tokens_per_minute: int | None,
     concurrent: int | None,
     priority: int,
+    max_gear: int | None,
     expires_days: int | None,
     output: Output,
 ) -> None:
@@ -72,6 +78,7 @@ def add(
         limits=KeyLimits(requests_per_minute, tokens_per_minute, concurrent),
         expires_s=None if expires_days is None else (now + timedelta(days=expires_days)).timestamp(),
         priority=priority,
+        max_gear=max_gear,
     )
     add_key(file, key, now)
     output.document({"id": made.id, "name": name, "key": made.text, "file": str(file)})
@@ -96,6 +103,7 @@ def list_(file: Path, output: Output) -> None:
             "tokens_per_minute": key.limits.tokens_per_minute,
             "concurrent": key.limits.concurrent,
             "priority": key.priority,
+            "max_gear": key.max_gear,
             "expires": None
             if key.expires_s is None
             else datetime.fromtimestamp(key.expires_s, UTC).isoformat(timespec="seconds"),
@@ -116,6 +124,7 @@ def list_(file: Path, output: Output) -> None:
             "tokens/min",
             "at once",
             "priority",
+            "max gear",
             "expires",
         ):
             table.add_column(title)
