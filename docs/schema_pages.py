@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from cascadia.controller.settings.file import controller_schema, flagged
 from cascadia.files.plan_file import plan_schema
 from cascadia.planner.spec.model import Spec
 
@@ -59,6 +60,20 @@ def plan_page() -> Iterator[str]:
 def _optional(schema: Schema) -> Schema:
     """`schema` whose required keys are not told to be."""
     return {**schema, "required": []}
+
+
+def controller_settings() -> Iterator[str]:
+    """The keys of controller.yaml, a section each, with the flags that go over them."""
+    flags = {(setting.section, setting.key): setting.flag.names for setting in flagged()}
+    schema = controller_schema()
+    for name, entry in schema["properties"].items():
+        part = schema["$defs"][entry["$ref"].rpartition("/")[2]]
+        yield f"**`{name}`**: {part['description']}"
+        yield "\n".join(
+            f"- `{key}` ({kind(value)}; {', '.join(f'`{flag}`' for flag in flags[name, key])}; default "
+            f"`{value['default']:g}`): {value['description']}"
+            for key, value in part["properties"].items()
+        )
 
 
 def referred(schema: Schema, definitions: Schema) -> Iterator[str]:

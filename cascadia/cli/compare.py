@@ -42,7 +42,15 @@ def compare(
     from cascadia.planner.refinement.refine import EFFORT
     from cascadia.planner.spec.overrides import Overrides
 
-    change = Overrides(tuple(pool_gpus(text) for text in gpus), rate_rps, quality_min, None, None, None, seed)
+    change = Overrides(
+        tuple(pool_gpus(text) for text in gpus),
+        rate_rps,
+        quality_min,
+        latency_max_s=None,
+        quantile=None,
+        confidence=None,
+        seed=seed,
+    )
     with output.progress("reading") as step:
         problem = read_problem(spec, change)
         with open_search(problem) as search:

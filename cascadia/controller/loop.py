@@ -16,7 +16,7 @@ from cascadia.controller.decide.planning import Planning, Replanner
 from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Alarm
-from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.slo_watch import LOOKED_AT_S, broken
 from cascadia.controller.detect.stale_scores import alike
 from cascadia.controller.detect.traffic_watch import TrafficWatch
@@ -39,7 +39,7 @@ class Controller:
         replanner: Replanner,
         *,
         clock: Callable[[], float] = time.time,
-        looks: SecondLooks | None = None,
+        evaluations: ShadowEvaluations | None = None,
         speeds: SpeedWatch | None = None,
         tell: Callable[[Entry], None] = lambda _: None,
         state: State | None = None,
@@ -50,7 +50,7 @@ class Controller:
         self.progress = Progress()
         self._log = log
         self._clock = clock
-        self._looks = looks
+        self._evaluations = evaluations
         self._speeds = speeds
         self._journal = Journal(self.state, tell, clock)
         self._traffic = TrafficWatch(
@@ -60,7 +60,7 @@ class Controller:
             arrivals_lag_s=settings.arrivals_lag_s,
             seed=settings.seed,
         )
-        self._planning = Planning(settings, self._journal, replanner, looks, speeds)
+        self._planning = Planning(settings, self._journal, replanner, evaluations, speeds)
         self._holder = Holder(
             Timed(fleet.backend, self._journal),
             self._journal,
@@ -104,7 +104,7 @@ class Controller:
         if len(since) < self.settings.least_requests:
             return None
         stale = not self._scores_tell(samples, alarm)
-        until_s = alarm.since_s + self.settings.looks_within_s if stale else 0.0
+        until_s = alarm.since_s + self.settings.evaluations_within_s if stale else 0.0
         self._goes(Event.ENOUGH, unscored=None if self._planning.fresh(since_s) else alarm)
         return await self._plan(since, since_s, until_s)
 
@@ -155,14 +155,14 @@ class Controller:
             return
         self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
         self._goes(Event.ALARM, alarm=alarm)
-        if self._looks is not None and not self.settings.dry_run:
-            self._looks.ask()
+        if self._evaluations is not None and not self.settings.dry_run:
+            self._evaluations.ask()
 
     def _look_for_scores(self, samples: Samples) -> None:
         """A change that was planned for with the scores of before is planned for again when there are newer ones, or
         when what waited for them need not."""
         alarm = self.progress.unscored
-        if alarm is None or self._clock() - alarm.at_s > self.settings.looks_within_s:
+        if alarm is None or self._clock() - alarm.at_s > self.settings.evaluations_within_s:
             return
         if self._planning.fresh(self._traffic.changed_by_s(alarm)):
             self._goes(Event.SCORES, alarm=alarm)
@@ -175,9 +175,9 @@ class Controller:
         evaluations is not waited for.
         """
         since_s = self._traffic.changed_by_s(alarm)
-        if self._looks is None or not self._looks.count(-inf) or self._planning.fresh(since_s):
+        if self._evaluations is None or not self._evaluations.count(-inf) or self._planning.fresh(since_s):
             return True
-        before = samples.between(alarm.since_s - self.settings.looks_within_s, alarm.since_s)
+        before = samples.between(alarm.since_s - self.settings.evaluations_within_s, alarm.since_s)
         return alike(before, self._traffic.known(samples, since_s))
 
     async def _after_other_gpus(self, samples: Samples) -> Decision | None:
@@ -219,16 +219,16 @@ class Controller:
         self.note("alarm", f"the plan does not hold: {why}", {"watched": "promise"})
         return await self.reconsider(self._traffic.known(samples, from_s), from_s)
 
-    async def _plan(self, samples: Samples, since_s: float, looks_until_s: float = 0.0) -> Decision:
-        """Plans for the traffic since `since_s`. Before `looks_until_s` nothing is given up."""
+    async def _plan(self, samples: Samples, since_s: float, evaluations_until_s: float = 0.0) -> Decision:
+        """Plans for the traffic since `since_s`. Before `evaluations_until_s` nothing is given up."""
         try:
-            return await self._planned(samples, since_s, looks_until_s)
+            return await self._planned(samples, since_s, evaluations_until_s)
         finally:
             self._planned_s = self._clock()
             if self.progress.phase not in LOOKING:
                 self._goes(Event.BROKEN_OFF)
 
-    async def _planned(self, samples: Samples, since_s: float, looks_until_s: float) -> Decision:
+    async def _planned(self, samples: Samples, since_s: float, evaluations_until_s: float) -> Decision:
         asked_s = self._clock()
         there = (await self.fleet.backend.observe()).gpus
         try:
@@ -239,13 +239,13 @@ class Controller:
         self._goes(Event.PLANNED)
         observed = await self.fleet.backend.observe()
         desired = self.fleet.desired(replanned.plan, dict(replanned.candidate.need_rps))
-        decision = self._planning.decide(observed, desired, replanned, looks_until_s)
+        decision = self._planning.decide(observed, desired, replanned, evaluations_until_s)
         self._planning.note(decision, replanned.plan, asked_s, there)
         if decision.action == "move" and not self.settings.dry_run:
             needs = dict(replanned.candidate.need_rps), dict(replanned.today.need_rps)
             await self.carry_out(UnderWay(replanned.plan, self.in_force(), *needs), Event.MOVE)
         elif decision.again_s and self.progress.alarm is not None:
-            for_scores = decision.again_s == looks_until_s
+            for_scores = decision.again_s == evaluations_until_s
             self._goes(Event.WANTS_SCORES if for_scores else Event.COOL_DOWN, until_s=decision.again_s)
         else:
             self._goes(Event.KEEP)

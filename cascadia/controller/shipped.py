@@ -2,7 +2,7 @@
 
 WINDOW_S = 30.0
 """Of traffic that is looked at together."""
-LEAST_LOOKS = 400
+LEAST_EVALUATIONS = 400
 """Since a change, that replace the scores of before."""
 AT_ONCE = 32
 """Replicas that start or drain together, where neither GPUs nor capacity forbid it."""

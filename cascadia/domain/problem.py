@@ -1,6 +1,6 @@
 """All that a plan is made from, read and joined."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
@@ -24,6 +24,7 @@ class Stage:
     name: str
     model: str
     architecture: Architecture
+    _: KW_ONLY
     engine: Engine
     quantization: str | None
     config: EngineConfig
@@ -81,6 +82,7 @@ class Problem:
     stages: tuple[Stage, ...]
     cluster: Cluster
     judge: Judge
+    _: KW_ONLY
     workload: Workload
     quality: QualityTable
     objective: Objective

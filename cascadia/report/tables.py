@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cascadia.domain.plan import JudgePlan, Plan, Quantiles, ReplicaGroup, StagePlan, StagePrediction
+from cascadia.domain.plan import (
+    Deployed,
+    JudgePlan,
+    Plan,
+    Quantiles,
+    ReplicaGroup,
+    StagePrediction,
+)
 from cascadia.report import words
 from cascadia.report.data import KneePoint
 from cascadia.report.names import gpu_label, model_label, printable, shape
@@ -79,7 +86,7 @@ def _load(found: StagePrediction) -> tuple[Cell, ...]:
 
 def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
     """Every group of equal replicas."""
-    owners: list[tuple[str, str, StagePlan | JudgePlan]] = [
+    owners: list[tuple[str, str, Deployed]] = [
         (stage.name, f"k{i % 8}", stage) for i, stage in enumerate(plan.stages)
     ]
     owners.append(("judge", "k-grey", plan.judge))
@@ -96,7 +103,7 @@ def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
 def _replica_row(
     name: str,
     colour: str,
-    held: StagePlan | JudgePlan,
+    held: Deployed,
     group: ReplicaGroup,
     plan: Plan,
     names: Mapping[str, str],

@@ -21,7 +21,7 @@ except ModuleNotFoundError as missing:
 from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing
 from cascadia.controller.decide.replan import replan
 from cascadia.controller.decide.settings import Settings
-from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.kubernetes import run as kubernetes_run
 from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes.engines import KubernetesEngines
@@ -67,8 +67,9 @@ def lead(
     settings: Settings,
     plan: Path,
     given: Release,
+    *,
     samples: "SampleFiles",
-    looks: SecondLooks,
+    evaluations: ShadowEvaluations,
     at: tuple[str, int],
     output: Output,
 ) -> None:
@@ -102,7 +103,7 @@ def lead(
             figures.watched(kubernetes_run.SavedPlans(plans, state)),
             samples.read,
             figures.replanner(replan),
-            looks=looks,
+            evaluations=evaluations,
             speeds=speeds,
             tell=tell,
             state=state,

@@ -105,11 +105,11 @@ def train(
             answers,
             prompts_file,
             out,
-            table_file,
-            stages,
-            Course(folds=folds, seed=seed),
-            encoder_folder,
-            output,
+            table_file=table_file,
+            stages=stages,
+            course=Course(folds=folds, seed=seed),
+            encoder_folder=encoder_folder,
+            output=output,
         )
         return
     rows = rows_of(answers, stages)

@@ -86,11 +86,11 @@ def plan(
         tuple(pool_gpus(text) for text in gpus),
         rate_rps,
         quality_min,
-        latency_max_s,
-        quantile,
-        confidence,
-        seed,
-        within,
+        latency_max_s=latency_max_s,
+        quantile=quantile,
+        confidence=confidence,
+        seed=seed,
+        within=within,
     )
     with ExitStack() as stack:
         folder = None

@@ -98,12 +98,12 @@ def latency(
         base_url,
         model,
         architecture_name,
-        gpu_name,
-        tp,
-        pp,
-        quantization,
-        max_num_seqs,
-        max_num_batched_tokens,
+        gpu=gpu_name,
+        tp=tp,
+        pp=pp,
+        quantization=quantization,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
     )
     key = api_key(api_key_env)
     check_out(out)

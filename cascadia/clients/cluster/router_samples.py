@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import httpx
 
-from cascadia.clients.cluster.looks_asked import asked_s
+from cascadia.clients.cluster.evaluations_asked import asked_s
 from cascadia.domain.errors import CascadiaError
 from cascadia.files.atomic import whole_file
 
@@ -39,7 +39,7 @@ class Source(NamedTuple):
 class RouterSamples:
     """Fetches samples into `folder`, which is made. `token`: what routers were told to give samples to.
 
-    Where more second looks are asked for in the folder, each router is told so once.
+    Where more shadow evaluations are asked for in the folder, each router is told so once.
     """
 
     def __init__(self, sources: Callable[[], Awaitable[list[Source]]], folder: Path, token: str) -> None:

@@ -88,8 +88,8 @@ class Situation:
     """`gpus`: by pool, those there are. `moved_at_s`, `changed_at_s`: past moves and changes of traffic, in order.
 
     `effort` None: there is no safe way to the candidate, as `blocked` says. `same`: the candidate is today's plan.
-    `gives_up`: what a stage would have less of. Before `looks_until_s` there are no scores of this traffic. `late`: the
-    share of requests that may be.
+    `gives_up`: what a stage would have less of. Before `evaluations_until_s` there are no scores of this traffic.
+    `late`: the share of requests that may be.
     """
 
     now_s: float
@@ -102,7 +102,7 @@ class Situation:
     blocked: str = ""
     same: bool = False
     gives_up: str = ""
-    looks_until_s: float = 0.0
+    evaluations_until_s: float = 0.0
     late: float = 1.0
 
 
@@ -158,9 +158,9 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
     if recent and not rescue and now - recent[-1] < caution.cooldown_s:
         why = f"{told}, but the last move was {(now - recent[-1]) / 60:.0f} min ago"
         return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + caution.cooldown_s)
-    if situation.gives_up and not rescue and now < situation.looks_until_s:
+    if situation.gives_up and not rescue and now < situation.evaluations_until_s:
         why = f"{told}, but it gives up {situation.gives_up}, and scores of this traffic are not there yet"
-        return Decision("keep", why, gain, benefit_s, cost_s, again_s=situation.looks_until_s)
+        return Decision("keep", why, gain, benefit_s, cost_s, again_s=situation.evaluations_until_s)
     if (
         situation.gives_up
         and effort.back_s

@@ -11,9 +11,9 @@ from cascadia.controller.detect.detect import Detection
 class Settings:
     """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
     it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are.
-    `least_looks`: since a change, that replace the scores of before; for so many nothing is given up, but for
-    `looks_within_s` at most. `headroom`: a share more requests than came are planned for where latency is bounded, as
-    those who come while a change is followed are late. `startup_s`: of a model that never started here.
+    `least_evaluations`: since a change, that replace the scores of before; for so many nothing is given up, but for
+    `evaluations_within_s` at most. `headroom`: a share more requests than came are planned for where latency is
+    bounded, as those who come while a change is followed are late. `startup_s`: of a model that never started here.
     """
 
     folder: Path
@@ -23,8 +23,8 @@ class Settings:
     lag_s: float = 60.0
     arrivals_lag_s: float = 35.0
     least_requests: int = 200
-    least_looks: int = 200
-    looks_within_s: float = 3600.0
+    least_evaluations: int = 200
+    evaluations_within_s: float = 3600.0
     headroom: float = 0.05
     most_requests: int = 20_000
     plan_limit_s: float = 300.0

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from cascadia.clients.cluster.looks_asked import ask
+from cascadia.clients.cluster.evaluations_asked import ask
 from cascadia.controller.detect.samples_file import KEPT_S
 from cascadia.planner.problem.quality_judge import metadata_of
 
@@ -12,7 +12,7 @@ PATTERN = "quality-*.parquet"
 COLUMNS = ["prompt_id", "stage", "score", "input_tokens", "output_tokens"]
 
 
-class SecondLooks(Protocol):
+class ShadowEvaluations(Protocol):
     """Times are Unix time."""
 
     def count(self, since_s: float) -> int:
@@ -28,7 +28,7 @@ class SecondLooks(Protocol):
         ...
 
 
-class LookFiles:
+class ShadowFiles:
     """Shadow evaluations in a router's workload log. Each file is read once; one that goes meanwhile was read,
     or is skipped.
     """

@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cascadia.demo.questions.prompt import request
@@ -33,6 +33,7 @@ class Answer:
     question: Question
     text: str
     stage: str
+    _: KW_ONLY
     seconds: float
     input_tokens: int
     output_tokens: int

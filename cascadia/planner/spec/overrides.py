@@ -1,6 +1,6 @@
 """A spec with some of its values replaced, e.g. by flags of the command line. The result is checked anew."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,6 +29,7 @@ class Overrides:
     gpus: tuple[tuple[str | None, int], ...] = ()
     rate_rps: float | None = None
     quality_min: float | None = None
+    _: KW_ONLY
     latency_max_s: float | None = None
     quantile: float | None = None
     confidence: float | None = None

@@ -7,7 +7,7 @@ microsecond. Keys are made by us only, so none has less in it.
 
 import secrets
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Literal
@@ -48,6 +48,7 @@ class Key:
     id: str
     name: str
     digest: bytes = field(repr=False)
+    _: KW_ONLY
     scopes: frozenset[Scope] = frozenset({"inference"})
     models: frozenset[str] | None = None
     limits: KeyLimits = KeyLimits()

@@ -46,7 +46,7 @@ class Peers(Protocol):
 
 
 class Public(Protocol):
-    """What anyone may see of a router. `older`: requests under plans before this one."""
+    """Router as anyone may see it. `older`: requests under plans before this one."""
 
     @property
     def settings(self) -> RouterSettings: ...
@@ -173,11 +173,6 @@ def _add_models(app: FastAPI, router: Public) -> None:
             404, "model_not_found", f"The model {model[:100]!r} is not served here.", param="model"
         )
         return JSONResponse(error.document, 404)
-
-
-def _state(replica: Replica) -> dict[str, Any]:
-    breaker = "closed" if replica.breaker.closed else "open"
-    return {"state": replica.state, "breaker": breaker, "running": replica.running}
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -60,7 +60,15 @@ async def cascaded(
             return _note(decision, stage, score, cascade.usd(decision.steps))
 
         noting = Noting(noted, response=response) if asked_usage else None
-        await relay(exchange, ask.api, stage, decision.live, headers, noting, decision.steps[-1])
+        await relay(
+            exchange,
+            ask.api,
+            stage,
+            live=decision.live,
+            headers=headers,
+            noting=noting,
+            step=decision.steps[-1],
+        )
         return
     assert held is not None
     note = _note(decision, stage, score, cascade.usd(decision.steps))

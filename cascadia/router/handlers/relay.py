@@ -25,6 +25,7 @@ async def relay(
     exchange: Exchange,
     api: Api,
     stage: Stage,
+    *,
     live: Live,
     headers: Headers,
     noting: Noting | None,

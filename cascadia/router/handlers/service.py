@@ -48,6 +48,7 @@ class Service:
         settings: RouterSettings,
         stages: list[Stage],
         cascade: Cascade,
+        *,
         metrics: Metrics,
         journal: Journal,
         held: HeldBytes,

@@ -39,6 +39,7 @@ class Lineup:
         settings: RouterSettings,
         metrics: Metrics,
         journal: Journal,
+        *,
         access: Access | None,
         examiner: Examiner,
         held: HeldBytes,
@@ -81,10 +82,10 @@ class Lineup:
             gate,
             judge or _SCORED,
             metrics.judge_seconds,
-            examiner,
-            told,
-            foresight or judge or _SCORED,
-            settings.mixture,
+            examiner=examiner,
+            foresight=told,
+            foresight_told=foresight or judge or _SCORED,
+            mixture=settings.mixture,
         )
         self.cascade: Cascade = Cascade(
             self.stages,
@@ -101,13 +102,13 @@ class Lineup:
             settings,
             self.stages,
             self.cascade,
-            metrics,
-            journal,
-            held,
-            access,
-            watchers,
-            earlier,
-            self.gears,
+            metrics=metrics,
+            journal=journal,
+            held=held,
+            access=access,
+            watchers=watchers,
+            earlier=earlier,
+            gears=self.gears,
         )
 
     @property

@@ -18,7 +18,7 @@ STATES: tuple[State, ...] = get_args(State)
 
 
 class HasStages(Protocol):
-    """What serves now. `judge` is among `all_stages` where it has engines."""
+    """Stages that serve now. `judge` is among `all_stages` where it has engines."""
 
     @property
     def ready(self) -> bool: ...

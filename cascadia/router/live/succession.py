@@ -29,7 +29,8 @@ class Succession:
         return sum(lineup.running for lineup, _ in self._retired)
 
     def swap(self, new: Lineup, then: Callable[[], None]) -> None:
-        """From now on requests begin under `new`; those under way end under what they began with.
+        """Puts `new` in force: requests begin under it from now on; those under way end under what they began
+        with.
 
         Nothing here can fail, and nothing waits. `then` is called once `new` is in force.
         """

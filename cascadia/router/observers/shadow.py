@@ -1,4 +1,5 @@
-"""A second look at a few requests: all stages answer, the judge scores them all, and quality tables stay fresh.
+"""Shadow evaluation of a few requests: all stages answer, the judge scores them all, and quality tables stay
+fresh.
 
 It begins when the client has its answer, goes on only where stages and judge have room to spare, ends at once where a
 client has to wait for a replica, and keeps within a number of tokens per hour. One look at a time, but for the ten
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 
 from msgspec import structs
 
-from cascadia.clients.cluster.looks_asked import asked_s
+from cascadia.clients.cluster.evaluations_asked import asked_s
 from cascadia.router.cascade.cascade import Cascade
 from cascadia.router.cascade.decision import Ask
 from cascadia.router.cascade.records import Record

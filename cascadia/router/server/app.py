@@ -209,14 +209,14 @@ class Router:
             settings,
             self.metrics,
             self.journal,
-            self.access,
-            self.examiner,
-            self.held,
-            self._gate,
-            before,
-            self.watchers,
-            known,
-            self.load,
+            access=self.access,
+            examiner=self.examiner,
+            held=self.held,
+            given_gate=self._gate,
+            before=before,
+            watchers=self.watchers,
+            known=known,
+            load=self.load,
         )
 
     async def _figures(self, _: bytes = b"") -> bytes:

@@ -1,7 +1,7 @@
 """Settings of a router: stages, their replicas, the judge, and limits. Defaults are documented here only."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -219,6 +219,7 @@ class SampleSettings:
     folder: Path
     ratio: float = 1.0
     rows: int = 10_000
+    _: KW_ONLY
     seconds: float = 300.0
     max_bytes: int = 2**30
     text: bool = False

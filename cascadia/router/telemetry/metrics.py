@@ -145,7 +145,7 @@ class Metrics:
         self.log_failures = counts("log_failures", "Log lines that could not be written.").labels()
         self.samples = counts("samples", "Rows of the workload log.", "kind")
         self.samples_lost = counts("samples_lost", "Rows of it that could not be written.", "reason")
-        self.shadows = counts("shadows", "Requests drawn for a second look.", "outcome")
+        self.shadows = counts("shadows", "Requests drawn for a shadow evaluation.", "outcome")
         self.shadow_tokens = counts("shadow_tokens", "Read and written for them.").labels()
         self.spans_lost = counts("spans_lost", "Spans that found no room or no collector.").labels()
         self.gear_requests = counts("gear_requests", "Requests to the cascade by their gear.", "gear")

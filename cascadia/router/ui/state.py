@@ -29,7 +29,7 @@ class Peers(Protocol):
 
 
 class Shown(Protocol):
-    """What the page shows of a router."""
+    """Router as the page shows it."""
 
     @property
     def settings(self) -> RouterSettings: ...
