@@ -28,5 +28,8 @@ class Objective:
 def bar_meant(bar: float) -> float | None:
     """Bar that `bar` (0-100) was meant to be where it is a fraction by mistake: 78 for 0.78. None for other
     bars.
+
+    >>> bar_meant(0.78), bar_meant(78.0)
+    (78.0, None)
     """
     return round(100 * bar, 6) if 0 < bar <= 1 else None

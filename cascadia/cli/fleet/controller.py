@@ -32,19 +32,22 @@ PORT = 8300
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option("--backend", type=click.Choice(["local", "kubernetes"]), default="local", show_default=True,
-              help="What runs the replicas.")  # fmt: skip
+              help="Backend that runs the replicas: this machine, or a Kubernetes cluster.")  # fmt: skip
 @run_dir_option
 @release_options
 @click.option("--values", type=click.Path(path_type=Path),
-              help="File with the values of the Helm release (--backend kubernetes).")  # fmt: skip
+              help="File with the values of the Helm release. Required with --backend kubernetes.")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True,
-              help="Address of /metrics, /health, /ready and /history.")  # fmt: skip
+              help="Address to serve /metrics, /health, /ready and /history on.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535),
               help=f"Port of these; 0: a free one. Default: {PORT}, or 0 where that is taken here.")  # fmt: skip
 @click.option("--hand-back", "gives_back", is_flag=True,
-              help="Make engines Helm's, and nothing else: before the release's controller is turned off.")  # fmt: skip
+              help="Hand engines back to Helm and do nothing else, before the release's controller is turned "
+                   "off.")  # fmt: skip
 @click.option(
-    "--engines", type=click.Path(path_type=Path), help="The local.yaml that `cascadia up` was given."
+    "--engines",
+    type=click.Path(path_type=Path),
+    help="Path of the local.yaml that `cascadia up` was given. Default: none.",
 )
 @click.option(
     "--samples",
@@ -52,7 +55,7 @@ PORT = 8300
     help="Folder of the router's workload log. Default: samples in the run-dir. Routers on a cluster are asked for it "
     "where CASCADIA_SAMPLES_TOKEN holds their token.",
 )
-@click.option("--dry-run", is_flag=True, help="Decide and write it down, but move nothing.")
+@click.option("--dry-run", is_flag=True, help="Decide and write decisions to the history, but move nothing.")
 @setting_options
 @with_output
 def controller(

@@ -26,23 +26,9 @@ from cascadia.router.settings.model import (
     SampleSettings,
     ShadowSettings,
 )
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started, stream
+from cascadia.testing.routers import QUICK, Running, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    stream,
-    until,
-)
 from tests.unit.router.observers.test_tracing import watched
 
 CANARY = "zanzibar"

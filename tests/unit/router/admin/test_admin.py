@@ -23,20 +23,10 @@ from cascadia.router.settings.model import (
     KeySettings,
     RouterSettings,
 )
-from tests.unit.render.plans import POOLS, plan, stage
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.plans import POOLS, plan, stage
+from cascadia.testing.routers import QUICK, Running, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 from tests.unit.router.server.test_serve import CERTAINTY
 
 

@@ -27,18 +27,9 @@ from cascadia.router.settings.model import (
     RouterSettings,
     StageSettings,
 )
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, run, running, stages, until
 from cascadia_judge.scores.verifiers import Verifier
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 LOGPROBS = [[-0.1, -3.0], [-0.5, -1.0]]
 

@@ -23,16 +23,8 @@ from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import Health, Limits, ReplicaSettings, StageSettings
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.pool import Pool
-from tests.unit.router.engines import (
-    FakeEngine,
-    ScriptedGate,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages, until
 
 EVENTS = st.lists(st.sampled_from(["begin", "succeed", "fail", "abandon", "wait"]), max_size=60)
 

@@ -10,21 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.router.engines import (
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import Running, ScriptedGate, run, running, stages, until
 
 BODY = json.dumps({"model": "small", "messages": [{"role": "user", "content": "q"}]}).encode()
 

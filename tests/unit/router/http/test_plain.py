@@ -6,18 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.router.engines import (
-    Answer,
-    FakeEngine,
-    Running,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
+from cascadia.testing.routers import Running, run, running, stages, until
 from tests.unit.router.replicas.test_care import BAD, patience_s
 
 

@@ -11,21 +11,9 @@ import pytest
 
 from cascadia.router.access.keys import Keyring
 from cascadia.router.settings.model import GearSettings, JudgeSettings, KeySettings, RouterSettings
+from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    Answer,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 HEAVY = GearSettings(0, 3, ("small", "large"), {"small": 60.0})
 LIGHT = GearSettings(1, None, ("small",))

@@ -24,21 +24,9 @@ from cascadia.router.settings.model import (
     RouterSettings,
     StageSettings,
 )
+from cascadia.testing.engines import FakeEngine, completion, send, started, stream
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    stream,
-    until,
-)
 
 
 def pair(

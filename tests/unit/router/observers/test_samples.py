@@ -18,19 +18,9 @@ from cascadia.planner.problem.samples_folder import read_samples
 from cascadia.router.observers.samples_rows import ARRIVALS, QUALITY, REQUESTS
 from cascadia.router.observers.samples_writer import MOST_WAITING, Writer
 from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
 from cascadia_traces.formats.reading import read_trace
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    ScriptedGate,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 SCORED = JudgeSettings("certainty")
 

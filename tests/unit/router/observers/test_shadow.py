@@ -13,19 +13,8 @@ from cascadia.controller.detect.shadow_scores import ShadowFiles
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.router.observers.shadow import Budget
 from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 
 GATE = ScriptedGate({"weak": 70.0, "strong": 95.0, "no verdict on this": None})
 

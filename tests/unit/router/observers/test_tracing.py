@@ -24,17 +24,8 @@ from cascadia.router.settings.model import (
     TracingSettings,
 )
 from cascadia.router.telemetry.trace_context import begin, parent_of
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    run,
-    running,
-    send,
-    stages,
-    started,
-)
+from cascadia.testing.engines import FakeEngine, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages
 
 ENDPOINT = "http://127.0.0.1:1/v1/traces"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

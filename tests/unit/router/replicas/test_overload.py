@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cascadia.router.settings.model import ReplicaSettings, StageSettings
-from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import run, running, stages, until
 
 
 def one_at_a_time(engine: FakeEngine) -> tuple[StageSettings]:

@@ -14,20 +14,9 @@ from cascadia.router.access.keys import Keyring
 from cascadia.router.server.app import Router
 from cascadia.router.settings.model import GearSettings, KeySettings, RouterSettings
 from cascadia.router.telemetry.counters import Spread
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 from tests.data import ROOT
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 PAGE = ROOT / "docs/reference/router.md"
 ROW = re.compile(r"^`(\w+)` \|([^|\n]*)\|", re.MULTILINE)
