@@ -26,7 +26,7 @@ class Urgency(Struct, frozen=True):
 
 def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     """Deadline and priority of a request to the cascade or straight to a stage. Raises `ApiError`."""
-    least = 0 if exchange.hold is None else exchange.hold.priority
+    least = 0 if exchange.reservation is None else exchange.reservation.priority
     if fields.deadline_ms is UNSET and not fields.priority and not exchange.head.given:
         return Urgency(exchange.started_s + total_s, least if least > 0 else 0)
     deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
@@ -38,7 +38,7 @@ def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     if priority is not None and not (abs(priority) <= MOST_PRIORITY and priority == int(priority)):
         raise ApiError(400, "invalid_value", "priority must be a whole number.", param="priority")
     wanted = int(priority or 0)
-    if exchange.hold is not None:
+    if exchange.reservation is not None:
         # Nobody is more urgent than the key allows.
         wanted = max(wanted, least)
     return Urgency(exchange.started_s + total_s, wanted)

@@ -14,7 +14,7 @@ from cascadia.router.handlers.deliver import cascaded
 from cascadia.router.handlers.direct import call_of, straight
 from cascadia.router.handlers.fast_path import Plain
 from cascadia.router.http.exchange import CLIENT_LEFT, Admitted, Exchange
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.openai.requests import (
@@ -53,7 +53,7 @@ class Service:
         journal: Journal,
         held: HeldBytes,
         access: Access | None = None,
-        watchers: Watchers | None = None,
+        observers: Observers | None = None,
         earlier: Sequence[str] = (),
         gears: ChoosesGear | None = None,
     ) -> None:
@@ -68,9 +68,9 @@ class Service:
         self.journal = journal
         self.held = held
         self.access = access
-        self.tracing = watchers.tracing if watchers is not None else None
-        self.samples = watchers.samples if watchers is not None else None
-        self.observers = watchers.observers if watchers is not None else []
+        self.tracing = observers.tracing if observers is not None else None
+        self.samples = observers.samples if observers is not None else None
+        self.observers = observers.observers if observers is not None else []
         self.running = 0
         self.on_idle: Callable[[], object] | None = None
         """Called each time that none of its requests is left."""
@@ -116,8 +116,8 @@ class Service:
         """However it ended."""
         self.metrics.running -= 1
         exchange.close()
-        if exchange.hold is not None:
-            exchange.hold.release(left=exchange.left)
+        if exchange.reservation is not None:
+            exchange.reservation.release(left=exchange.left)
         if record.ask is not None:
             record.ask.holding.release()
         self._record(exchange, record)
@@ -174,7 +174,7 @@ class Service:
         if access.shared is not None:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
             return self._routed_when(admitted, exchange, fields, record)
-        exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        exchange.reservation = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
         return self._routed_soon(exchange, fields, record)
 
     def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
@@ -193,7 +193,7 @@ class Service:
     async def _routed_when(
         self, admitted: Awaitable[Admitted], exchange: Exchange, fields: Fields, record: Record
     ) -> None:
-        exchange.hold = await admitted
+        exchange.reservation = await admitted
         await self._routed_later(exchange, fields, record)
 
     def _routed(
@@ -229,7 +229,7 @@ class Service:
         """Gear of a request that arrives now; None where one setting serves any load."""
         if self.gears is None:
             return None
-        lightest = None if exchange.hold is None else exchange.hold.max_gear
+        lightest = None if exchange.reservation is None else exchange.reservation.max_gear
         gear = self.gears.arrival(lightest)
         record.entry["gear"] = gear.number
         return gear

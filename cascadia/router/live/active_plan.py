@@ -1,7 +1,7 @@
 """Active plan: what serves requests under one plan, its stages, its judge, and the rules between them.
 
-A request belongs to the lineup that it began with, to its end. What plans have in common (replicas with their
-connections, breakers and health, queues) is shared between their lineups: see `swap.py`.
+A request belongs to the plan that it began with, to its end. What plans have in common (replicas with their
+connections, breakers and health, queues) is shared between their active plans: see `swap.py`.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from cascadia.router.gates.cache import CachedGate
 from cascadia.router.handlers.service import Service
 from cascadia.router.live.fleet_load import FleetLoad
 from cascadia.router.live.gears import Gears
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.replicas.dns_names import Addresses, resolved
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
@@ -31,7 +31,7 @@ from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
 
-class Lineup:
+class ActivePlan:
     """`given_gate` replaces the one that the settings ask for. Opens nothing: connections are made when needed."""
 
     def __init__(
@@ -44,8 +44,8 @@ class Lineup:
         examiner: Examiner,
         held: HeldBytes,
         given_gate: Gate | None,
-        before: "Lineup | None",
-        watchers: Watchers,
+        before: "ActivePlan | None",
+        observers: Observers,
         known: Addresses,
         load: FleetLoad,
     ) -> None:
@@ -106,7 +106,7 @@ class Lineup:
             journal=journal,
             held=held,
             access=access,
-            watchers=watchers,
+            observers=observers,
             earlier=earlier,
             gears=self.gears,
         )
@@ -135,7 +135,7 @@ class Lineup:
 
     @property
     def running(self) -> int:
-        """Requests that began with this lineup and are not done."""
+        """Requests that began with this plan and are not done."""
         return self.service.running
 
 

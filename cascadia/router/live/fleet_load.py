@@ -58,7 +58,7 @@ class Loaded(Protocol):
     def events(self) -> Journal: ...
 
     @property
-    def siblings(self) -> Peers: ...
+    def peers(self) -> Peers: ...
 
 
 class _Heard(NamedTuple):
@@ -73,7 +73,7 @@ class FleetLoad:
     def __init__(self, router: Loaded, clock: Callable[[], float] = monotonic) -> None:
         self._router = router
         self._clock = clock
-        peers = router.siblings
+        peers = router.peers
         self._host = f"{socket.gethostname()}/{peers.folder.name if peers.count > 1 else os.getpid()}"
         self._heard: dict[tuple[str, int], _Heard] = {}
         self._telling: asyncio.Task[None] | None = None
@@ -105,7 +105,7 @@ class FleetLoad:
 
     def tell(self) -> None:
         """Tells the others our own number, unless the last time still lasts, and adds up theirs."""
-        alone = self._router.siblings.count == 1 and self._channel is None
+        alone = self._router.peers.count == 1 and self._channel is None
         if not alone and (self._telling is None or self._telling.done()):
             self._telling = asyncio.create_task(self._tell(self._message(self._router.metrics.running)))
         self.add_up()
@@ -119,15 +119,15 @@ class FleetLoad:
             if who[0] == mine or now_s - heard.at_s <= FORGET_S
         }
         speaking = [heard for heard in self._heard.values() if now_s - heard.at_s <= SILENT_S]
-        siblings = sum(1 for host, _ in self._heard if host == mine)
-        unknown = self._router.siblings.count - 1 - siblings
+        known = sum(1 for host, _ in self._heard if host == mine)
+        unknown = self._router.peers.count - 1 - known
         self.others = sum(heard.running for heard in speaking)
         self.alike = 1 + unknown + len(self._heard) - len(speaking)
 
     def hear(self, message: bytes) -> None:
         """Takes what a process told of itself: its host, its number there, and how much it has under way."""
         for who, running in _read(message):
-            if who == (self._host, self._router.siblings.number):
+            if who == (self._host, self._router.peers.number):
                 continue
             if running == GONE:
                 self._heard.pop(who, None)
@@ -135,10 +135,10 @@ class FleetLoad:
                 self._heard[who] = _Heard(running, self._clock())
 
     def _message(self, running: int) -> bytes:
-        return f"{self._host} {self._router.siblings.number} {running}".encode()
+        return f"{self._host} {self._router.peers.number} {running}".encode()
 
     async def _tell(self, message: bytes) -> None:
-        for answer in (await self._router.siblings.ask("in flight", message)).values():
+        for answer in (await self._router.peers.ask("in flight", message)).values():
             self.hear(answer)
         if self._channel is not None:
             await self._channel.tell(message)

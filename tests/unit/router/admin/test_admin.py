@@ -208,13 +208,13 @@ def two_stages(threshold: float = 50.0) -> Any:
 def test_a_plan_is_put_at_the_addresses_that_the_files_name() -> None:
     async def main() -> None:
         async with administered([FakeEngine(), FakeEngine()], FakeEngine()) as admin:
-            urls = [replica.pool.port for _, replica in admin.up.router.lineup.replicas]
+            urls = [replica.pool.port for _, replica in admin.up.router.active_plan.replicas]
             kept = list(admin.up.router.stages[0].replicas)
             put = await admin.call("PUT", "plan", content=plan_json(two_stages(threshold=64.0)))
             assert put.status_code == 200, put.text
             assert put.json()["thresholds"] == {"small": 64.0, "large": 0.0}
             assert admin.up.router.stages[0].replicas == kept
-            assert [replica.pool.port for _, replica in admin.up.router.lineup.replicas] == urls
+            assert [replica.pool.port for _, replica in admin.up.router.active_plan.replicas] == urls
             document = json.loads(plan_json(two_stages()))
             for wrong, said in (
                 (document | {"endpoints": {"small": "http://evil"}}, "unknown key"),
@@ -329,7 +329,7 @@ def test_who_waits_for_a_replica_that_drains_is_served_by_another() -> None:
             for replica in up.router.stages[0].replicas:
                 replica.max_concurrency = 0
             asking = asyncio.create_task(up.chat("small", headers=header))
-            await until(lambda: len(up.router.stages[0].turns) == 1)
+            await until(lambda: len(up.router.stages[0].wait_queue) == 1)
             up.router.stages[0].replicas[1].max_concurrency = 1
             await admin.call("POST", "replicas/small-0/drain")
             assert (await asking).json()["choices"][0]["message"]["content"] == "2"

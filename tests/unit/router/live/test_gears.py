@@ -194,7 +194,7 @@ def test_who_would_have_to_wait_in_the_lightest_gear_waits_or_is_refused(
                 first = [asyncio.create_task(up.chat()) for _ in range(2)]
                 await until(lambda: len(small.requests) == 2)
                 third = asyncio.create_task(up.chat())
-                await until(lambda: third.done() or len(up.router.stages[0].turns) == 1)
+                await until(lambda: third.done() or len(up.router.stages[0].wait_queue) == 1)
                 go.set()
                 assert {(await one).status_code for one in (*first, third)} == statuses
 

@@ -168,7 +168,7 @@ def test_who_waits_for_a_replica_is_seen_while_he_waits_and_after() -> None:
             narrow = replace(only, replicas=(replace(only.replicas[0], max_concurrency=1),))
             async with running((narrow,)) as router:
                 both = asyncio.gather(router.chat("small"), router.chat("small"))
-                await until(lambda: len(router.router.stages[0].turns) == 1)
+                await until(lambda: len(router.router.stages[0].wait_queue) == 1)
                 during = await scraped(router)
                 go.set()
                 await both
