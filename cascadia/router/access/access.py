@@ -141,8 +141,9 @@ class Access:
         return self._known(authorization[7:], scope)
 
     def caller_of(self, head: Head) -> Account:
-        """As `caller` for inference, of a head that may be that of many requests: its key is looked up once for each
-        keyring."""
+        """Account as of `caller` for inference, of a head that may be that of many requests: its key is looked
+        up once for each keyring.
+        """
         known: _Known | None = head.caller
         if known is None or known.keyring is not self.keyring:
             known = head.caller = _Known(self.keyring, self.caller(head.authorization, "inference"))
