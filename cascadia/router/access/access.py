@@ -76,6 +76,10 @@ class Reservation:
     def priority(self) -> int:
         return self._account.key.priority
 
+    @property
+    def max_gear(self) -> int | None:
+        return self._account.key.max_gear
+
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
         if self.stream is None:

@@ -11,7 +11,7 @@ from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields, prompt_tokens_of
 from cascadia.router.openai.responses import refers_elsewhere
-from cascadia.router.settings.model import RouterSettings
+from cascadia.router.settings.model import GearSettings, RouterSettings
 
 MOST_PRIORITY = 2**53
 """Beyond, a header's number is not what was written."""
@@ -53,6 +53,7 @@ def ask_of(
     *,
     prefix: int | None,
     record: Record,
+    gear: GearSettings | None = None,
 ) -> Ask:
     """Raises `ApiError` where a limit of the request makes no sense."""
     urgency = urgency_of(exchange, fields, settings.limits.total_s)
@@ -82,6 +83,7 @@ def ask_of(
         steps=record.steps,
         trace=record.trace,
         priority=urgency.priority,
+        gear=gear,
         session=session_of(fields, exchange.head.given.get(b"session-id")) if sticky else None,
     )
 

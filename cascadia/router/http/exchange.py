@@ -43,6 +43,10 @@ class Admitted(Protocol):
     def priority(self) -> int:
         """The most urgent that the request may be."""
 
+    @property
+    def max_gear(self) -> int | None:
+        """The lightest gear that the request may get; None: any."""
+
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
 
