@@ -10,9 +10,12 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from msgspec import Struct
+
 from cascadia.router.access.key_metrics import KeyMetrics
 from cascadia.router.access.keys import Key, Keyring, Scope
 from cascadia.router.access.rate_limits import Kind, Told, Usage, Verdict
+from cascadia.router.http.head import Head
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.stream_usage import StreamUsage
 
@@ -70,8 +73,8 @@ class Hold:
         self.stream: StreamUsage | None = None
 
     @property
-    def key(self) -> Key:
-        return self._account.key
+    def priority(self) -> int:
+        return self._account.key.priority
 
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
@@ -92,6 +95,13 @@ class Hold:
             self._shared.settle(account.key, account.usage, self.taken - used)
         else:
             account.usage.settle(self.taken, used)
+
+
+class _Known(Struct, frozen=True):
+    """A key of `keyring`."""
+
+    keyring: Keyring
+    account: Account
 
 
 class Access:
@@ -125,6 +135,16 @@ class Access:
             self.metrics.refused("", "missing")
             raise _unauthorized(None, "Send an API key: Authorization: Bearer ck-...")
         return self._known(authorization[7:], scope)
+
+    def caller_of(self, head: Head) -> Account:
+        """As `caller` for inference, of a head that may be that of many requests: its key is looked up once for each
+        keyring."""
+        known: _Known | None = head.caller
+        if known is None or known.keyring is not self.keyring:
+            known = head.caller = _Known(self.keyring, self.caller(head.authorization, "inference"))
+        elif known.account.key.expires_s is not None:
+            return self.caller(head.authorization, "inference")
+        return known.account
 
     def reader(self, authorization: bytes, scope: Scope) -> Account:
         """Account as by `caller`, which takes a browser's name and password too: the password is the key."""

@@ -15,7 +15,7 @@ from cascadia.router.replicas.queue_rate import Pace
 from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.wait_queue import Rank, Turns
 from cascadia.router.settings.model import Limits
-from cascadia.router.upstream.connection import TICK_S
+from cascadia.router.upstream.deadlines import TICK_S
 
 LEARNS = 0.1
 """Weight of the latest answer in a stage's typical time."""
@@ -73,6 +73,10 @@ class Admission:
     def free(self, call: Call, tried: Sequence[Replica]) -> Replica | None:
         """One that has room now."""
         now_s = monotonic()
+        if len(self.replicas) == 1:
+            only = self.replicas[0]
+            has_room = only.running < only.max_concurrency and only.usable(now_s) and only not in tried
+            return only if has_room else None
         candidates = [
             r for r in self.replicas if r.running < r.max_concurrency and r.usable(now_s) and r not in tried
         ]
@@ -94,7 +98,7 @@ class Admission:
 
     def ended(self) -> None:
         """A request left its replica: the next may have its place."""
-        if self.turns:
+        if self.turns.tickets:
             self._pace.ended(monotonic())
             self.turns.wake()
         else:

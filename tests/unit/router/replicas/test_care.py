@@ -199,7 +199,7 @@ def test_a_client_that_does_not_read_slows_its_engine_and_loses_nothing() -> Non
             await engine.arrived.wait()
             (connection,) = (c for c in up.router.stages[0].replicas[0].pool.open if c.busy)
             await until(lambda: connection._paused)
-            held = sum(map(len, connection._buffer))
+            held = connection.body.unread_bytes
             assert sent[0] < parts * size
             received = 0
             while data := await reader.read(1 << 20):
