@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from catalogue_page import models_file
+from catalogue_page import gpus_file, models_file
 from catalogue_page import sections as catalogue_sections
 from chart_schema import filled
 from helm_page import helm_page
@@ -114,7 +114,7 @@ def option_line(option: click.Option) -> str:
 
 
 def option_help(option: click.Option) -> str:
-    more = [option.help or ""]
+    more = [(option.help or "").removesuffix(" Default: none.")]
     if option.required:
         more.append("Required.")
     if option.multiple:
@@ -153,7 +153,7 @@ def run(check: bool) -> int:
     files = {PAGES / name: text for name, text in texts.items()}
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
     files[PAGES / "catalogue.md"] = marked(PAGES / "catalogue.md", catalogue_sections())
-    files[PAGES / "data" / "models.csv"] = models_file()
+    files |= {PAGES / "data" / "models.csv": models_file(), PAGES / "data" / "gpus.csv": gpus_file()}
     files[ARCHITECTURE] = marked(ARCHITECTURE, {"rooms": "\n\n".join(rooms_section())})
     files[CONTROLLER] = marked(CONTROLLER, {"settings": "\n\n".join(controller_settings())})
     files[CONTROL_LOOP] = marked(CONTROL_LOOP, {"phases": f"```mermaid\n{drawing()}\n```"})
