@@ -11,7 +11,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable, ScoredBy
-from cascadia.files.atomic import whole_file
+from cascadia.files.atomic import atomic_write
 from cascadia.planner.problem.quality_format import kind_of, read_arrow
 from cascadia.planner.problem.quality_judge import metadata_of, refuse_unlikely, said_by, settled_scale
 
@@ -103,7 +103,7 @@ def write_quality(table: QualityTable, path: str | Path) -> None:
     if table.foreseen is not None:
         columns["foreseen"] = table.foreseen.ravel().tolist()
     try:
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             _write(kind, columns, part, metadata_of(table.scored_by))
     except OSError as error:
         raise BadInput(

@@ -11,7 +11,7 @@ from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields, prompt_tokens_of
 from cascadia.router.openai.responses import refers_elsewhere
-from cascadia.router.settings.model import RouterSettings
+from cascadia.router.settings.model import GearSettings, RouterSettings
 
 MOST_PRIORITY = 2**53
 """Beyond, a header's number is not what was written."""
@@ -26,7 +26,7 @@ class Urgency(Struct, frozen=True):
 
 def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     """Deadline and priority of a request to the cascade or straight to a stage. Raises `ApiError`."""
-    least = 0 if exchange.hold is None else exchange.hold.priority
+    least = 0 if exchange.reservation is None else exchange.reservation.priority
     if fields.deadline_ms is UNSET and not fields.priority and not exchange.head.given:
         return Urgency(exchange.started_s + total_s, least if least > 0 else 0)
     deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
@@ -38,7 +38,7 @@ def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     if priority is not None and not (abs(priority) <= MOST_PRIORITY and priority == int(priority)):
         raise ApiError(400, "invalid_value", "priority must be a whole number.", param="priority")
     wanted = int(priority or 0)
-    if exchange.hold is not None:
+    if exchange.reservation is not None:
         # Nobody is more urgent than the key allows.
         wanted = max(wanted, least)
     return Urgency(exchange.started_s + total_s, wanted)
@@ -52,6 +52,7 @@ def ask_of(
     *,
     prefix: int | None,
     record: Record,
+    gear: GearSettings | None = None,
 ) -> Ask:
     """Raises `ApiError` where a limit of the request makes no sense."""
     urgency = urgency_of(exchange, fields, settings.limits.total_s)
@@ -86,6 +87,7 @@ def ask_of(
         steps=record.steps,
         trace=record.trace,
         priority=urgency.priority,
+        gear=gear,
         session=session_of(fields, exchange.head.given.get(b"session-id")) if sticky else None,
     )
 
