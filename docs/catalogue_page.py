@@ -1,8 +1,10 @@
 """The tables of the catalogue's reference page: models, GPUs, and what the times of each GPU rest on."""
 
+import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
+from io import StringIO
 
 from schema_pages import plain_table
 
@@ -18,51 +20,88 @@ def sections() -> dict[str, str]:
     return {"models": models(), "gpus": gpus(), "support": support()}
 
 
-def models() -> str:
+def model_rows() -> list[tuple[str, ...]]:
+    """Of each entry its ids, parameters in billions, active ones, kB of KV a token, context and weight format."""
     text = (files("cascadia_sim") / "data" / "architectures.json").read_text(encoding="utf-8")
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for entry in json.loads(text)["models"]:
         a = architecture(expand(entry["ids"][0])[0])
-        active = f" ({a.active_parameters / 1e9:.3g})" if a.moe else ""
         rows.append(
             (
-                ", ".join(f"`{i}`" for i in entry["ids"]),
-                f"{a.parameters / 1e9:.4g}{active}",
+                " ".join(entry["ids"]),
+                f"{a.parameters / 1e9:.4g}",
+                f"{a.active_parameters / 1e9:.3g}" if a.moe else "",
                 f"{a.kv_bytes_per_token() / 1e3:.4g}",
-                f"{a.max_position:,}",
-                "" if a.quantization in (None, "bf16") else str(a.quantization),
+                str(a.max_position),
+                a.quantization or "bf16",
             )
         )
-    return plain_table(("ids", "parameters (active)", "KV, kB", "context", "weights"), rows)
+    return rows
+
+
+def models() -> str:
+    """The ids by owner, each with its billions of parameters."""
+    owners: dict[str, list[str]] = {}
+    for ids, parameters, active, *_ in model_rows():
+        for name in ids.split():
+            owner, _, rest = name.partition("/")
+            size = f"{parameters}/{active}" if active else parameters
+            owners.setdefault(owner, []).append(f"`{rest}` {size}")
+    return "\n".join(f"- **{owner}**: {', '.join(names)}" for owner, names in owners.items())
+
+
+def models_file() -> str:
+    """The same as CSV, with what decides memory."""
+    head = ("ids", "parameters_billions", "active_billions", "kv_kb_a_token", "context", "weights")
+    return _csv([head, *model_rows()])
+
+
+def _csv(rows: Sequence[tuple[str, ...]]) -> str:
+    stream = StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()
 
 
 def gpus() -> str:
-    cards = [gpu(name) for name in known_gpus()]
-    sources = list(dict.fromkeys(card.source for card in cards))
-    prices = list(dict.fromkeys(card.price_source for card in cards))
-    head = ("name", "memory", "BF16", "FP8", "INT8", "FP4", "HBM", "link", "nodes", "measured", "$/h", "from")
-    rows = [
-        _card(card, f"{sources.index(card.source) + 1}{'abcdefgh'[prices.index(card.price_source)]}")
-        for card in cards
-    ]
-    told = [f"{at}: {source}." for at, source in enumerate(sources, 1)]
-    told += [f"{letter}: {price}." for letter, price in zip("abcdefgh", prices, strict=False)]
-    return f"{plain_table(head, rows)}\n\nWhere figures (1, 2, …) and prices (a, b, …) are from. {' '.join(told)}"
+    head = ("name", "memory", "BF16", "FP8", "HBM", "link", "measured", "$/h")
+    return plain_table(head, [_card(gpu(name)) for name in known_gpus()])
 
 
-def _card(card: Gpu, source: str) -> tuple[str, ...]:
-    peaks = (card.bf16_flops, card.fp8_flops, card.int8_flops, card.fp4_flops)
+def _card(card: Gpu) -> tuple[str, ...]:
     return (
         f"`{card.name}`",
         f"{card.memory_bytes / 1e9:.1f}",
-        *(f"{peak / 1e12:g}" if peak else "–" for peak in peaks),
+        *(f"{peak / 1e12:g}" if peak else "–" for peak in (card.bf16_flops, card.fp8_flops)),
         f"{card.hbm_bytes_per_s / 1e9:g}",
         f"{card.link}&nbsp;{card.link_bytes_per_s / 1e9:g}",
-        f"{card.inter_node_bytes_per_s / 1e9:g}",
         "yes" if is_measured(card) else "no",
         f"{card.usd_per_hour:.2f}",
-        source,
     )
+
+
+def gpus_file() -> str:
+    """All figures of each GPU, and where they are from."""
+    head = ("name", "memory_gb", "bf16_tflops", "fp8_tflops", "int8_tflops", "fp4_tflops", "hbm_gb_s")
+    more = ("link", "link_gb_s", "inter_node_gb_s", "measured", "usd_per_hour", "source", "price_source")
+    rows: list[tuple[str, ...]] = [(*head, *more)]
+    for card in (gpu(name) for name in known_gpus()):
+        peaks = (card.bf16_flops, card.fp8_flops, card.int8_flops, card.fp4_flops)
+        rates = (card.link_bytes_per_s, card.inter_node_bytes_per_s)
+        rows.append(
+            (
+                card.name,
+                f"{card.memory_bytes / 1e9:.1f}",
+                *(f"{peak / 1e12:g}" for peak in peaks),
+                f"{card.hbm_bytes_per_s / 1e9:g}",
+                card.link,
+                *(f"{rate / 1e9:g}" for rate in rates),
+                "yes" if is_measured(card) else "no",
+                f"{card.usd_per_hour:.2f}",
+                card.source,
+                card.price_source,
+            )
+        )
+    return _csv(rows)
 
 
 def support() -> str:

@@ -158,7 +158,7 @@ def test_a_stream_is_not_hedged_once_its_first_part_has_come() -> None:
         engines = [FakeEngine(answer=late), FakeEngine(answer=late)]
         async with started(*engines), running(hedged(*engines, ratio=0.5)) as up:
             usual_s = 0.4
-            hedge = up.router.stages[0].hedge
+            hedge = up.router.stages[0].attempts.hedge
             assert hedge is not None
             for _ in range(FEWEST):
                 hedge.first.seen(usual_s)
