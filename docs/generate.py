@@ -26,6 +26,9 @@ from cascadia.controller.settings.file import flagged
 PAGES = Path(__file__).parent / "reference"
 ARCHITECTURE = Path(__file__).parent / "architecture.md"
 CONTROL_LOOP = Path(__file__).parent / "design" / "control-loop.md"
+PLAIN = ("TEXT", "PATH", "INTEGER", "FLOAT", "FILE")
+"""What an option takes where its meaning says it as well."""
+
 CONTROLLED = "cascadia controller"
 """The command of which a page of its own describes the settings."""
 
@@ -109,7 +112,7 @@ def command_section(path: str, command: click.Command, shared: list[str]) -> Ite
 def option_line(option: click.Option) -> str:
     names = ", ".join((*option.opts, *option.secondary_opts))
     value = option.make_metavar(context()).removesuffix(" RANGE")
-    told = f"`{names}`" if option.is_flag else f"`{names} {value}`"
+    told = f"`{names}`" if option.is_flag or value in PLAIN else f"`{names} {value}`"
     return f"- {told}: {option_help(option)}".removesuffix(": ")
 
 
