@@ -29,7 +29,7 @@ DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Forecast:
     """A plan on today's traffic. `loss`: smaller is better, `what` and `unit` say of what.
 
     `keeps_bounds`: it sustains the load, and keeps the objective's least quality and largest latency. `gpus`: by pool.
@@ -93,8 +93,8 @@ class Situation:
     """
 
     now_s: float
-    today: Outlook
-    candidate: Outlook
+    today: Forecast
+    candidate: Forecast
     effort: Effort | None
     gpus: Mapping[str, int]
     moved_at_s: Sequence[float] = ()

@@ -77,8 +77,8 @@ class Planning:
         objective = self.objective()
         situation = Situation(
             now_s=self._journal.clock(),
-            today=replanned.today.outlook,
-            candidate=replanned.candidate.outlook,
+            today=replanned.today.forecast,
+            candidate=replanned.candidate.forecast,
             effort=effort,
             gpus=observed.gpus,
             moved_at_s=moved_at_s(entries),
