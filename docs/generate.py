@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from catalogue_page import models_file
 from catalogue_page import sections as catalogue_sections
 from chart_schema import filled
 from helm_page import helm_page
 from rooms import rooms_section
-from schema_pages import plan_page, spec_page
+from schema_pages import controller_settings, plan_page, spec_page
 
 from cascadia.cli.main import COMMANDS, main
 from cascadia.controller.decide.phases import drawing
@@ -26,6 +27,7 @@ ARCHITECTURE = Path(__file__).parent / "architecture.md"
 CONTROL_LOOP = Path(__file__).parent / "design" / "control-loop.md"
 SHARED = 3
 """So many commands have an option with the same words: they are said once."""
+CONTROLLER = PAGES / "controller.md"
 VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "values.schema.json"
 
 
@@ -70,7 +72,8 @@ def context() -> click.Context:
 
 
 def options(command: click.Command) -> list[click.Option]:
-    return [p for p in command.params if isinstance(p, click.Option) and p.name not in ("as_json", "quiet")]
+    found = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    return [option for option in found if option.name not in ("as_json", "quiet")]
 
 
 def command_section(path: str, command: click.Command, shared: list[str]) -> Iterator[str]:
@@ -133,12 +136,15 @@ def run(check: bool) -> int:
     files = {PAGES / name: text for name, text in texts.items()}
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
     files[PAGES / "catalogue.md"] = marked(PAGES / "catalogue.md", catalogue_sections())
+    files[PAGES / "data" / "models.csv"] = models_file()
     files[ARCHITECTURE] = marked(ARCHITECTURE, {"rooms": "\n\n".join(rooms_section())})
+    files[CONTROLLER] = marked(CONTROLLER, {"settings": "\n\n".join(controller_settings())})
     files[CONTROL_LOOP] = marked(CONTROL_LOOP, {"phases": f"```mermaid\n{drawing()}\n```"})
     for path, text in files.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)
             if not check:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     if stale:
         sys.stderr.write(f"{'stale' if check else 'written'}: {', '.join(stale)}\n")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from cascadia.controller.settings.file import controller_schema, flagged
 from cascadia.files.plan_file import plan_schema
 from cascadia.planner.spec.model import Spec
 
@@ -44,9 +45,10 @@ def plan_page() -> Iterator[str]:
     yield "# The plan: `plan.json`"
     yield (
         "What `cascadia plan` decided and expects, key by key; every other command reads it. All keys are required "
-        "but those with a default. `version` is that of this format; a plan of a newer version is refused. `cascadia "
-        "schema plan` prints the JSON schema. Names end in their unit (`_s` seconds, `_rps` requests per second, "
-        "`_usd`); scores and quality are 0-100, shares and fractions 0-1."
+        "but those with a default (`=`); what stands without a kind is a number or text. `version` is that of this "
+        "format; a plan of a newer version is refused. `cascadia schema plan` prints the JSON schema. Names end in "
+        "their unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and "
+        "fractions 0-1."
     )
     schema: Schema = dict(plan_schema())
     yield from section("plan.json", _optional(schema))
@@ -59,6 +61,20 @@ def plan_page() -> Iterator[str]:
 def _optional(schema: Schema) -> Schema:
     """`schema` whose required keys are not told to be."""
     return {**schema, "required": []}
+
+
+def controller_settings() -> Iterator[str]:
+    """The keys of controller.yaml, a section each, with the flags that go over them."""
+    flags = {(setting.section, setting.key): setting.flag.names for setting in flagged()}
+    schema = controller_schema()
+    for name, entry in schema["properties"].items():
+        part = schema["$defs"][entry["$ref"].rpartition("/")[2]]
+        yield f"**`{name}`**: {part['description']}"
+        yield "\n".join(
+            f"- `{key}` ({kind(value)}; {', '.join(f'`{flag}`' for flag in flags[name, key])}; default "
+            f"`{value['default']:g}`): {value['description']}"
+            for key, value in part["properties"].items()
+        )
 
 
 def referred(schema: Schema, definitions: Schema) -> Iterator[str]:
@@ -95,7 +111,7 @@ def section(title: str, schema: Schema, before: Mapping[str, Schema] = MappingPr
 def keys(entries: Schema, required: Sequence[str]) -> Iterator[str]:
     """A list of those that are described, after a sentence with the others."""
     told = {
-        key: f"`{key}` ({'; '.join(part for part in (kind(entry), _need(key, entry, required)) if part)})"
+        key: f"`{key}`{_told(kind(entry), _need(key, entry, required))}"
         for key, entry in sorted(entries.items(), key=lambda item: item[0] not in required)
     }
     bare = [text for key, text in told.items() if not entries[key].get("description")]
@@ -106,13 +122,19 @@ def keys(entries: Schema, required: Sequence[str]) -> Iterator[str]:
         yield "\n".join(described)
 
 
+def _told(kind: str, need: str) -> str:
+    """In brackets what is not plain: numbers and texts are known by their names."""
+    parts = [part for part in (kind, need) if part not in ("", "number", "text")]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
 def _need(key: str, entry: Schema, required: Sequence[str]) -> str:
     return "required" if key in required else default(entry)
 
 
 def default(entry: Schema) -> str:
     value = entry.get("default")
-    return "" if value is None else f"default `{str(value).lower() if isinstance(value, bool) else value}`"
+    return "" if value is None else f"= `{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def kind(entry: Schema) -> str:
@@ -132,7 +154,7 @@ def kind(entry: Schema) -> str:
         return f"{kind(named(entry))} by name"
     if entry.get("type") == "array":
         return f"list of {kind(entry['items'])}"
-    words = {"integer": "whole number", "string": "text", "boolean": "true or false"}
+    words = {"integer": "integer", "string": "text", "boolean": "boolean"}
     return words.get(entry.get("type", ""), entry.get("type", "")) + bounds(entry)
 
 

@@ -17,7 +17,7 @@ QUALITY = "quality.parquet"
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help=f"Folder for {TRACE} and {QUALITY}."
 )
-@click.option("--force", is_flag=True, help="Write into a folder that has other files in it.")
+@click.option("--force", is_flag=True, help="Write into a folder even if it has other files in it.")
 @with_output
 @ends_at_once
 def samples(folder: Path, out: Path, force: bool, output: Output) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from cascadia.domain.plan import Plan
-    from cascadia.router.server.asleep import Turns
+    from cascadia.router.server.asleep import Heartbeats
     from cascadia.router.settings.model import RouterSettings
 
 
@@ -30,34 +30,41 @@ if TYPE_CHECKING:
     "endpoints",
     multiple=True,
     metavar="STAGE=URL",
-    help="Address of a replica of STAGE, or of `judge`; repeat it for more. Of a plan only; where there is none, the "
-    "addresses that `cascadia render --target local` gives are used.",
+    help="Address of a replica of STAGE, or of `judge`; repeat it for more. For a plan only. "
+    "Default: the addresses that `cascadia render --target local` gives.",
 )
-@click.option("--host", help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option("--host", help="Address to listen on. Default: that of router.yaml, else 127.0.0.1.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 takes a free one. Default: that of router.yaml, else 8000.",
+)
 @click.option("--reuse-port", is_flag=True, help="Share the port with other routers on this machine.")
 @click.option(
     "--keys",
     "keys_file",
     type=click.Path(path_type=Path),
-    help="File of API keys (`cascadia keys`). Of a plan only.",
+    help="File of API keys (`cascadia keys`). For a plan only. Default: no key is asked for.",
 )
 @click.option(
     "--redis-url-file",
     type=click.Path(path_type=Path),
-    help="File with the address of the Redis where routers share the limits of keys. Of a plan only; needs --keys.",
+    help="File with the address of the Redis where routers share the limits of keys. For a plan "
+    "only; needs --keys. Default: limits are each router's own.",
 )
 @click.option(
-    "--admin-port", type=click.IntRange(0, 65535), help="Serve /admin/ there. Of a plan only; needs --keys."
+    "--admin-port",
+    type=click.IntRange(0, 65535),
+    help="Port to serve /admin/ on. For a plan only; needs --keys. Default: /admin/ is not served.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Processes that serve, at best one a core.",
+    help="Number of processes that serve, at best one a core.",
 )
-@click.option("--no-log", is_flag=True, help="Write no line a request on standard error.")
+@click.option("--no-log", is_flag=True, help="Leave out the line a request on standard error.")
 @with_output
 def serve(
     source: Path,
@@ -125,7 +132,7 @@ def serve(
                 lambda: None,
                 no_log=no_log,
                 place=place,
-                turns=parent.turns,
+                heartbeats=parent.heartbeats,
             )
 
         parent = Workers(listening, one, admin_at, settings.limits.blocked_s)
@@ -151,27 +158,27 @@ def _serve(
     *,
     no_log: bool,
     place: Place | None = None,
-    turns: "Turns | None" = None,
+    heartbeats: "Heartbeats | None" = None,
 ) -> None:
     """Serves in this process, until SIGTERM."""
     from cascadia.router.access.keys_file import read_keys
     from cascadia.router.admin.server import AdminServer
     from cascadia.router.live.reload import Reloader
     from cascadia.router.server.app import Router
-    from cascadia.router.server.peers import Siblings
+    from cascadia.router.server.peers import Peers
     from cascadia.router.server.server import run
     from cascadia.router.telemetry.log_writer import LogWriter
 
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
     log = LogWriter(_standard_error)
-    siblings = Siblings(*place) if place is not None else None
+    peers = Peers(*place) if place is not None else None
     write_line = None if no_log else log
-    router = Router(settings, write_line, keyring=keyring, write_event=log, siblings=siblings)
+    router = Router(settings, write_line, keyring=keyring, write_event=log, peers=peers)
     log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load)
     if admin_at is not None:
         router.admin = AdminServer(router, admin_at)
-    run(router, listening, told, turns, 0 if place is None else place.number)
+    run(router, listening, told, heartbeats, 0 if place is None else place.number)
     log.close()
 
 

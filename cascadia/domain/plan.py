@@ -1,6 +1,6 @@
 """A cascade plan: which replicas, which thresholds, and what is to be expected of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
@@ -31,25 +31,21 @@ class ReplicaGroup:
         return self.tp * self.pp * self.count
 
 
-@dataclass(frozen=True, slots=True)
-class StagePlan:
-    """A stage with no replicas is not deployed: requests skip it.
+class Deployed:
+    """Base of a stage and a judge: engines of one model, in groups of replicas.
 
-    `config` is how its engines were simulated and are to be started; where it names a quantisation or a
-    length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
-    its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
-    load where that is not `model`.
+    plan.json tells the fields of each in an order of its own, so each lists them.
     """
 
-    name: str
-    model: str
+    __slots__ = ()
+
+    model: str | None
     engine: str
     quantization: str | None
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
-    config: EngineConfig = field(default_factory=EngineConfig)
-    output_ratio: float = 1.0
-    weights: str | None = None
+    config: EngineConfig
+    weights: str | None
 
     @property
     def gpus(self) -> int:
@@ -61,7 +57,29 @@ class StagePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgePlan:
+class StagePlan(Deployed):
+    """A stage with no replicas is not deployed: requests skip it.
+
+    `config` is how its engines were simulated and are to be started; where it names a quantisation or a
+    length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
+    its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
+    load where that is not `model`.
+    """
+
+    name: str
+    model: str
+    engine: str
+    _: KW_ONLY
+    quantization: str | None
+    max_model_len: int
+    replicas: tuple[ReplicaGroup, ...]
+    config: EngineConfig = field(default_factory=EngineConfig)
+    output_ratio: float = 1.0
+    weights: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan(Deployed):
     """`prompt_tokens` is what its instructions add to question and answer; the latencies and prices are those of
     a judge without GPUs of ours. `scale` and `prompt_version` are the quality table's: what its judge's scores went up
     to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says."""
@@ -69,6 +87,7 @@ class JudgePlan:
     kind: str
     placement: str
     model: str | None
+    _: KW_ONLY
     engine: str
     quantization: str | None
     max_model_len: int
@@ -83,10 +102,6 @@ class JudgePlan:
     weights: str | None = None
     scale: float = 100.0
     prompt_version: str | None = None
-
-    @property
-    def gpus(self) -> int:
-        return sum(group.gpus for group in self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +126,7 @@ class StagePrediction:
     name: str
     reached: float
     accepted: float
+    _: KW_ONLY
     rate_rps: float
     latency: Quantiles
     ttft: Quantiles
@@ -249,6 +265,7 @@ class Stability:
     repeats: int
     rounds: int
     p95_once_s: float
+    _: KW_ONLY
     p95_repeated_s: float
     objective_once_s: float
     objective_repeated_s: float
@@ -272,6 +289,7 @@ class Plan:
     version: int
     objective: Objective
     cluster: Cluster
+    _: KW_ONLY
     thresholds: tuple[float, ...]
     stages: tuple[StagePlan, ...]
     judge: JudgePlan

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -21,6 +21,10 @@ from cascadia.planner.baselines.rivals import their_deployments
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.measures import stage_latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
+from cascadia.planner.gears.notes import gear_notes
+from cascadia.planner.gears.written import gears as written_gears
+from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
 from cascadia.planner.refinement.mixed_search import with_mixed
@@ -39,6 +43,7 @@ from cascadia.planner.search.solver import Formulation, solver
 from cascadia.planner.stability.headroom import headroom
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S
 
 MAX_ROUTINGS = 2000
 """Routings kept of the frontier, spread over loads and independent of the bar."""
@@ -51,18 +56,21 @@ NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 class PlanResult:
     """The plan, what to tell the user beside it, and the search behind it for the report.
 
-    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`.
+    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`. `run` is on the
+    `ladder`, where there is one.
     """
 
     plan: Plan
     notes: tuple[str, ...]
     search: Search
+    _: KW_ONLY
     loop: BilevelResult
     chosen: Candidate
     fastest: Candidate
     candidates: tuple[Candidate, ...]
     run: CascadeRun
     simulator: Simulator
+    ladder: FoundLadder | None = None
 
 
 def plan(
@@ -103,7 +111,16 @@ def plan(
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
         chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
-    return _finish(search, found, chosen, formulation, time_limit_s, method, lambda: clock() - started)
+    result = _finish(
+        search,
+        found,
+        chosen,
+        formulation=formulation,
+        time_limit_s=time_limit_s,
+        method=method,
+        elapsed=lambda: clock() - started,
+    )
+    return _with_gears(result, progress, lambda: clock() - started)
 
 
 def _nearly_full(
@@ -202,6 +219,7 @@ def _finish(
     search: Search,
     found: Found,
     best: Candidate,
+    *,
     formulation: Formulation,
     time_limit_s: float,
     method: str,
@@ -231,11 +249,11 @@ def _finish(
         simulator.problem,
         run,
         simulator.arrivals,
-        best.deployment.usd_per_hour,
-        proof.objective_s,
-        quality,
-        shares,
-        problem.workload.rate_rps,
+        usd_per_hour=best.deployment.usd_per_hour,
+        stage_bound_s=proof.objective_s,
+        quality=quality,
+        shares=shares,
+        rate_rps=problem.workload.rate_rps,
     )
     thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
     mixture = _mixture(search.routings, routing)
@@ -250,7 +268,16 @@ def _finish(
         predicted.objective_s,
         carries=carries,
     )
-    plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below, mixture)
+    plan_ = assemble(
+        problem,
+        best.deployment,
+        thresholds,
+        predicted=predicted,
+        proof=proof,
+        wall_s=elapsed(),
+        skip_below=skip_below,
+        mixture=mixture,
+    )
     plan_ = replace(
         plan_,
         calibrations=calibrations,
@@ -260,8 +287,60 @@ def _finish(
     )
     notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
     return PlanResult(
-        plan_, notes, search, found.loop, best, found.best or best, found.candidates, run, simulator
+        plan_,
+        notes,
+        search,
+        loop=found.loop,
+        chosen=best,
+        fastest=found.best or best,
+        candidates=found.candidates,
+        run=run,
+        simulator=simulator,
     )
+
+
+def _with_gears(
+    result: PlanResult, progress: Callable[[str], None], elapsed: Callable[[], float]
+) -> PlanResult:
+    """The plan on a ladder of gears, if more than one is asked for and there is a better one than its own setting."""
+    search, alone = result.search, result.plan
+    if search.problem.gears < 2:
+        return result
+    progress("gears for rising load")
+    goals = Goals.of(search.problem, alone.predicted.objective_s)
+    deployment, simulator = result.chosen.deployment, result.simulator
+    own_s = result.run.latency_ps / PS_PER_S
+    found = None if alone.mixture else find_ladder(search, simulator, deployment, own_s, goals)
+    notes = (*result.notes, *gear_notes(search, deployment, goals, found, alone, own_s))
+    if found is None:
+        return replace(result, notes=notes)
+    played = found.played
+    predicted = predict(
+        simulator.problem,
+        played.run,
+        simulator.arrivals,
+        usd_per_hour=deployment.usd_per_hour,
+        stage_bound_s=alone.predicted.stage_bound_s,
+        quality=mixed_quality(search, found, alone.predicted.quality),
+        shares=search.capacities.shares(simulator.problem, deployment, played.decided),
+        rate_rps=alone.predicted.rate_rps,
+    )
+    within = error_range(
+        search.problem,
+        simulator,
+        deployment,
+        played.decided,
+        predicted.objective_s,
+        carries=alone.headroom or 1.0,
+    )
+    plan_ = replace(
+        alone,
+        gears=written_gears(search, found, goals.bound_s),
+        predicted=predicted,
+        error_range=within,
+        wall_s=elapsed(),
+    )
+    return replace(result, plan=plan_, notes=notes, run=played.run, ladder=found)
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:

@@ -4,7 +4,7 @@ Each flag is `--name=value`, so that a value that starts with a dash stays a val
 the value, whatever it starts with. docs/reference/engines.md lists the flags and how they were checked.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from cascadia.domain.errors import BadInput
 from cascadia.render.engines import COMMAND
@@ -33,6 +33,7 @@ class Launch:
     engine: str
     model: str
     weights: str
+    _: KW_ONLY
     served_name: str
     config: EngineConfig
     gpu: Gpu

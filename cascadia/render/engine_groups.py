@@ -8,7 +8,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
 from cascadia.render.engine_args import Launch
 from cascadia.render.gpu_nodes import CORES, GpuNode, gpu_node
 from cascadia.render.names import check_name, labels
@@ -98,7 +98,7 @@ class EngineGroup:
 class _Wanted:
     role: Literal["stage", "judge"]
     served_name: str
-    unit: StagePlan | JudgePlan
+    unit: Deployed
     model: str
     group: ReplicaGroup
     drain_s: int

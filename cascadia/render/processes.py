@@ -1,7 +1,7 @@
 """Engine processes on named nodes: what compose and the local target share."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from cascadia.render.engine_args import Launch, Ranks
 from cascadia.render.engine_groups import EngineGroup
@@ -27,6 +27,7 @@ class Process:
     group: EngineGroup
     replica: int
     rank: int
+    _: KW_ONLY
     node: str
     leader: str
     gpus: tuple[int, ...]
@@ -62,7 +63,16 @@ def processes(groups: Sequence[EngineGroup]) -> Iterator[Process]:
             leader = LOOPBACK if len(set(nodes)) == 1 else nodes[0]
             rendezvous = None if len(replica) == 1 else FIRST_RENDEZVOUS_PORT + _RENDEZVOUS_STEP * number
             for rank, (node, slot) in enumerate(zip(nodes, replica, strict=True)):
-                yield Process(group, r, rank, node, leader, slot.gpus, FIRST_PORT + number, rendezvous)
+                yield Process(
+                    group,
+                    r,
+                    rank,
+                    node=node,
+                    leader=leader,
+                    gpus=slot.gpus,
+                    port=FIRST_PORT + number,
+                    rendezvous_port=rendezvous,
+                )
                 number += 1
 
 

@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cascadia.domain.plan import JudgePlan, Plan, Quantiles, ReplicaGroup, StagePlan, StagePrediction
+from cascadia.domain.gear import Gear
+from cascadia.domain.plan import (
+    Deployed,
+    JudgePlan,
+    Plan,
+    Quantiles,
+    ReplicaGroup,
+    StagePrediction,
+)
 from cascadia.report import words
 from cascadia.report.data import KneePoint
 from cascadia.report.names import gpu_label, model_label, printable, shape
@@ -79,7 +87,7 @@ def _load(found: StagePrediction) -> tuple[Cell, ...]:
 
 def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
     """Every group of equal replicas."""
-    owners: list[tuple[str, str, StagePlan | JudgePlan]] = [
+    owners: list[tuple[str, str, Deployed]] = [
         (stage.name, f"k{i % 8}", stage) for i, stage in enumerate(plan.stages)
     ]
     owners.append(("judge", "k-grey", plan.judge))
@@ -96,7 +104,7 @@ def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
 def _replica_row(
     name: str,
     colour: str,
-    held: StagePlan | JudgePlan,
+    held: Deployed,
     group: ReplicaGroup,
     plan: Plan,
     names: Mapping[str, str],
@@ -176,6 +184,9 @@ def gears(plan: Plan) -> Table | None:
         "About",
         "Asks",
         *(f"{printable(s.name)} accepts" for s in plan.stages[:-1]),
+        "Requests",
+        "Quality",
+        "p95",
     )
     rows = tuple(
         (
@@ -186,10 +197,20 @@ def gears(plan: Plan) -> Table | None:
                 Cell(words.threshold_words(t if t > 0 else None) if stage.name in g.stages[:-1] else "")
                 for stage, t in zip(plan.stages, g.thresholds, strict=False)
             ),
+            *_promised(g),
         )
         for g in plan.gears
     )
     return Table("Gears: settings by how many requests are under way", _heads(columns), rows)
+
+
+def _promised(gear: Gear) -> tuple[Cell, Cell, Cell]:
+    """The gear's share of the requests, and what is expected of them."""
+    told = gear.predicted
+    if told is None:
+        return Cell(""), Cell(""), Cell("")
+    p95 = seconds(told.p95_s) if told.request_share > 0 else "–"
+    return Cell(percent(told.request_share, 1)), Cell(f"≥ {lower_bound(told.quality_lower)}"), Cell(p95)
 
 
 def knee(plan: Plan, points: Sequence[KneePoint]) -> Table:

@@ -40,6 +40,7 @@ def learn(
     encoder: Encoder,
     questions: Sequence[str],
     prompt_ids: Sequence[str],
+    *,
     stages: Sequence[str],
     quality: Floats,
     course: Course,

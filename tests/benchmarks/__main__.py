@@ -60,6 +60,13 @@ BENCHMARKS = (
         ("--minutes", "2"),
         needs_data=False,
     ),
+    Benchmark(
+        "mutants",
+        "how many mutants of what decides are noticed by unit tests",
+        7200,
+        ("--sample", "14", "--near"),
+        needs_data=False,
+    ),
     Benchmark("keys", "what a key and its limits cost a request", 120, needs_data=False),
     Benchmark(
         "stalls",

@@ -25,9 +25,9 @@ def run_dir_option(command: Callable[..., None]) -> Callable[..., None]:
 
 def release_options(command: Callable[..., None]) -> Callable[..., None]:
     """--namespace and --release, of a fleet on Kubernetes."""
-    named = click.option("--release", default="cascadia", show_default=True, help="Of the Helm release.")
+    named = click.option("--release", default="cascadia", show_default=True, help="Name of the Helm release.")
     space = click.option(
-        "--namespace", help="Of the Helm release. Default: that of the kubeconfig or the pod."
+        "--namespace", help="Namespace of the Helm release. Default: that of the kubeconfig or the pod."
     )
     return space(named(command))
 

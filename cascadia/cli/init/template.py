@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 _PLAIN = re.compile(r"[A-Za-z.][A-Za-z0-9._/-]*")
@@ -23,6 +23,7 @@ class Answers:
     models: tuple[Model, ...]
     gpu: str
     nodes: int
+    _: KW_ONLY
     gpus_per_node: int
     judge: str
     trace: str

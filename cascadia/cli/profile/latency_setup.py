@@ -1,7 +1,7 @@
 """Set-up of a measurement: the flags of `cascadia profile latency` with what the engine says of itself."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,6 +32,7 @@ class Asked:
     base_url: str
     model: str
     architecture: str | None
+    _: KW_ONLY
     gpu: str | None
     tp: int
     pp: int

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from cascadia.clients.engines.openai_engine import OpenAIEngine
@@ -40,6 +40,7 @@ class EngineFacts:
     engine: str
     version: str
     root: str | None = None
+    _: KW_ONLY
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     kv_tokens: int | None = None
@@ -69,7 +70,13 @@ async def engine_facts(client: OpenAIEngine) -> EngineFacts:
     for _, value in metrics.get("sglang:max_total_num_tokens", ()):
         kv_tokens = int(value)
     return EngineFacts(
-        engine, str(version or "unknown"), model.get("root"), _count(longest), slots, kv_tokens, block_size
+        engine,
+        str(version or "unknown"),
+        model.get("root"),
+        max_model_len=_count(longest),
+        max_num_seqs=slots,
+        kv_tokens=kv_tokens,
+        block_size=block_size,
     )
 
 

@@ -44,10 +44,6 @@ def fetch(
     return folder
 
 
-def is_there(model: CatalogueModel, root: Path | None = None) -> bool:
-    return not _missing(model, (root or models_folder()) / model.folder_name)
-
-
 def _fill(model: CatalogueModel, folder: Path, tell: Tell, sources: tuple[tuple[str, Source], ...]) -> None:
     reasons = []
     for name, source in sources:

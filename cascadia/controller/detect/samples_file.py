@@ -68,10 +68,12 @@ def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Float
         np.array([row["arrival_s"] for row in rows], dtype=np.float64),
         np.array([row["input_tokens"] for row in rows], dtype=np.int64),
         np.array([row["output_tokens"] for row in rows], dtype=np.int64),
-        scores,
-        ratio,
-        came_s,
-        np.array([row["e2e_s"] if row["status"] == ANSWERED else np.inf for row in rows], dtype=np.float64),
+        scores=scores,
+        ratio=ratio,
+        came_s=came_s,
+        e2e_s=np.array(
+            [row["e2e_s"] if row["status"] == ANSWERED else np.inf for row in rows], dtype=np.float64
+        ),
     )
 
 

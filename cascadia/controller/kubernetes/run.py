@@ -86,7 +86,9 @@ async def run(
             both.create_task(lease.keep())
             if gives_back:
                 await _give_back(controller, plans, state)
-            await _lead(controller, plans, state, plan, look_s, fetch, passed, failed)
+            await _lead(
+                controller, plans, state, plan=plan, look_s=look_s, fetch=fetch, passed=passed, failed=failed
+            )
     except* CascadiaError as group:
         raise group.exceptions[0] from None
     finally:
@@ -109,6 +111,7 @@ async def _lead(
     controller: Controller,
     plans: KubernetesPlans,
     state: KubernetesState,
+    *,
     plan: Path,
     look_s: float,
     fetch: Callable[[], Awaitable[None]] | None,

@@ -17,7 +17,7 @@ from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
 from cascadia.domain.prices import USD_PER_MILLION, token_costs
 from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
@@ -90,14 +90,14 @@ def _check(plan: Plan, local: Local) -> None:
             )
 
 
-def units(plan: Plan) -> list[tuple[str, StagePlan | JudgePlan]]:
+def units(plan: Plan) -> list[tuple[str, Deployed]]:
     return [*((stage.name, stage) for stage in plan.stages), (JUDGE, plan.judge)]
 
 
 def _launch(
     plan: Plan,
     name: str,
-    unit: StagePlan | JudgePlan,
+    unit: Deployed,
     group: ReplicaGroup,
     engine: Engine | None,
     rendered: Mapping[tuple[str, str, int, int], EngineGroup],
@@ -190,7 +190,7 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     log = {"folder": "samples", "seconds": 30}
     names = [stage.name for stage in plan.stages]
     router: dict[str, Any] = {"stages": stages, "names": names, **unit, "watch_s": 0, "samples": log}
-    router |= {**plan.mixture_document(), **local.router}
+    router |= {**plan.mixture_document(), **plan.gears_document(), **local.router}
     if plan.foresight is not None and "foresight" not in router:
         raise BadInput(
             "plan: foresight",

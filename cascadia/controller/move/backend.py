@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from cascadia.controller.move.reconcile import rollout
+from cascadia.controller.move.reconcile import reconcile
 from cascadia.controller.move.state import Desired, Observed, reached
 from cascadia.controller.move.steps import Start, Step, apply
 from cascadia.domain.errors import CascadiaError
@@ -49,7 +49,7 @@ async def move(
         if reached(observed, desired) and not leaving:
             return taken
         # Beside the event loop: a search may take long, and whoever leads has a lease to renew.
-        steps = (await asyncio.to_thread(rollout, observed, desired, at_once=at_once)).steps
+        steps = await asyncio.to_thread(reconcile, observed, desired, at_once=at_once)
         if not steps:
             return taken  # who has to leave a machine finds no other
         for step in steps[: _batch(steps)]:

@@ -46,9 +46,9 @@ class Rollout(NamedTuple):
     keeps: float
 
 
-def reconcile(observed: Observed, desired: Desired) -> list[Step]:
+def reconcile(observed: Observed, desired: Desired, *, at_once: int = 1) -> list[Step]:
     """The steps from `observed` to `desired`; none where it is reached. Raises `Blocked`."""
-    return rollout(observed, desired).steps
+    return rollout(observed, desired, at_once=at_once).steps
 
 
 def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollout:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cascadia.controller.move.state import JUDGE, Kind, planned_stage
-from cascadia.domain.plan import JudgePlan, Plan, StagePlan
+from cascadia.domain.plan import Deployed, Plan
 from cascadia.planner.problem.models import find_architecture
 from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.timing import ReplicaTiming
@@ -58,7 +58,7 @@ def learned_of(plan: Plan) -> dict[str, dict[str, float]]:
     return {name: dict(unit.config.learned) for name, unit in _units(plan) if unit.config.learned}
 
 
-def _units(plan: Plan) -> Iterator[tuple[str, StagePlan | JudgePlan]]:
+def _units(plan: Plan) -> Iterator[tuple[str, Deployed]]:
     yield from ((stage.name, stage) for stage in plan.stages)
     if plan.judge.replicas:
         yield JUDGE, plan.judge

@@ -7,7 +7,7 @@ of the questions that only the large model answers rightly it sends there as man
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from random import Random
 
 import numpy as np
@@ -32,6 +32,7 @@ class Skill:
     cascade: float
     coin: float
     oracle: float
+    _: KW_ONLY
     large_share: float
     lower: float
     upper: float
@@ -62,7 +63,16 @@ def skill_of(cascade: Pass, small: Pass, large: Pass) -> Skill | None:
     lower, upper = np.percentile(ways, TAILS).tolist()
     gain_lower, gain_upper = np.percentile(found[0] - found[1], TAILS).tolist()
     one, coin, oracle = _compared(right, share).tolist()
-    return Skill(one, coin, oracle, share, lower, upper, gain_lower, gain_upper)
+    return Skill(
+        one,
+        coin,
+        oracle,
+        large_share=share,
+        lower=lower,
+        upper=upper,
+        gain_lower=gain_lower,
+        gain_upper=gain_upper,
+    )
 
 
 def _compared(right: Floats, share: float) -> Floats:

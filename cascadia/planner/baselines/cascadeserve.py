@@ -71,7 +71,15 @@ def cascadeserve(
     )
     chosen = first_certified(state, [c for c in state.seen.values() if within_limits(search.problem, c)])
     if chosen is None:
-        return Entry(NAME, None, None, float("nan"), float("nan"), rate, "the traffic is not sustained")
+        return Entry(
+            NAME,
+            None,
+            None,
+            quality_mean=float("nan"),
+            quality_lower=float("nan"),
+            max_rate_rps=rate,
+            why="the traffic is not sustained",
+        )
     return entry(NAME, search, chosen, rate)
 
 

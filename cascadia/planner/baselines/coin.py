@@ -96,4 +96,4 @@ def _mixtures(search: Search, level: Floats) -> Routings:
         for end, stage in enumerate((a, b)):
             ends[end, k] = search.routings.mean[alone[stage]], search.routings.lower[alone[stage]]
     mixed = (1.0 - share)[:, None] * ends[0] + share[:, None] * ends[1]
-    return Routings(thresholds, deployed, reached, mixed[:, 0], mixed[:, 1], skip_below=skip_below)
+    return Routings(thresholds, deployed, reached, mean=mixed[:, 0], lower=mixed[:, 1], skip_below=skip_below)

@@ -6,7 +6,7 @@ compare as latencies do. The minimum SLO scale is the least multiple that 95 % o
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -48,6 +48,7 @@ class Outcome:
     name: str
     latency_s: float
     slo_scale: float
+    _: KW_ONLY
     max_rate_rps: float
     usd_per_hour: float
     usd_per_1k_requests: float
@@ -142,7 +143,19 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         none = float("nan")
         rate = found.max_rate_rps or none
         return Outcome(
-            found.name, none, none, rate, none, none, none, none, 0, "", None, found.why, found.assumed
+            found.name,
+            none,
+            none,
+            max_rate_rps=rate,
+            usd_per_hour=none,
+            usd_per_1k_requests=none,
+            quality_mean=none,
+            quality_lower=none,
+            gpus=0,
+            deployment="",
+            curve=None,
+            why=found.why,
+            assumed=found.assumed,
         )
     chosen = found.best.deployment
     latency = latencies_s(found.run) if found.run is not None else None
@@ -151,16 +164,16 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         found.name,
         found.best.latency_s,
         (quantile_s(latency, ATTAINMENT) if latency is not None else found.best.latency_s) / base_s,
-        found.max_rate_rps or float("nan"),
-        chosen.usd_per_hour,
-        chosen.usd_per_hour / 3.6 / rate + _judging_usd_per_1k(problem, found),
-        found.quality_mean,
-        found.quality_lower,
-        chosen.gpus,
-        described(problem, found),
-        attainment(latency) if latency is not None else None,
-        found.why,
-        found.assumed,
+        max_rate_rps=found.max_rate_rps or float("nan"),
+        usd_per_hour=chosen.usd_per_hour,
+        usd_per_1k_requests=chosen.usd_per_hour / 3.6 / rate + _judging_usd_per_1k(problem, found),
+        quality_mean=found.quality_mean,
+        quality_lower=found.quality_lower,
+        gpus=chosen.gpus,
+        deployment=described(problem, found),
+        curve=attainment(latency) if latency is not None else None,
+        why=found.why,
+        assumed=found.assumed,
     )
 
 

@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -14,8 +14,6 @@ from cascadia.planner.baselines.payoff import Pair, least_auc, margin
 from cascadia.planner.search.context import Search
 from cascadia.planner.search.stage_usd import stage_usd, verdict_usd
 from cascadia_judge.scores.agreement import Agreement, agreement
-
-PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +26,7 @@ class Gate:
     small: str
     large: str
     cost_ratio: float
+    _: KW_ONLY
     judge_ratio: float
     right: float
     found: Agreement | None
@@ -81,11 +80,11 @@ def _gate(problem: Problem, a: int, b: int, cost_ratio: float, judge_ratio: floa
         problem.stages[a].name,
         problem.stages[b].name,
         cost_ratio,
-        judge_ratio,
-        pair.right,
-        found,
-        least_auc(pair),
-        beyond,
+        judge_ratio=judge_ratio,
+        right=pair.right,
+        found=found,
+        pays_from=least_auc(pair),
+        beyond_coin=beyond,
     )
 
 

@@ -21,7 +21,7 @@ from cascadia.planner.infeasible.nearest import (
 from cascadia.planner.refinement.refine import Candidate
 from cascadia.planner.refinement.state import PLAINLY_OVERLOADED
 from cascadia.planner.search.bilevel import BilevelResult, priced
-from cascadia.planner.search.context import Search
+from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.reference_tables import References
 
 LOOSER = (1.0, 1.01, 1.03, 1.1, 1.3, 2.0)
@@ -31,7 +31,7 @@ LOOSER = (1.0, 1.01, 1.03, 1.1, 1.3, 2.0)
 def quality_out_of_reach(search: Search, planning: Planning) -> Infeasible | None:
     """Set if no routing at all has the quality asked for."""
     bar, routings = search.problem.objective.quality_min, search.routings
-    if bar is None or (routings.lower >= bar).any():
+    if bar is None or allowed(search).any():
         return None
     best = int(routings.lower.argmax())
     confidence = search.problem.confidence

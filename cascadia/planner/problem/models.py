@@ -101,9 +101,9 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         spec.name,
         spec.model,
         found,
-        spec.engine,
-        spec.quantization,
-        config,
-        weights,
+        engine=spec.engine,
+        quantization=spec.quantization,
+        config=config,
+        weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
     )

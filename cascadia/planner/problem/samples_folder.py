@@ -55,9 +55,9 @@ def _by_arrival(parts: Sequence[Trace]) -> Trace:
                 np.arange(len(part)),
                 part.arrival_s,
                 part.input_tokens,
-                part.output_tokens,
-                None,
-                part.session_id,
+                output_tokens=part.output_tokens,
+                prompt_id=None,
+                session_id=part.session_id,
             )
             for part in parts
         ]
@@ -68,8 +68,8 @@ def _by_arrival(parts: Sequence[Trace]) -> Trace:
         rows.arrival_s,
         rows.input_tokens.astype(np.int64),
         rows.output_tokens.astype(np.int64),
-        None,
-        sessions,
+        prompt_id=None,
+        session_id=sessions,
     )
 
 
@@ -96,9 +96,9 @@ def _quality(files: Sequence[Path]) -> tuple[QualityTable | None, int]:
         tuple(prompts),
         stages,
         numbers("score"),
-        numbers("score"),
-        numbers("input_tokens"),
-        numbers("output_tokens"),
+        quality=numbers("score"),
+        input_tokens=numbers("input_tokens"),
+        output_tokens=numbers("output_tokens"),
     )
     return table, asked - len(prompts)
 

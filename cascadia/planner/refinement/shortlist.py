@@ -66,9 +66,8 @@ def by_score(search: Search, loop: BilevelResult, most: int) -> list[int]:
     chosen: list[int] = []
     sets: set[bytes] = set()
     ordered = list(iterate_by_score(loop, search.problem.objective, routings))
-    if search.problem.objective.goal != "quality":
-        light = set(lightest(routings.reached, allowed(search)).tolist())
-        ordered = [*(k for k in ordered if k in light), *ordered]
+    if first := set(light(search)):
+        ordered = [*(k for k in ordered if k in first), *ordered]
     for k in ordered:
         deployed = routings.deployed[k].tobytes()
         room = len(chosen) < most
@@ -77,6 +76,13 @@ def by_score(search: Search, loop: BilevelResult, most: int) -> list[int]:
         chosen.append(k)
         sets.add(deployed)
     return chosen
+
+
+def light(search: Search) -> list[int]:
+    """Routings that are worth a look for their load alone; none where quality is what is sought."""
+    if search.problem.objective.goal == "quality":
+        return []
+    return list(lightest(search.routings.reached, allowed(search)).tolist())
 
 
 def usd_needed(references: References) -> Floats:

@@ -9,7 +9,7 @@ token, so its iteration is one prompt.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +74,7 @@ class Explained:
     stage: str
     model: str
     gpu: str
+    _: KW_ONLY
     group: ReplicaGroup
     iteration: Iteration
     here: OnShape
@@ -173,7 +174,7 @@ def _of_group(name: str, model: str, site: _Site, group: ReplicaGroup, iteration
     others = tuple(
         _on_shape(site, tp, pp, iteration) for tp, pp in other_shapes(site.pool, group.tp, group.pp)
     )
-    return Explained(name, model, site.pool.gpu, group, iteration, here, others)
+    return Explained(name, model, site.pool.gpu, group=group, iteration=iteration, here=here, others=others)
 
 
 def other_shapes(pool: Pool, tp: int, pp: int) -> tuple[tuple[int, int], ...]:

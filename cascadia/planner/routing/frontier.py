@@ -156,7 +156,9 @@ def _subset(
     deployed = np.zeros((size, len(table.stages)), dtype=np.bool_)
     deployed[:, subset] = True
     mean = np.minimum(total.ravel()[chosen] * (QUALITY_UNIT / prompts), 100.0)
-    return Routings(thresholds[:, :-1], deployed, share, mean, np.zeros(size), skip_below=skip_below[:, :-1])
+    return Routings(
+        thresholds[:, :-1], deployed, share, mean=mean, lower=np.zeros(size), skip_below=skip_below[:, :-1]
+    )
 
 
 def _sums(

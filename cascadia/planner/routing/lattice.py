@@ -156,5 +156,10 @@ def _routings(nodes: Floats, gates: int, *, foresees: bool) -> Routings:
     skips = nodes[:, gates:] if foresees else None
     deployed = np.ones((count, gates + 1), dtype=np.bool_)
     return Routings(
-        nodes[:, :gates], deployed, np.zeros((count, gates + 1)), nothing, nothing, skip_below=skips
+        nodes[:, :gates],
+        deployed,
+        np.zeros((count, gates + 1)),
+        mean=nothing,
+        lower=nothing,
+        skip_below=skips,
     )

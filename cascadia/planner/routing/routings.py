@@ -7,7 +7,7 @@ last deployed stage answers and accepts always.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ class Routings:
     thresholds: Floats
     deployed: Bools
     reached: Floats
+    _: KW_ONLY
     mean: Floats
     lower: Floats
     exact: bool = True
@@ -59,11 +60,11 @@ class Routings:
             self.thresholds[chosen],
             self.deployed[chosen],
             self.reached[chosen],
-            self.mean[chosen],
-            self.lower[chosen],
-            self.exact,
-            None if self.skip_below is None else self.skip_below[chosen],
-            None if self.mixed is None else self.mixed.take(chosen),
+            mean=self.mean[chosen],
+            lower=self.lower[chosen],
+            exact=self.exact,
+            skip_below=None if self.skip_below is None else self.skip_below[chosen],
+            mixed=None if self.mixed is None else self.mixed.take(chosen),
         )
 
     def judged(self, chosen: NDArray[np.integer]) -> Bools:
@@ -204,10 +205,10 @@ def joined(parts: Sequence[Routings]) -> Routings:
         np.concatenate([part.thresholds for part in parts]),
         np.concatenate([part.deployed for part in parts]),
         np.concatenate([part.reached for part in parts]),
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.lower for part in parts]),
-        all(part.exact for part in parts),
-        np.concatenate(skips) if len(skips) == len(parts) else None,
+        mean=np.concatenate([part.mean for part in parts]),
+        lower=np.concatenate([part.lower for part in parts]),
+        exact=all(part.exact for part in parts),
+        skip_below=np.concatenate(skips) if len(skips) == len(parts) else None,
     )
 
 

@@ -11,7 +11,7 @@ Where no node is beyond doubt there is nowhere to begin, and all contested nodes
 and Wolf 2005): those that pass no longer count, which raises the rank for the others, until no more pass.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -45,6 +45,7 @@ class Draws:
     mean: Floats
     spread: float
     least: Floats
+    _: KW_ONLY
     most: Floats
     lowest: Floats
     which: Ints
@@ -62,11 +63,11 @@ class Draws:
             means.mean(axis=1, dtype=np.float64),
             float(np.median(means.std(axis=1))),
             means.min(axis=1).astype(np.float64),
-            means.max(axis=1).astype(np.float64),
-            np.take_along_axis(values, by_value, axis=1).astype(np.float64),
-            np.take_along_axis(lowest, by_value, axis=1)[:, :tail],
-            means.shape[1],
-            share,
+            most=means.max(axis=1).astype(np.float64),
+            lowest=np.take_along_axis(values, by_value, axis=1).astype(np.float64),
+            which=np.take_along_axis(lowest, by_value, axis=1)[:, :tail],
+            draws=means.shape[1],
+            share=share,
         )
 
     @property

@@ -12,7 +12,7 @@ from cascadia.domain.cluster import Pool
 from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.allocation.highs import solve
 from cascadia.planner.allocation.knapsack import EPS, cover
-from cascadia.planner.search.context import Search
+from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.reference_tables import References
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ MOST_COVERED, MOST_RELAXED = 200, 24
 def gpus_wanted(search: Search, references: References, pool: Pool, times: int) -> float:
     """GPUs of `pool` (up to `times` as many as it has), the other pools as they are; infinite: more than that."""
     several = len(search.problem.cluster.pools) > 1
-    routings = np.flatnonzero(search.routings.lower >= (search.problem.objective.quality_min or 0.0))
+    routings = np.flatnonzero(allowed(search))
     most = MOST_RELAXED if several else MOST_COVERED
     if len(routings) > most:
         routings = routings[np.unique(np.linspace(0, len(routings) - 1, most).astype(int))]

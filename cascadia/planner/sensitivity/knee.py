@@ -4,7 +4,7 @@ A curve of what was tried, not of what there is: a search for the fastest plan l
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.planner.account.assemble import groups
@@ -25,6 +25,7 @@ class KneePoint:
     usd_per_hour: float
     latency_s: float
     gpus: int
+    _: KW_ONLY
     quality_lower: float
     replicas: dict[str, tuple[ReplicaGroup, ...]]
     chosen: bool
@@ -79,8 +80,8 @@ def _point(result: PlanResult, c: Candidate) -> KneePoint:
         c.usd_per_hour,
         c.latency_s,
         c.deployment.gpus,
-        c.quality_lower,
-        replicas,
-        c.deployment.key == result.chosen.deployment.key,
-        c.deployment.key == result.fastest.deployment.key,
+        quality_lower=c.quality_lower,
+        replicas=replicas,
+        chosen=c.deployment.key == result.chosen.deployment.key,
+        fastest=c.deployment.key == result.fastest.deployment.key,
     )

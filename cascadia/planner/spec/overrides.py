@@ -1,6 +1,6 @@
 """A spec with some of its values replaced, e.g. by flags of the command line. The result is checked anew."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,17 +29,21 @@ class Overrides:
     gpus: tuple[tuple[str | None, int], ...] = ()
     rate_rps: float | None = None
     quality_min: float | None = None
+    _: KW_ONLY
     latency_max_s: float | None = None
     quantile: float | None = None
     confidence: float | None = None
     seed: int | None = None
     within: float | None = None
+    gears: int | None = None
 
     def __call__(self, spec: Spec) -> Spec:
         document = spec.model_dump(exclude_unset=True)
         for name, section in _SECTIONS.items():
             if (value := getattr(self, name)) is not None:
                 document[section][name] = value
+        if self.gears is not None:
+            document["gears"] = {"count": self.gears}
         if self.seed is not None:
             document["seed"] = self.seed
         for pool, gpus in self.gpus:

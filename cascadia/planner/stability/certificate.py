@@ -160,7 +160,9 @@ def _played(
     over = {s: x * factor for s, x in shares.items() if x * factor > OVERLOADED}
     once_s, all_s = (_quantiles(r, quantiles) for r in (settled.run, run))
     curtailed = _repeats(settled.once) < REPEATS
-    return run, _why(settled.once, over, once_s, all_s, quantiles, times, curtailed)
+    return run, _why(
+        settled.once, over, once_s, all_s=all_s, quantiles=quantiles, played=times, curtailed=curtailed
+    )
 
 
 def _asked(simulator: Simulator) -> tuple[float, ...]:
@@ -188,6 +190,7 @@ def _why(
     simulator: Simulator,
     over: dict[int, float],
     once_s: list[float],
+    *,
     all_s: list[float],
     quantiles: tuple[float, ...],
     played: int,

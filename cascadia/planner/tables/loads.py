@@ -51,10 +51,6 @@ class Load:
             hasher.update(column.tobytes())
         return hasher.hexdigest()
 
-    @property
-    def longest_tokens(self) -> int:
-        return int((self.input_tokens + self.output_tokens).max(initial=0))
-
     def evenly(self, count: int) -> "Load":
         """`count` of the requests (some many times where there are fewer), of which every stretch has like lengths.
 

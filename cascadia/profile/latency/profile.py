@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -47,6 +47,7 @@ class Profile:
     facts: EngineFacts
     setup: Setup
     fitted: Fitted
+    _: KW_ONLY
     seen: dict[Point, list[Seen]]
     left_out: dict[Point, str]
     missing: tuple[str, ...]
@@ -114,11 +115,28 @@ async def profile_latency(
     if done.broke is None:
         seconds = began_s + MIXED_UNTIL * max_seconds - clock()
         progress((clock() - began_s) / max_seconds, "checking on mixed requests")
-        checked = await _check(asker, setup, facts, found, longest, seconds, draw, began_s + max_seconds)
+        checked = await _check(
+            asker,
+            setup,
+            facts,
+            found=found,
+            longest=longest,
+            seconds=seconds,
+            draw=draw,
+            end_s=began_s + max_seconds,
+        )
     notes += [] if checked else ["no time was left to check the fit on mixed requests; raise --max-seconds"]
     notes += _of_others(before, await _load(client))
     return Profile(
-        facts, setup, found, done.seen, done.left_out, told(lacking), checked, clock() - began_s, tuple(notes)
+        facts,
+        setup,
+        found,
+        seen=done.seen,
+        left_out=done.left_out,
+        missing=told(lacking),
+        mixed=checked,
+        took_s=clock() - began_s,
+        notes=tuple(notes),
     )
 
 
@@ -226,6 +244,7 @@ async def _check(
     asker: Asker,
     setup: Setup,
     facts: EngineFacts,
+    *,
     found: Fitted,
     longest: int,
     seconds: float,

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,6 +31,7 @@ class Done:
     prompt_id: str
     stage: str
     score: float
+    _: KW_ONLY
     quality: float | None
     input_tokens: int
     output_tokens: int

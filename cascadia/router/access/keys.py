@@ -7,7 +7,7 @@ microsecond. Keys are made by us only, so none has less in it.
 
 import secrets
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Literal
@@ -48,11 +48,14 @@ class Key:
     id: str
     name: str
     digest: bytes = field(repr=False)
+    _: KW_ONLY
     scopes: frozenset[Scope] = frozenset({"inference"})
     models: frozenset[str] | None = None
     limits: KeyLimits = KeyLimits()
     expires_s: float | None = None
     priority: int = 0
+    max_gear: int | None = None
+    """Lightest gear that its requests may get, of 0 (the heaviest) and up; None: any."""
 
     def may_ask(self, model: str) -> bool:
         return self.models is None or model in self.models

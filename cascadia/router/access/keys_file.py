@@ -36,6 +36,7 @@ class _Entry(BaseModel):
     tokens_per_minute: _Rate | None = None
     concurrent: _Rate | None = None
     priority: int = Field(0, ge=-1000, le=1000)
+    max_gear: int | None = Field(None, ge=0, le=31)
     created: AwareDatetime | None = None
     expires: AwareDatetime | None = None
 
@@ -66,6 +67,7 @@ def entry_of(key: Key, created: datetime) -> dict[str, Any]:
         "tokens_per_minute": limits.tokens_per_minute,
         "concurrent": limits.concurrent,
         "priority": key.priority or None,
+        "max_gear": key.max_gear,
         "created": created.isoformat(timespec="seconds"),
         "expires": None if expires is None else expires.isoformat(timespec="seconds"),
     }
@@ -91,11 +93,6 @@ def revoke_key(path: Path, name_or_id: str) -> Key:
             raise BadInput("KEY", f"{name_or_id!r} is no key of {path}", f"it has {known}")
         _write(path, [_plain(entry) for entry in entries if entry is not found[0]])
     return _key(found[0])
-
-
-def created_of(path: Path) -> dict[str, datetime | None]:
-    """Time at which each key was made, by id."""
-    return {entry.id: entry.created for entry in _read(path)}
 
 
 def _read(path: Path) -> list[_Entry]:
@@ -129,6 +126,7 @@ def _key(entry: _Entry) -> Key:
         limits=KeyLimits(entry.requests_per_minute, entry.tokens_per_minute, entry.concurrent),
         expires_s=None if entry.expires is None else entry.expires.timestamp(),
         priority=entry.priority,
+        max_gear=entry.max_gear,
     )
 
 

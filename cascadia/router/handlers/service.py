@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from cascadia.clients.engines.held_bytes import HeldBytes
-from cascadia.router.access.access import Access, Hold
+from cascadia.router.access.access import Access
 from cascadia.router.cascade.cascade import Cascade
 from cascadia.router.cascade.records import Record
 from cascadia.router.cascade.request_limits import ask_of
 from cascadia.router.handlers.deliver import cascaded
 from cascadia.router.handlers.direct import call_of, straight
 from cascadia.router.handlers.fast_path import Plain
-from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.http.exchange import CLIENT_LEFT, Admitted, Exchange
+from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.openai.requests import (
@@ -26,12 +26,18 @@ from cascadia.router.openai.requests import (
     tokens_of,
 )
 from cascadia.router.replicas.stage import Stage
-from cascadia.router.settings.model import RouterSettings
+from cascadia.router.settings.model import GearSettings, RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
 Work = Coroutine[Any, Any, None]
+
+
+class ChoosesGear(Protocol):
+    """Chooses each request's gear, but none lighter than `lightest`."""
+
+    def arrival(self, lightest: int | None) -> GearSettings: ...
 
 
 class Service:
@@ -42,14 +48,17 @@ class Service:
         settings: RouterSettings,
         stages: list[Stage],
         cascade: Cascade,
+        *,
         metrics: Metrics,
         journal: Journal,
         held: HeldBytes,
         access: Access | None = None,
-        watchers: Watchers | None = None,
+        observers: Observers | None = None,
         earlier: Sequence[str] = (),
+        gears: ChoosesGear | None = None,
     ) -> None:
         self.settings = settings
+        self.gears = gears
         self.limits = settings.limits
         self.stages = {stage.name: stage for stage in stages}
         self.order = [stage.name for stage in stages]
@@ -59,9 +68,9 @@ class Service:
         self.journal = journal
         self.held = held
         self.access = access
-        self.tracing = watchers.tracing if watchers is not None else None
-        self.samples = watchers.samples if watchers is not None else None
-        self.observers = watchers.observers if watchers is not None else []
+        self.tracing = observers.tracing if observers is not None else None
+        self.samples = observers.samples if observers is not None else None
+        self.observers = observers.observers if observers is not None else []
         self.running = 0
         self.on_idle: Callable[[], object] | None = None
         """Called each time that none of its requests is left."""
@@ -71,14 +80,14 @@ class Service:
         """Refusal of a request by its head alone; None where it may come."""
         try:
             if self.access is not None:
-                self.access.caller(exchange.authorization, "inference")
+                self.access.caller_of(exchange.head)
         except ApiError as error:
             return error
         return None
 
     def begin(self, exchange: Exchange) -> None:
         """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
-        entry: dict[str, Any] = {"api": exchange.api, "model": "other"}
+        entry: dict[str, Any] = {"api": exchange.head.api, "model": "other"}
         record = Record(entry, exchange.started_s, body=exchange.body)
         self.metrics.running += 1
         self.running += 1
@@ -107,8 +116,8 @@ class Service:
         """However it ended."""
         self.metrics.running -= 1
         exchange.close()
-        if exchange.hold is not None:
-            exchange.hold.release(left=exchange.left)
+        if exchange.reservation is not None:
+            exchange.reservation.release(left=exchange.left)
         if record.ask is not None:
             record.ask.holding.release()
         self._record(exchange, record)
@@ -152,12 +161,12 @@ class Service:
         """Work that is left to do for a request; None where it is under way."""
         body, access = exchange.body, self.access
         if self.tracing is not None:
-            record.trace = self.tracing.begin(exchange.traceparent, exchange.forwarded)
+            record.trace = self.tracing.begin(exchange.head.traceparent, exchange.forwarded)
         if access is None:
             record.fields = fields = read_fields(body)
             record.tokens = tokens_of(body, fields)
             return self._routed_soon(exchange, fields, record)
-        account = access.caller(exchange.authorization, "inference")
+        account = access.caller_of(exchange.head)
         record.entry["key"] = account.key.name
         record.fields = fields = read_fields(body)
         record.tokens = tokens = tokens_of(body, fields)
@@ -165,7 +174,7 @@ class Service:
         if access.shared is not None:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
             return self._routed_when(admitted, exchange, fields, record)
-        exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        exchange.reservation = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
         return self._routed_soon(exchange, fields, record)
 
     def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
@@ -182,9 +191,9 @@ class Service:
         await work
 
     async def _routed_when(
-        self, admitted: Awaitable[Hold], exchange: Exchange, fields: Fields, record: Record
+        self, admitted: Awaitable[Admitted], exchange: Exchange, fields: Fields, record: Record
     ) -> None:
-        exchange.hold = await admitted
+        exchange.reservation = await admitted
         await self._routed_later(exchange, fields, record)
 
     def _routed(
@@ -199,23 +208,31 @@ class Service:
         if stage is not None:
             record.entry["model"] = record.entry["stage"] = stage.name
             call = call_of(exchange, fields, stage, record, total_s=self.limits.total_s, prefix=prefix)
-            stage.metrics.requests.inc()
+            stage.metrics.requests.value += 1.0
             if fields.stream or as_task:
                 return straight(exchange, fields, stage, call)
             return Plain(self, exchange, fields, stage, call, record).begin()
-        if fields.model == self.settings.cascade and exchange.api not in CASCADED:
-            message = (
-                f"{exchange.path.decode()} goes straight to a stage; name one of {', '.join(self.order)}."
-            )
+        if fields.model == self.settings.cascade and exchange.head.api not in CASCADED:
+            message = f"{exchange.head.path.decode()} goes straight to a stage; name one of {', '.join(self.order)}."
             raise ApiError(400, "not_cascaded", message, param="model")
         if fields.model == self.settings.cascade:
             record.entry["model"] = fields.model
-            ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record)
+            gear = self._gear(exchange, record)
+            ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record, gear=gear)
             record.ask = ask
             return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
         known = ", ".join([self.settings.cascade, *self.order])
         message = f"The model {fields.model[:100]!r} is not served here; there are {known}."
         raise ApiError(404, "model_not_found", message, param="model")
+
+    def _gear(self, exchange: Exchange, record: Record) -> GearSettings | None:
+        """Gear of a request that arrives now; None where one setting serves any load."""
+        if self.gears is None:
+            return None
+        lightest = None if exchange.reservation is None else exchange.reservation.max_gear
+        gear = self.gears.arrival(lightest)
+        record.entry["gear"] = gear.number
+        return gear
 
     def _record(self, exchange: Exchange, record: Record) -> None:
         entry = record.entry

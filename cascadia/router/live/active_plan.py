@@ -1,7 +1,7 @@
 """Active plan: what serves requests under one plan, its stages, its judge, and the rules between them.
 
-A request belongs to the lineup that it began with, to its end. What plans have in common (replicas with their
-connections, breakers and health, queues) is shared between their lineups: see `swap.py`.
+A request belongs to the plan that it began with, to its end. What plans have in common (replicas with their
+connections, breakers and health, queues) is shared between their active plans: see `swap.py`.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,9 @@ from cascadia.router.gates.base import Gate
 from cascadia.router.gates.build import Judge, judge_of
 from cascadia.router.gates.cache import CachedGate
 from cascadia.router.handlers.service import Service
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.live.fleet_load import FleetLoad
+from cascadia.router.live.gears import Gears
+from cascadia.router.observers.observers import Observers
 from cascadia.router.replicas.dns_names import Addresses, resolved
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
@@ -29,7 +31,7 @@ from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
 
-class Lineup:
+class ActivePlan:
     """`given_gate` replaces the one that the settings ask for. Opens nothing: connections are made when needed."""
 
     def __init__(
@@ -37,17 +39,19 @@ class Lineup:
         settings: RouterSettings,
         metrics: Metrics,
         journal: Journal,
+        *,
         access: Access | None,
         examiner: Examiner,
         held: HeldBytes,
         given_gate: Gate | None,
-        before: "Lineup | None",
-        watchers: Watchers,
+        before: "ActivePlan | None",
+        observers: Observers,
         known: Addresses,
+        load: FleetLoad,
     ) -> None:
         """Takes over unchanged from `before`: the judge and the memory of conversations, where told the same.
 
-        `known`: the addresses of names that DNS is asked for.
+        `known`: the addresses of names that DNS is asked for. `load`: by which gears are chosen.
         """
         self.settings = settings
         self.resolved = resolved(settings, known)
@@ -78,17 +82,33 @@ class Lineup:
             gate,
             judge or _SCORED,
             metrics.judge_seconds,
-            examiner,
-            told,
-            foresight or judge or _SCORED,
-            settings.mixture,
+            examiner=examiner,
+            foresight=told,
+            foresight_told=foresight or judge or _SCORED,
+            mixture=settings.mixture,
         )
         self.cascade: Cascade = Cascade(
-            self.stages, scoring, self.conversations, in_usd=settings.cost_unit is not None
+            self.stages,
+            scoring,
+            self.conversations,
+            in_usd=settings.cost_unit is not None,
+            refuses=settings.when_overloaded == "refuse",
         )
         earlier = () if before is None else before.names
+        self.gears = Gears(settings, self.stages, load, metrics) if settings.gears else None
+        if self.gears is not None and before is not None and before.gears is not None:
+            self.gears.inherit(before.gears)
         self.service = Service(
-            settings, self.stages, self.cascade, metrics, journal, held, access, watchers, earlier
+            settings,
+            self.stages,
+            self.cascade,
+            metrics=metrics,
+            journal=journal,
+            held=held,
+            access=access,
+            observers=observers,
+            earlier=earlier,
+            gears=self.gears,
         )
 
     @property
@@ -115,7 +135,7 @@ class Lineup:
 
     @property
     def running(self) -> int:
-        """Requests that began with this lineup and are not done."""
+        """Requests that began with this plan and are not done."""
         return self.service.running
 
 

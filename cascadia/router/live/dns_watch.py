@@ -14,7 +14,7 @@ LEAST_S = 0.01
 
 
 class Swappable(Protocol):
-    """What a router is to whom looks up its replicas' names. `events` gets what was found."""
+    """Router as seen by what looks up its replicas' names. `events` gets what was found."""
 
     @property
     def settings(self) -> RouterSettings: ...

@@ -27,7 +27,7 @@ APIS: dict[str, Api] = {
     "/v1/responses": "responses",
 }
 
-OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "quality_min", "priority")
+OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "score_min", "quality_min", "priority")
 """Of the cascade, not of OpenAI's API: no engine sees them."""
 BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
@@ -54,7 +54,9 @@ class Fields(Struct):
     max_stage: str | UnsetType | None = UNSET
     min_stage: str | UnsetType | None = UNSET
     deadline_ms: float | UnsetType | None = UNSET
+    score_min: float | UnsetType | None = UNSET
     quality_min: float | UnsetType | None = UNSET
+    """The former name of `score_min`."""
     priority: int | UnsetType | None = UNSET
     user: Raw | UnsetType = UNSET
     input: Raw | UnsetType = UNSET
@@ -68,14 +70,13 @@ class Fields(Struct):
     @property
     def has_own(self) -> bool:
         """Tells whether a field of the cascade's own is there, be it null."""
-        return not (
-            self.max_stage is self.min_stage is self.deadline_ms is self.quality_min is self.priority is UNSET
-        )
+        limits = self.max_stage is self.min_stage is self.deadline_ms is self.priority is UNSET
+        return not (limits and self.score_min is self.quality_min is UNSET)
 
     @property
     def output_tokens(self) -> int:
         limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens or OUTPUT_TOKENS
-        return max(1, limit) * max(1, self.n or 1)
+        return limit if self.n is None and limit > 0 else max(1, limit) * max(1, self.n or 1)
 
     @property
     def output_limit(self) -> int | None:
@@ -85,7 +86,7 @@ class Fields(Struct):
     @property
     def most_output(self) -> int | None:
         """Output limit, as `output_limit`, of all answers that are asked for."""
-        limit = self.output_limit
+        limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens
         return limit * max(1, self.n or 1) if limit else None
 
     def beginning(self, name: str) -> bytes:

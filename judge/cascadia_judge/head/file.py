@@ -114,11 +114,11 @@ def _read(found: Mapping[str, Any]) -> Head:
         str(found["stage"]),
         basis,
         line,
-        trees,
-        calibration,
-        curve["spread_at"],
-        curve["spread"],
-        dict(found["measured"]),
+        trees=trees,
+        calibration=calibration,
+        spread_at=curve["spread_at"],
+        spread=curve["spread"],
+        measured=dict(found["measured"]),
     )
 
 

@@ -5,7 +5,7 @@ on every set it was tried on (docs/models/judge.md). A calibration that was fitt
 seen makes a quality of 0-100 of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ class Head:
     stage: str
     basis: Basis
     line: Line
+    _: KW_ONLY
     trees: Trees
     calibration: Calibration
     spread_at: Floats

@@ -115,7 +115,17 @@ def train(
     fitted = fit(seen, quality, groups, course)
     calibration = smoothed(crossed.raw, quality)
     at, spread = _spread(crossed.raw, quality, calibration)
-    return Head(stage, *fitted, calibration, at, spread, measures(crossed.quality, quality)), crossed
+    head = Head(
+        stage,
+        fitted.basis,
+        fitted.line,
+        trees=fitted.trees,
+        calibration=calibration,
+        spread_at=at,
+        spread=spread,
+        measured=measures(crossed.quality, quality),
+    )
+    return head, crossed
 
 
 def measures(score: Floats, quality: Floats) -> dict[str, Any]:

@@ -22,7 +22,6 @@ _LOOKS_LIKE = str.maketrans(
     "ABESIJKMHOPCTXYaesijkmopctxyhdqwrgABEZHIKMNOPTYXaeiknoptuxconuhguiaacdejkmoptuvwz",
 )
 _WORD = re.compile(r"[^\W\d_]+")
-_REPEATED = re.compile(rf"(\S)\1{{{REPEATS_MAX},}}")
 _TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SPACES = re.compile(r"(?<=\S)[^\S\n]+")
 _INDENT = re.compile(r"(?m)^([^\S\n]{32})[^\S\n]+")

@@ -5,7 +5,7 @@ An all-reduce, a launch or a scheduler differs more between engines, and between
 so these constants belong to the pair of GPU and engine. Equations: docs/models/simulator.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, get_args
 
 from cascadia_sim.errors import InputError
@@ -74,6 +74,7 @@ class Calibration:
     name: str
     gpu: str
     engine: str
+    _: KW_ONLY
     engine_version: str
     precision: str
     source: str

@@ -305,7 +305,7 @@ class RollingCascade:
         self._known = stop
 
     def _follow(self, who: Ints) -> tuple[Bools, Bools]:
-        """Who comes to each stage under any of the routings, and who is judged there [S, m]."""
+        """Marks who comes to each stage under any of the routings, and who is judged there [S, m]."""
         comes, judged = np.zeros((2, self.judge_group, who.size), bool)
         for routing, following, waits in zip(
             self._routings, self._paths.following, self._paths.judged, strict=False
@@ -389,7 +389,7 @@ class RollingCascade:
 
 
 def _paths(asked: Asked, judge: VerdictTokens | VerdictDelays | None) -> Paths:
-    """Nobody has arrived, and no routing is known."""
+    """Paths before anybody has arrived, with no routing known."""
     stages, n = asked.input_tokens.shape
     unknown = np.full(n, -1, np.int64)
     delays = isinstance(judge, VerdictDelays)

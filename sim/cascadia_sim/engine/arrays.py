@@ -159,7 +159,7 @@ class Paths(NamedTuple):
 
 
 def no_paths() -> Paths:
-    """Of a network whose visits follow each other as its `successor` says."""
+    """Paths of a network whose visits follow each other as its `successor` says."""
     none = np.zeros(0, np.int64)
     table = np.zeros((0, 0), np.int64)
     return Paths(

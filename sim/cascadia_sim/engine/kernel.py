@@ -1011,7 +1011,7 @@ def _told(paths: Paths) -> int:
 
 @compiled
 def _set_off(network: Network, visit: int, due: int) -> int:
-    """What follows on a visit is due now, or its request has ended; how many are due then."""
+    """Sets off what follows on a visit, or ends its request; returns how many visits are due then."""
     successor = network.successor[visit]
     if successor < 0:
         network.ended[0] += 1

@@ -84,12 +84,12 @@ def setting_of(
         architecture,
         fitted,
         form,
-        tp,
-        pp,
-        gpus_per_node,
-        config.kv_cache_dtype,
-        config.attention_dp,
-        config.enable_expert_parallel,
+        tp=tp,
+        pp=pp,
+        gpus_per_node=gpus_per_node,
+        kv_cache_dtype=config.kv_cache_dtype,
+        attention_dp=config.attention_dp,
+        expert_parallel=config.enable_expert_parallel,
     )
 
 

@@ -6,7 +6,7 @@ seconds as charged, through all pipeline stages.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ class Setting:
     architecture: Architecture
     gpu: Gpu
     form: WeightFormat
+    _: KW_ONLY
     tp: int
     pp: int
     gpus_per_node: int

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -58,6 +58,7 @@ class Outcome:
     way: str
     requests: int
     attained: float
+    _: KW_ONLY
     p95_s: float
     refused: float
     quality: float
@@ -197,13 +198,13 @@ def _outcome(
         name,
         len(day.trace),
         float(within.mean()),
-        float(np.quantile(latency_s, 0.95, method="inverted_cdf")),
-        float(answers.refused.mean()),
-        float(quality[answered].mean()),
-        bill,
-        moved,
-        (np.bincount(hour, within) / each).tolist(),
-        (np.bincount(hour, quality) / given).tolist(),
-        fleet.in_use,
-        entries,
+        p95_s=float(np.quantile(latency_s, 0.95, method="inverted_cdf")),
+        refused=float(answers.refused.mean()),
+        quality=float(quality[answered].mean()),
+        usd=bill,
+        moves=moved,
+        attained_by_hour=(np.bincount(hour, within) / each).tolist(),
+        quality_by_hour=(np.bincount(hour, quality) / given).tolist(),
+        gpus=fleet.in_use,
+        entries=entries,
     )

@@ -33,7 +33,7 @@ def read_mooncake(source: Source, layout: Layout, on_progress: Callable[[int], N
             batch.line,
             columns["arrival_s"] / 1000,
             inputs,
-            columns["output_tokens"],
+            output_tokens=columns["output_tokens"],
             prefix_tokens=_prefixes(source, batch, inputs, seen),
             hash_ids=[" ".join(map(str, row.get("hash_ids") or ())) for row in batch.objects],
         )

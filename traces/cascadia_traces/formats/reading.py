@@ -153,10 +153,10 @@ def _trace(rows: Rows, origin_s: float) -> Trace:
         rows.arrival_s - origin_s,
         _whole(rows.input_tokens),
         _whole(rows.output_tokens),
-        None if rows.prompt_id is None else tuple(rows.prompt_id),
-        None if rows.session_id is None else tuple(rows.session_id),
-        None if rows.prefix_tokens is None else _whole(rows.prefix_tokens),
-        None if rows.hash_ids is None else tuple(rows.hash_ids),
+        prompt_id=None if rows.prompt_id is None else tuple(rows.prompt_id),
+        session_id=None if rows.session_id is None else tuple(rows.session_id),
+        prefix_tokens=None if rows.prefix_tokens is None else _whole(rows.prefix_tokens),
+        hash_ids=None if rows.hash_ids is None else tuple(rows.hash_ids),
     )
 
 

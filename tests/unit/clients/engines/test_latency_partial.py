@@ -16,6 +16,7 @@ from cascadia.profile.latency.file import read_measurements, write_profile
 from cascadia.profile.latency.measure import Seen
 from cascadia.profile.latency.points import Point, ladder, needed
 from cascadia.profile.latency.profile import Profile, profile_latency, timing_of
+from cascadia.testing.clock import now_s, run
 from cascadia_sim.calibration.catalogue import find_calibration
 from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.evidence.standing import standing
@@ -23,7 +24,6 @@ from cascadia_sim.fit.profile_coverage import PARTS
 from cascadia_sim.hardware.catalogue import gpu
 from tests.unit.clients.engines.test_latency_profile import SMALL, TRUTH, hidden_timing, seconds
 from tests.unit.clients.fake_engine import FakeEngine
-from tests.unit.clients.virtual_time import now_s, run
 
 ALLOWED_S = 100.0
 
@@ -35,7 +35,17 @@ def slow(times: float) -> FakeEngine:
 def profiled(
     engine: FakeEngine, kept: Mapping[Point, Sequence[Seen]] | None = None, allowed_s: float = ALLOWED_S
 ) -> Profile:
-    asked = Asked("http://fake", "m", SMALL, "cpu", 1, 1, None, 8, engine.max_num_batched_tokens)
+    asked = Asked(
+        "http://fake",
+        "m",
+        SMALL,
+        gpu="cpu",
+        tp=1,
+        pp=1,
+        quantization=None,
+        max_num_seqs=8,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+    )
 
     async def main() -> Profile:
         async with OpenAIEngine("http://fake", "m", transport=engine, clock=now_s) as client:
@@ -126,9 +136,9 @@ def test_an_engine_that_breaks_down_leaves_what_was_measured() -> None:
         async def _complete(self, body):  # type: ignore[no-untyped-def]
             Breaks.asked += 1
             if Breaks.asked > 6:
-                import httpx
+                import httpx2
 
-                return httpx.Response(500, json={"error": {"message": "out of memory"}})
+                return httpx2.Response(500, json={"error": {"message": "out of memory"}})
             return await super()._complete(body)
 
     found = profiled(Breaks(lambda *counts: seconds(TRUTH, *counts)))

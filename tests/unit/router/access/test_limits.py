@@ -15,23 +15,9 @@ from cascadia.router.access.keys import Key, KeyLimits, Keyring
 from cascadia.router.access.rate_limits import Told, Usage, Verdict
 from cascadia.router.openai.stream_usage import StreamUsage
 from cascadia.router.settings.model import KeySettings, RouterSettings
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 
 @asynccontextmanager
@@ -276,3 +262,34 @@ def test_limits_that_change_hold_at_once_and_what_was_used_stays() -> None:
             assert (await up.chat("small", headers=header)).status_code == 401
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (
+            KeyLimits(60, 6000),
+            {"remaining-requests": 0, "reset-requests": 61000, "remaining-tokens": 0, "reset-tokens": 62000},
+        ),
+        (KeyLimits(requests_per_minute=60), {"remaining-requests": 0, "reset-requests": 61000}),
+        (KeyLimits(tokens_per_minute=6000), {"remaining-tokens": 0, "reset-tokens": 62000}),
+    ],
+)
+def test_what_was_overdrawn_is_told_as_nothing_left(limits: KeyLimits, told: dict[str, int]) -> None:
+    lines = Told(limits).lines(Verdict(None, -1.0, -200.0, 0.0)).splitlines()
+    headers = {k.decode(): int(v.removesuffix(b"ms")) for k, v in (line.split(b": ") for line in lines)}
+    rest = {k.removeprefix("x-ratelimit-"): v for k, v in headers.items() if "limit-limit" not in k}
+    assert rest == told
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (KeyLimits(requests_per_minute=60), {"remaining-requests": 1, "reset-requests": 59000}),
+        (KeyLimits(tokens_per_minute=6000), {"remaining-tokens": 1, "reset-tokens": 59990}),
+    ],
+)
+def test_the_last_one_left_is_told(limits: KeyLimits, told: dict[str, int]) -> None:
+    lines = Told(limits).lines(Verdict(None, 1.0, 1.0, 0.0)).splitlines()
+    headers = {k.decode(): int(v.removesuffix(b"ms")) for k, v in (line.split(b": ") for line in lines)}
+    assert {k.removeprefix("x-ratelimit-"): v for k, v in headers.items() if "limit-limit" not in k} == told

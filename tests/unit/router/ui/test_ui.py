@@ -14,16 +14,9 @@ from cascadia.router.settings.model import JudgeSettings, KeySettings, RouterSet
 from cascadia.router.telemetry.counters import Spread
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.history import KEPT, History, Window, quantile, tick_of
-from tests.unit.render.plans import POOLS, plan, stage
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    ScriptedGate,
-    run,
-    running,
-    stages,
-    started,
-)
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.plans import POOLS, plan, stage
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages
 
 
 def shown(small: FakeEngine, large: FakeEngine, costs: tuple[float | None, float | None]) -> RouterSettings:
@@ -123,7 +116,9 @@ def test_a_plan_gives_the_cost_of_a_token_by_the_parameters_that_it_passes_throu
             stage("large", ReplicaGroup("h100", 1, 1, 1, 1.0), model="org/unheard-of"),
         ],
         POOLS,
-        JudgePlan("certainty", "router", None, "vllm", None, 0, ()),
+        JudgePlan(
+            "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+        ),
     )
     settings = settings_of(planned, {"small": ["http://h:1"], "large": ["http://h:2"]}, "plan.json")
     # 8.03 billion parameters less the embedding's 0.53, which is a look-up.
@@ -174,8 +169,8 @@ def test_where_keys_are_asked_for_the_page_needs_one_that_may_read_metrics() -> 
     reader, asker = make_key(), make_key()
     keyring = Keyring(
         [
-            Key(reader.id, "reader", reader.digest, frozenset({"metrics"})),
-            Key(asker.id, "asker", asker.digest, frozenset({"inference"})),
+            Key(reader.id, "reader", reader.digest, scopes=frozenset({"metrics"})),
+            Key(asker.id, "asker", asker.digest, scopes=frozenset({"inference"})),
         ]
     )
 
