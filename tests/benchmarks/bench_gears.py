@@ -2,10 +2,11 @@
 
     python -m tests.benchmarks.bench_gears [--cases spikes azure-code poisson]
 
-gemma-2b, gemma-7b and Qwen1.5-72B on 32 H100s, WildBench's answers, at most 5 % later than 25 s. Traces: Poisson with spikes of
-3.2 times the rate, `azure_2023_code`, `azure_2023_conv`, and plain Poisson. "single" is the best setting *chosen with
-knowledge of the trace*, on our replicas or CascadeServe's; the others are tuned by a grid (`planner/over_time`), and of
-their whole grid the point is shown that is best beside ours. Violations are requests later than 25 s.
+gemma-2b, gemma-7b and Qwen1.5-72B on 32 H100s, WildBench's answers, at most 5 % later than 25 s. Traces of twenty
+minutes: Poisson with spikes of 3.2 times the rate, `azure_2023_code`, `azure_2023_conv`, and plain Poisson. "single" is
+the best setting *chosen with knowledge of the trace* on our replicas; the others are tuned by a grid
+(`planner/over_time`), and of their whole grid the points are shown that are best beside ours. Violations are requests
+later than 25 s.
 
 Exits with 1 where violations at equal quality are above 0.65 (spikes) or 0.75 (azure-code) of the single setting's, or
 where on plain Poisson the ladder has 0.2 points more of them.
@@ -20,11 +21,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.cli.compare_over_time import HEADINGS, over_time_rows
 from cascadia.domain.problem import Problem
-from cascadia.planner.deployment.simulation import Simulator
-from cascadia.planner.gears.ladder import Goals, find_ladder
-from cascadia.planner.over_time import systems
-from cascadia.planner.over_time.settings import OverTime, Stage
+from cascadia.planner.over_time.compare import compare_over_time
+from cascadia.planner.over_time.settings import OverTime
 from cascadia.planner.plan import plan
 from cascadia.planner.problem.read import read_problem
 from cascadia_traces.formats.reading import read_trace
@@ -39,8 +39,6 @@ QUANTILE = 0.95
 FLOOR = 45.0
 AT_MOST = {"spikes": 0.65, "azure-code": 0.75}
 MUCH_LATER = 0.002
-POINTS = 0.05
-"""Qualities that differ by less are equal."""
 
 
 SPAN_S = 1200.0
@@ -69,12 +67,13 @@ class Swing:
         clock_s = np.arange(0.0, SPAN_S, 0.1)
         load = np.where(clock_s % 300.0 < 270.0, 1.0, self.spikes)
         done = np.concatenate([[0.0], np.cumsum(load)]) / load.sum()
-        return np.interp(np.sort(rng.random(count)), done, np.append(clock_s, SPAN_S))
+        found: NDArray[np.float64] = np.interp(np.sort(rng.random(count)), done, np.append(clock_s, SPAN_S))
+        return found
 
 
 SWINGS = (
     Swing("spikes", "traces/azure_2023_conv.csv", 24.0, spikes=3.2),
-    Swing("azure-code", "traces/azure_2023_code.csv", 24.0, shape=True),
+    Swing("azure-code", "traces/azure_2023_code.csv", 34.0, shape=True),
     Swing("azure-conv", "traces/azure_2023_conv.csv", 24.0, shape=True),
     Swing("poisson", "traces/azure_2023_conv.csv", 30.0),
 )
@@ -104,80 +103,13 @@ def problem_of(swing: Swing, folder: Path) -> Problem:
 def shown(swing: Swing, folder: Path) -> bool:
     """Prints one trace's table; whether it misses what is asked."""
     problem = problem_of(swing, folder)
-    made = plan(problem)
-    stage = Stage(made.search, Simulator.of(problem), BOUND_S)
-    deployment = made.chosen.deployment
-    own_s = stage.outcome("own", deployment, [deployment.routing], nobody(problem)).latency_s
-    found = find_ladder(made.search, stage.simulator, deployment, own_s, Goals.of(problem, BOUND_S))
-    if found is None:
-        ladder = stage.outcome("ladder", deployment, [deployment.routing], nobody(problem), "one gear")
-    else:
-        tuned = f"{len(found.routings)} gears"
-        ladder = stage.outcome("ladder", deployment, found.routings, found.played.gear, tuned)
-    others = {
-        "single": systems.singles(stage, deployment, 0.0),
-        "dynba": systems.dynba(stage),
-        "switching": systems.switching(stage, QUANTILE),
-        **by_name(systems.printed(stage, deployment, QUANTILE, 0.0)),
-    }
+    found = compare_over_time(plan(problem))
     print(f"\n### {swing.name}: {len(problem.workload)} requests at {problem.workload.rate_rps:.1f}/s\n")
-    print(markdown(HEADINGS, [row(ladder, ladder), *(row(ladder, *best(ladder, g)) for g in others.values())],
-                   text_columns=1), flush=True)  # fmt: skip
-    return misses(swing, ladder, others["single"])
+    print(markdown(HEADINGS, over_time_rows(found), text_columns=1), flush=True)
+    return misses(swing, found.ours, next(b.as_good for b in found.beside if b.name == "single"))
 
 
-HEADINGS = (
-    "system",
-    "late",
-    "quality",
-    "p95 s",
-    "switches",
-    "late at our quality",
-    "quality when as late",
-    "tuned",
-)
-
-
-def nobody(problem: Problem) -> NDArray[np.int64]:
-    return np.zeros(len(problem.workload), np.int64)
-
-
-def by_name(points: list[OverTime]) -> dict[str, list[OverTime]]:
-    return {name: [p for p in points if p.name == name] for name in dict.fromkeys(p.name for p in points)}
-
-
-def as_good(ladder: OverTime, points: list[OverTime]) -> OverTime | None:
-    """The least late of those that are at least as good as the ladder."""
-    good = [p for p in points if p.quality >= ladder.quality - POINTS]
-    return min(good, key=lambda p: p.late, default=None)
-
-
-def as_punctual(ladder: OverTime, points: list[OverTime]) -> OverTime | None:
-    """The best of those that are no later than the ladder."""
-    punctual = [p for p in points if p.late <= ladder.late + 1e-9]
-    return max(punctual, key=lambda p: p.quality, default=None)
-
-
-def best(ladder: OverTime, points: list[OverTime]) -> tuple[OverTime, OverTime | None, OverTime | None]:
-    """The point that the objective would choose, and the two beside ours."""
-    keeps = [p for p in points if p.late <= 1 - QUANTILE]
-    chosen = max(keeps, key=lambda p: p.quality) if keeps else min(points, key=lambda p: p.late)
-    return chosen, as_good(ladder, points), as_punctual(ladder, points)
-
-
-def row(
-    ladder: OverTime, own: OverTime, good: OverTime | None = None, punctual: OverTime | None = None
-) -> tuple[str, ...]:
-    figures = f"{own.late:.2%}", f"{own.quality:.2f}", f"{own.p95_s:.1f}", f"{own.switches}"
-    if own is ladder:
-        return (own.name, *figures, "", "", own.tuned)
-    late = "none as good" if good is None else f"{good.late:.2%}"
-    quality = "none as early" if punctual is None else f"{punctual.quality:.2f}"
-    return (own.name, *figures, late, quality, own.tuned)
-
-
-def misses(swing: Swing, ladder: OverTime, singles: list[OverTime]) -> bool:
-    rival = as_good(ladder, singles)
+def misses(swing: Swing, ladder: OverTime, rival: OverTime | None) -> bool:
     if rival is None:
         print("no single setting is as good")
         return False

@@ -149,7 +149,9 @@ def placed(search: Search, parts: Mapping[int, float], routing: int) -> list[Dep
     for placement in _placements(search, tuple(parts)):
         chosen = _by_load(search, demands, parts, placement, routing, 0)
         if chosen is not None:
-            found.append(deployed_alike(routing, filled(routing, chosen, demands, parts, search.problem.cluster)))
+            found.append(
+                deployed_alike(routing, filled(routing, chosen, demands, parts, search.problem.cluster))
+            )
     return found
 
 

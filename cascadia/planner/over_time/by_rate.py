@@ -35,7 +35,7 @@ class RateRule:
     @property
     def tops_rps(self) -> Floats:
         """The upper end of each range."""
-        return np.arange(1, self.ranges + 1) * (self.most_rps / self.ranges)
+        return np.linspace(self.most_rps / self.ranges, self.most_rps, self.ranges)
 
     def ranges_of(self, arrival_s: Floats, waiting: Callable[[float], int]) -> Ints:
         """The range in force at each arrival (n); `waiting(t)` is the queue at the first model at time t."""

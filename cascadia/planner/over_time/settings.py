@@ -23,7 +23,7 @@ class OverTime:
     """What a system makes of the trace. `late` (0-1) of the requests are over the bound on latency.
 
     `quality` is the mean over the requests, of the answers that they get. `setting` (n) is the routing of each request.
-    `why` tells why there is no answer; figures are NaN then.
+    `usd_per_hour` is the mean over the trace, `gpus` the most at a time. `tuned` says which point of the grid it is.
     """
 
     name: str
@@ -37,12 +37,6 @@ class OverTime:
     setting: Ints
     latency_s: Floats
     tuned: str = ""
-    why: str = ""
-
-
-def no_answer(name: str, why: str) -> OverTime:
-    nan = float("nan")
-    return OverTime(name, nan, nan, nan, nan, 0, nan, 0, np.zeros(0, np.int64), np.zeros(0), why=why)
 
 
 @dataclass(eq=False)

@@ -40,9 +40,9 @@ UNLIKE = 0.1
 """They are for cascades that differ by more than this part of the requests at some stage."""
 
 
-def singles(stage: Stage, deployment: Deployment, floor: float) -> list[OverTime]:
+def singles(stage: Stage, deployment: Deployment) -> list[OverTime]:
     """Each candidate of the deployment alone, with knowledge of the trace."""
-    among = candidates(stage.search, deployment, floor, 0.0)
+    among = candidates(stage.search, deployment, 0.0, 0.0)
     nobody = np.zeros(len(stage.simulator.arrivals), np.int64)
     return [stage.outcome("single", deployment, [int(k)], nobody, f"routing {k}") for k in among.routings]
 
@@ -69,11 +69,11 @@ def switching(stage: Stage, quantile: float) -> list[OverTime]:
     return found
 
 
-def printed(stage: Stage, ours: Deployment, quantile: float, floor: float) -> list[OverTime]:
+def printed(stage: Stage, ours: Deployment, quantile: float) -> list[OverTime]:
     """CascadeServe's gears on its own deployments, and on ours; with one range it never switches."""
     found = []
     for deployment in _theirs(stage.search, ours):
-        among = candidates(stage.search, deployment, floor, 0.0)
+        among = candidates(stage.search, deployment, 0.0, 0.0)
         if len(among):
             found += _by_rate("cascadeserve", stage, deployment, among, quantile)
             found += _by_rate("no switching", stage, deployment, among, quantile, (1,), PERIODS_S[:1])
