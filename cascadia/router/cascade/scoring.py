@@ -74,7 +74,7 @@ class Scoring:
             own = gear_threshold(ask.gear, stage)
         elif ask.other and self._mixture is not None:
             own = self._mixture.thresholds.get(stage.name, own)
-        return max(own, ask.quality_min)
+        return max(own, ask.score_min)
 
     def _skip_below(self, ask: Ask, stage: Stage) -> float | None:
         if ask.gear is not None and stage.name in ask.gear.skip_below:

@@ -110,7 +110,7 @@ class _Mixture(_Section):
 
 
 class _UnderLoad(_Section):
-    """Where even the lightest gear's stages have no room requests wait, or are refused."""
+    """Rule for requests that even the lightest gear's stages have no room for: they wait, or are refused."""
 
     then: WhenOverloaded = "queue"
 
