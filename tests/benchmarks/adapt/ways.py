@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.decide import MovePolicy
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.loop import Controller
@@ -28,7 +28,7 @@ TAIL_S = 600.0
 SHADOW = 20
 """One in so many requests goes through all stages."""
 BURST = 2
-MOVE_ALWAYS = Caution(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
+MOVE_ALWAYS = MovePolicy(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
 
 
 @dataclass(frozen=True, slots=True)
