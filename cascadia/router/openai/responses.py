@@ -131,14 +131,14 @@ def _written(document: bytes) -> Written:
     return Written((choice,), Usage(usage.input_tokens or 0, usage.output_tokens or 0))
 
 
-class _Asked(Turn):
+class _Item(Turn):
     type: str = "message"
     name: str | None = None
     arguments: str | None = None
     output: Raw = Raw(b"null")
 
 
-_asked = msgspec.json.Decoder(list[_Asked])
+_asked = msgspec.json.Decoder(list[_Item])
 _NOTHING = (b"null", b'""', b"[]")
 
 
