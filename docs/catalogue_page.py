@@ -40,13 +40,12 @@ def model_rows() -> list[tuple[str, ...]]:
 
 
 def models() -> str:
-    """The ids by owner, each with its billions of parameters."""
+    """The ids by owner."""
     owners: dict[str, list[str]] = {}
-    for ids, parameters, active, *_ in model_rows():
+    for ids, *_ in model_rows():
         for name in ids.split():
             owner, _, rest = name.partition("/")
-            size = f"{parameters}/{active}" if active else parameters
-            owners.setdefault(owner, []).append(f"`{rest}` {size}")
+            owners.setdefault(owner, []).append(f"`{rest}`")
     return "\n".join(f"- **{owner}**: {', '.join(names)}" for owner, names in owners.items())
 
 
@@ -63,7 +62,7 @@ def _csv(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def gpus() -> str:
-    head = ("name", "memory", "BF16", "FP8", "HBM", "link", "measured", "$/h")
+    head = ("name", "memory", "BF16", "FP8", "HBM", "measured", "$/h")
     return plain_table(head, [_card(gpu(name)) for name in known_gpus()])
 
 
@@ -73,7 +72,6 @@ def _card(card: Gpu) -> tuple[str, ...]:
         f"{card.memory_bytes / 1e9:.1f}",
         *(f"{peak / 1e12:g}" if peak else "–" for peak in (card.bf16_flops, card.fp8_flops)),
         f"{card.hbm_bytes_per_s / 1e9:g}",
-        f"{card.link}&nbsp;{card.link_bytes_per_s / 1e9:g}",
         "yes" if is_measured(card) else "no",
         f"{card.usd_per_hour:.2f}",
     )
