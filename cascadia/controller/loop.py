@@ -185,8 +185,8 @@ class Controller:
         those that come back, once: until it is decided with them."""
         observed = await self.fleet.backend.observe()
         there, now_s = observed.gpus, self._clock()
-        recent = samples.between(now_s - self.settings.caution.horizon_s, now_s)
-        soon = now_s < self._gpus_asked_s + self.settings.caution.cooldown_s
+        recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
+        soon = now_s < self._gpus_asked_s + self.settings.move_policy.cooldown_s
         if soon or len(recent) < self.settings.least_requests:
             return None
         wanted = self.fleet.desired(self.in_force(), {})
