@@ -11,8 +11,8 @@ import click
 from cascadia.cli.fleet.common import CONTROLLER_LOCK, RUN_DIR, plan_path, release_options, run_dir_option
 from cascadia.cli.shared.options import positive, with_output
 from cascadia.cli.shared.output import Output
-from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
-from cascadia.domain.errors import BadInput
+from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, SCALE_S, WINDOW_S
+from cascadia.domain.errors import BadInput, CascadiaError
 
 if TYPE_CHECKING:
     from cascadia.controller.decide.settings import Settings
@@ -81,6 +81,10 @@ PORT = 8300
               help="Planning that takes longer is ended.")  # fmt: skip
 @click.option("--at-once", type=click.IntRange(1), default=AT_ONCE, show_default=True,
               help="Most replicas that start or drain together; GPUs and capacity allow fewer.")  # fmt: skip
+@click.option("--scale/--no-scale", "scales", default=True, show_default=True,
+              help="Whether replicas of the plan's shapes are added and stopped in seconds, by load.")  # fmt: skip
+@click.option("--quiet-time", "quiet_s", type=positive, default=600.0, show_default=True, metavar="S",
+              help="Seconds for which the load must not have asked for a replica before it is stopped.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Decide and write it down, but move nothing.")
 @with_output
 def controller(
@@ -112,10 +116,13 @@ def controller(
     startup_s: float,
     plan_limit_s: float,
     at_once: int,
+    scales: bool,
+    quiet_s: float,
     dry_run: bool,
     output: Output,
 ) -> None:
-    """Watch a fleet, plan anew for SPEC when its traffic changes, and move to plans that pay.
+    """Watch a fleet, give it the replicas that its load asks for, plan anew for SPEC when its traffic changes, and move
+    to plans that pay.
 
     With --backend local the fleet is that of `cascadia up` in --run-dir, and PLAN is what that was started with. With
     --backend kubernetes it is a release of the chart, which starts this command; PLAN is brought about where nothing
@@ -149,6 +156,7 @@ def controller(
         plan_limit_s=plan_limit_s,
         startup_s=startup_s,
         at_once=at_once,
+        quiet_s=quiet_s,
         dry_run=dry_run,
     )
     watched = SampleFiles(samples or folder / "samples", ratio=ratio)
@@ -166,19 +174,27 @@ def controller(
             looks_of(plan, watched.folder),
             (host, PORT if port is None else port),
             output,
+            scales=scales,
         )
         return
-    made, figures = _made(settings, plan, engines, watched, output)
+    made, figures = _made(settings, plan, engines, watched, output, scales=scales)
     with _stand_by(folder, output):
         _remember(folder, plan)
         asyncio.run(_watch(made, figures, (host, port), output))
 
 
 def _made(
-    settings: "Settings", plan: Path, engines: Path | None, samples: "SampleFiles", output: Output
+    settings: "Settings",
+    plan: Path,
+    engines: Path | None,
+    samples: "SampleFiles",
+    output: Output,
+    *,
+    scales: bool,
 ) -> "tuple[Controller, Figures]":
     from cascadia.controller.decide.replan import replan
     from cascadia.controller.local.engines_file import read_local
+    from cascadia.controller.local.load import LocalLoad
     from cascadia.controller.local.plans import LocalPlans
     from cascadia.controller.loop import Controller
     from cascadia.controller.service.metrics import Figures
@@ -199,6 +215,7 @@ def _made(
         looks=looks_of(plan, samples.folder),
         speeds=speeds,
         tell=tell,
+        load=LocalLoad(settings.folder) if scales else None,
     )
     return made, figures
 
@@ -247,7 +264,19 @@ async def _watch(made: "Controller", figures: "Figures", at: tuple[str, int | No
     async with serving(face(figures, made.state.entries), host, port) as found:
         output.note(f"figures at http://{host}:{found}/metrics")
         await made.adopt()
-        while True:
-            await made.tick()
-            figures.passed(made)
-            await asyncio.sleep(made.settings.detection.window_s)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_scale(made))
+                while True:
+                    await made.tick()
+                    figures.passed(made)
+                    await asyncio.sleep(made.settings.detection.window_s)
+        except* CascadiaError as group:
+            raise group.exceptions[0] from None
+
+
+async def _scale(made: "Controller") -> None:
+    """The inner loop, beside the other."""
+    while True:
+        await made.scale()
+        await asyncio.sleep(SCALE_S)

@@ -26,6 +26,7 @@ from cascadia.controller.kubernetes import run as kubernetes_run
 from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes.engines import KubernetesEngines
 from cascadia.controller.kubernetes.events import Events
+from cascadia.controller.kubernetes.load import KubernetesLoad
 from cascadia.controller.kubernetes.plans import KubernetesPlans, read_values
 from cascadia.controller.kubernetes.state import KubernetesState, read_kubernetes_history
 from cascadia.controller.loop import Controller
@@ -71,8 +72,10 @@ def lead(
     looks: SecondLooks,
     at: tuple[str, int],
     output: Output,
+    *,
+    scales: bool,
 ) -> None:
-    """Until SIGTERM."""
+    """Until SIGTERM. `scales`: whether there is an inner loop."""
     settings.folder.mkdir(parents=True, exist_ok=True)
     plan = plan / "plan.json" if plan.is_dir() else plan
 
@@ -106,6 +109,7 @@ def lead(
             speeds=speeds,
             tell=tell,
             state=state,
+            load=KubernetesLoad(backend.routers) if scales else None,
         )
         token = os.environ.get(SAMPLES_TOKEN)
         fetched = RouterSamples(backend.routers.sources, samples.folder, token) if token else None

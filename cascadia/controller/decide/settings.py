@@ -13,7 +13,8 @@ class Settings:
     it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are.
     `least_looks`: since a change, that replace the scores of before; for so many nothing is given up, but for
     `looks_within_s` at most. `headroom`: a share more requests than came are planned for where latency is bounded, as
-    those who come while a change is followed are late. `startup_s`: of a model that never started here.
+    those who come while a change is followed are late. `startup_s`: of a model that never started here. `quiet_s`: for
+    so long the load must not have wanted a replica that is stopped.
     """
 
     folder: Path
@@ -30,5 +31,6 @@ class Settings:
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
     at_once: int = 1
+    quiet_s: float = 600.0
     dry_run: bool = False
     seed: int = 0

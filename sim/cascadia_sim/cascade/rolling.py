@@ -195,6 +195,21 @@ class RollingCascade:
         by[finish_ps < 0] = -1
         return Answers(finish_ps, by, refused)
 
+    def in_hand(self, first: int = 0, stop: int | None = None) -> list[int]:
+        """By stage, how many of requests `first` to `stop` - 1 have arrived there and have no answer of it yet."""
+        from cascadia_sim.engine.kernel import REFUSED
+
+        if self._requests is None:
+            return [0] * len(self._visit)
+        found = []
+        for visit in self._visit[:, first:stop]:
+            visits = visit[visit >= 0]
+            arrival_ps, finish_ps = self._requests.arrival_ps[visits], self._requests.finish_ps[visits]
+            away = self._network.replica[visits] == REFUSED
+            here = (arrival_ps > 0) & (arrival_ps <= self.now_ps) & (finish_ps < 0) & ~away
+            found.append(int(here.sum()))
+        return found
+
     def _served(self, stages: tuple[int, ...]) -> tuple[int, ...]:
         return (*stages, self.judge_group) if self.judge is not None and len(stages) > 1 else stages
 

@@ -1,0 +1,4 @@
+"""The inner loop: in seconds, as many replicas of today's plan's own shapes as the load asks for.
+
+Another plan is the outer loop's business. Imports `move` and `memory`, and nothing of detecting or planning.
+"""
