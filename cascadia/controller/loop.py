@@ -244,7 +244,8 @@ class Controller:
         until_s = self._clock() - self.settings.lag_s - objective.latency_max_s
         from_s = until_s - LOOKED_AT_S
         recent = samples.between(from_s, until_s)
-        if from_s < self._planned_s or len(recent) < self.settings.least_requests:
+        settled_s = max(self._planned_s, -inf if self.scaler is None else self.scaler.grown_s)
+        if from_s < settled_s or len(recent) < self.settings.least_requests:
             return None
         # What began a moment ago is a change of traffic, which is about to be noticed as that.
         begun = samples.between(from_s, from_s + LOOKED_AT_S / 2)

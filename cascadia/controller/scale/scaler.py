@@ -7,6 +7,7 @@ what is under way is seen in what is observed, so that a controller that takes o
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +72,8 @@ class Scaler:
         self._short_since_s: float | None = None
         self._there: Mapping[str, int] = {}
         self._silent = False
+        self.grown_s = -inf
+        """When a replica was last started, or ready: what is late until then is on its way to be mended."""
         self.planned_rps = 0.0
         self.arrivals = Arrivals()
         self.rate_rps: float | None = None
@@ -191,7 +194,7 @@ class Scaler:
         """Raises `StepFailed`."""
         backend = self.backend
         if isinstance(step, Start):
-            self._begun_s[step.name] = self._journal.clock()
+            self._begun_s[step.name] = self.grown_s = self._journal.clock()
             await backend.take(step)
             self._beside(backend, AwaitReady(step.name), step.kind)
         elif isinstance(step, Drain):
@@ -228,6 +231,8 @@ class Scaler:
     def _note(self, step: AwaitReady | Stop, kind: Kind) -> None:
         """What a start took is what the next is foreseen to."""
         began_s = self._begun_s.pop(step.name, None)
+        if isinstance(step, AwaitReady):
+            self.grown_s = self._journal.clock()
         if isinstance(step, AwaitReady) and began_s is not None:
             took_s = round(self._journal.clock() - began_s, 3)
             facts = {"took_s": took_s, "startup_s": took_s, "spec": kind.spec, "stage": kind.stage}

@@ -1,4 +1,4 @@
-"""How many replicas: enough for the rate and for what is in hand, no more than there are GPUs, none stopped too soon."""
+"""How many replicas: enough for the rate and what is in hand, no more than there are GPUs, none stopped too soon."""
 
 from dataclasses import replace
 
