@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo demo-plan test check test-e2e test-k8s bench docs clean
+.PHONY: demo demo-plan test check test-e2e test-k8s bench docs site clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -48,5 +48,10 @@ bench: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 
+# The documentation as pages with search, in site/; nothing is fetched.
+site: export NO_MKDOCS_2_WARNING = 1
+site: $(STAMP)
+	$(BIN)/mkdocs build --strict --quiet
+
 clean:
-	rm -rf $(VENV) demo-plan demo-run .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo-plan demo-run site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from cascadia.controller.settings.file import controller_schema
 from cascadia.router.settings.file import settings_schema
 
 Schema = dict[str, Any]
@@ -201,7 +202,7 @@ PARTIAL = ("", "Judge", "SamplesSection", "Stage")
 
 def definitions() -> Schema:
     """What `definitions` of values.schema.json has to be."""
-    return {**WRITTEN, **_kubernetes(), **_router()}
+    return {**WRITTEN, **_kubernetes(), **_router(), **_sections("controller", controller_schema())}
 
 
 @cache
@@ -266,10 +267,8 @@ def _referred(entry: Any) -> Iterator[str]:
 
 
 def _router() -> Schema:
-    """router.yaml and its sections, of draft 7."""
-    whole = settings_schema()
-    parts: Schema = {"": whole, **whole.pop("$defs")}
-    found = {f"router.{name.strip('_')}".strip("."): _draft7(entry) for name, entry in parts.items()}
+    """router.yaml and its sections."""
+    found = _sections("router", settings_schema())
     for name in PARTIAL:
         found[f"router.{name}".strip(".")].pop("required")
     # An admin face without keys would be open to anyone.
@@ -277,13 +276,21 @@ def _router() -> Schema:
     return found
 
 
-def _draft7(entry: Any) -> Any:
+def _sections(file: str, whole: Schema) -> Schema:
+    """A file of settings and its sections, of draft 7, by names that begin with that of `file`."""
+    parts: Schema = {"": whole, **whole.pop("$defs")}
+    return {f"{file}.{name.strip('_')}".strip("."): _draft7(entry, file) for name, entry in parts.items()}
+
+
+def _draft7(entry: Any, file: str) -> Any:
     if isinstance(entry, list):
-        return [_draft7(item) for item in entry]
+        return [_draft7(item, file) for item in entry]
     if not isinstance(entry, dict):
         return entry
     found = {
-        key: {name: _draft7(value) for name, value in part.items()} if key == "properties" else _draft7(part)
+        key: {name: _draft7(value, file) for name, value in part.items()}
+        if key == "properties"
+        else _draft7(part, file)
         for key, part in entry.items()
         if key not in ("title", "default", "format", "description")
     }
@@ -294,7 +301,7 @@ def _draft7(entry: Any) -> Any:
         # A section that is left out is not written; where null says something, it stands for no text or number.
         return {**found, "type": [found["type"], "null"]} if "type" in found else found
     if "$ref" in found:
-        return {"$ref": f"#/definitions/router.{found['$ref'].rpartition('/')[2].strip('_')}"}
+        return {"$ref": f"#/definitions/{file}.{found['$ref'].rpartition('/')[2].strip('_')}"}
     return found
 
 

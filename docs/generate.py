@@ -6,78 +6,93 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from catalogue_page import sections as catalogue_sections
 from chart_schema import filled
 from helm_page import helm_page
 from rooms import rooms_section
-from schema_pages import plan_page, spec_page, table
+from schema_pages import controller_settings, plan_page, spec_page
 
-from cascadia.cli.catalogue_outputs import HEAD, rows
 from cascadia.cli.main import COMMANDS, main
 from cascadia.controller.decide.phases import drawing
-from cascadia_sim.evidence.support_matrix import support_matrix
 
 PAGES = Path(__file__).parent / "reference"
-BEGIN, END = "<!-- support: docs/generate.py -->", "<!-- end of support -->"
 ARCHITECTURE = Path(__file__).parent / "architecture.md"
-ROOMS_BEGIN, ROOMS_END = "<!-- rooms: docs/generate.py -->", "<!-- end of rooms -->"
 CONTROL_LOOP = Path(__file__).parent / "design" / "control-loop.md"
-PHASES_BEGIN, PHASES_END = "<!-- phases: docs/generate.py -->", "<!-- end of phases -->"
+SHARED = 3
+"""So many commands have an option with the same words: they are said once."""
+CONTROLLER = PAGES / "controller.md"
 VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "values.schema.json"
 
 
 def cli_page() -> Iterator[str]:
     yield "# The command line"
-    yield main.help or ""
+    yield "What each command does, its options, and the exit codes."
     yield (
         "Every command takes `--json` (one JSON document on standard output and nothing else there) and "
         "`--quiet` (no progress, notes or summary). Remarks, progress and errors go to standard error. A failure "
         'is one line; under `--json` also the document `{"error": {"kind": ..., "exit_code": ..., "message": ...}}`.'
     )
-    yield table(
-        ("exit code", "meaning"),
-        [
-            ("0", "done"),
-            ("2", "bad input: where, what, and what to write instead"),
-            ("3", "infeasible: which constraint binds, and the nearest feasible value"),
-            ("130", "interrupted (^C), within 2 s and with nothing half-written"),
-            ("143, 129", "ended by SIGTERM or SIGHUP, in the same way"),
-            ("1", "anything else; `CASCADIA_DEBUG=1` shows the traceback of an internal error"),
-        ],
+    yield "\n".join(
+        (
+            "- 0: done",
+            "- 2: bad input: where, what, and what to write instead",
+            "- 3: infeasible: which constraint binds, and the nearest feasible value",
+            "- 130: interrupted (^C), within 2 s and with nothing half-written; 143, 129: the same by SIGTERM, SIGHUP",
+            "- 1: anything else; `CASCADIA_DEBUG=1` shows the traceback of an internal error",
+        )
     )
-    for name in sorted(COMMANDS):
-        command = main.get_command(context(), name)
+    commands = list(all_commands("cascadia", main))
+    used = Counter(option_line(option) for _, command in commands for option in options(command))
+    shared = [line for line, times in used.items() if times >= SHARED]
+    yield "## Options of several commands"
+    yield "\n".join(shared)
+    for path, command in commands:
+        yield from command_section(path, command, shared)
+
+
+def all_commands(path: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """Every command and group below `group`, with the words that call it."""
+    for name in sorted(COMMANDS) if group is main else group.list_commands(context()):
+        command = group.get_command(context(), name)
         if command is not None:
-            yield from command_section(f"cascadia {name}", command)
+            yield f"{path} {name}", command
+            if isinstance(command, click.Group):
+                yield from all_commands(f"{path} {name}", command)
 
 
 def context() -> click.Context:
     return click.Context(main, info_name="cascadia")
 
 
-def command_section(path: str, command: click.Command) -> Iterator[str]:
+def options(command: click.Command) -> list[click.Option]:
+    found = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    return [option for option in found if option.name not in ("as_json", "quiet")]
+
+
+def command_section(path: str, command: click.Command, shared: list[str]) -> Iterator[str]:
     arguments = [p.make_metavar(context()) for p in command.params if isinstance(p, click.Argument)]
     yield f"## `{' '.join([path, *arguments])}`"
     yield "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
-    options = [
-        p for p in command.params if isinstance(p, click.Option) and p.name not in ("as_json", "quiet")
-    ]
-    if options:
-        yield table(("option", "meaning"), [(option_name(option), option_help(option)) for option in options])
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context()):
-            inner = command.get_command(context(), name)
-            if inner is not None:
-                yield from command_section(f"{path} {name}", inner)
+    lines = {option_line(option): option for option in options(command)}
+    own = [line for line in lines if line not in shared]
+    if own:
+        yield "\n".join(own)
+    if len(own) < len(lines):
+        names = [f"`{option.opts[0]}`" for line, option in lines.items() if line in shared]
+        yield f"Also, as [above](#options-of-several-commands): {', '.join(names)}."
 
 
-def option_name(option: click.Option) -> str:
-    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-    return names if option.is_flag else f"{names} `{option.make_metavar(context())}`"
+def option_line(option: click.Option) -> str:
+    names = ", ".join((*option.opts, *option.secondary_opts))
+    value = option.make_metavar(context()).removesuffix(" RANGE")
+    told = f"`{names}`" if option.is_flag else f"`{names} {value}`"
+    return f"- {told}: {option_help(option)}".removesuffix(": ")
 
 
 def option_help(option: click.Option) -> str:
@@ -85,7 +100,7 @@ def option_help(option: click.Option) -> str:
     if option.required:
         more.append("Required.")
     if option.multiple:
-        more.append("May be given several times.")
+        more.append("Repeatable.")
     if option.show_default:
         more.append(f"Default: {option.default}.")
     return " ".join(more).strip()
@@ -100,27 +115,14 @@ def values_schema() -> dict[str, Any]:
     return found
 
 
-def catalogue_page() -> Iterator[str]:
-    """The page as it is, with the support matrix between its marks."""
-    page = (PAGES / "catalogue.md").read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2]
-    yield f"{before}{BEGIN}\n\n{table(HEAD, rows(support_matrix()))}\n\n{END}{after}".strip()
-
-
-def architecture_page() -> str:
-    """The page as it is, with the rooms between their marks."""
-    before, _, rest = ARCHITECTURE.read_text(encoding="utf-8").partition(ROOMS_BEGIN)
-    after = rest.partition(ROOMS_END)[2]
-    rooms = "\n\n".join(rooms_section())
-    return f"{before}{ROOMS_BEGIN}\n\n{rooms}\n\n{ROOMS_END}{after}"
-
-
-def control_loop_page() -> str:
-    """The page as it is, with the state machine between its marks."""
-    before, _, rest = CONTROL_LOOP.read_text(encoding="utf-8").partition(PHASES_BEGIN)
-    after = rest.partition(PHASES_END)[2]
-    return f"{before}{PHASES_BEGIN}\n\n```mermaid\n{drawing()}\n```\n\n{PHASES_END}{after}"
+def marked(path: Path, sections: Mapping[str, str]) -> str:
+    """The page as it is, with each section between its marks."""
+    page = path.read_text(encoding="utf-8")
+    for name, body in sections.items():
+        begin, end = f"<!-- {name}: docs/generate.py -->", f"<!-- end of {name} -->"
+        before, _, rest = page.partition(begin)
+        page = f"{before}{begin}\n\n{body}\n\n{end}{rest.partition(end)[2]}"
+    return page
 
 
 def run(check: bool) -> int:
@@ -130,11 +132,12 @@ def run(check: bool) -> int:
         name: "<!-- Written by docs/generate.py. -->\n\n" + "\n\n".join(page()) + "\n"
         for name, page in pages.items()
     }
-    texts["catalogue.md"] = "".join(catalogue_page()) + "\n"
     files = {PAGES / name: text for name, text in texts.items()}
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
-    files[ARCHITECTURE] = architecture_page()
-    files[CONTROL_LOOP] = control_loop_page()
+    files[PAGES / "catalogue.md"] = marked(PAGES / "catalogue.md", catalogue_sections())
+    files[ARCHITECTURE] = marked(ARCHITECTURE, {"rooms": "\n\n".join(rooms_section())})
+    files[CONTROLLER] = marked(CONTROLLER, {"settings": "\n\n".join(controller_settings())})
+    files[CONTROL_LOOP] = marked(CONTROL_LOOP, {"phases": f"```mermaid\n{drawing()}\n```"})
     for path, text in files.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)

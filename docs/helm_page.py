@@ -1,47 +1,88 @@
 """The reference page of the Helm chart's values, from its schema and its own values."""
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
-from schema_pages import Schema, kind, table
+from schema_pages import Schema, kind
 
 from cascadia.render.kubernetes.chart_values import defaults
+
+SHARED = 3
+"""So many values of the same last name, kind and meaning: they are described once."""
+
+Meaning = tuple[str, str, str]
+
+
+class Row(NamedTuple):
+    """A value: its path, what it may be, its default and what it means."""
+
+    key: str
+    kind: str
+    default: str
+    meaning: str
 
 
 def helm_page(schema: Schema) -> Iterator[str]:
     yield "# The Helm chart's values"
     yield (
-        "`deploy/helm/cascadia`. `cascadia plan` and `cascadia render --target helm-values` write `plan`, `cascade`, "
-        "`stages` and `judge`; the rest has the defaults below, and yours go over them with a second `-f` or `--set`. "
-        "Unknown keys are errors. [Run it on Kubernetes](../how-to/kubernetes.md) says what to set when."
+        "What each value of `deploy/helm/cascadia` means, and its default. `cascadia plan` and `cascadia render "
+        "--target helm-values` write `plan`, `cascade`, `stages` and `judge`; yours go over them with a second `-f` or "
+        "`--set`. Unknown keys are errors. [Run it on Kubernetes](../how-to/kubernetes.md) says what to set when."
     )
     values = defaults()
-    plain = [
-        key for key, entry in schema["properties"].items() if "properties" not in entry and key in values
+    plain = {
+        key: entry
+        for key, entry in schema["properties"].items()
+        if "properties" not in entry and key in values
+    }
+    grouped = {key: entry for key, entry in schema["properties"].items() if "properties" in entry}
+    parts = [
+        *(entry["properties"] for entry in grouped.values()),
+        *(d["properties"] for d in schema["$defs"].values()),
     ]
-    yield _rows({key: schema["properties"][key] for key in plain}, values, "")
-    for key, entry in schema["properties"].items():
-        if "properties" in entry:
-            yield f"## `{key}`"
-            yield entry["description"]
-            yield _rows(entry["properties"], values[key], "")
+    used = Counter(_meaning(row) for part in parts for row in _walk(part, {}, ""))
+    shared = {meaning for meaning, times in used.items() if times >= SHARED}
+    yield _list(list(_walk(plain, values, "")))
+    yield "## Keys of several groups"
+    yield "\n".join(sorted(f"- `…{key}` ({kind}): {meaning}" for key, kind, meaning in shared))
+    for key, entry in grouped.items():
+        yield f"## `{key}`"
+        yield from _section(entry, values[key], shared)
     for name, entry in schema["$defs"].items():
         yield f"## A {name}"
-        yield entry["description"]
-        yield _rows(entry["properties"], {}, "")
+        yield from _section(entry, {}, shared)
 
 
-def _rows(entries: Schema, values: dict[str, Any], path: str) -> str:
-    return table(("key", "value", "default", "meaning"), list(_walk(entries, values, path)))
+def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Iterator[str]:
+    yield entry["description"]
+    rows = list(_walk(entry["properties"], values, ""))
+    own = [row for row in rows if _meaning(row) not in shared]
+    if own:
+        yield _list(own)
+    if len(own) < len(rows):
+        names = [f"`{row.key}`{f' {row.default}' if row.default else ''}" for row in rows if row not in own]
+        yield f"Also, as [above](#keys-of-several-groups): {', '.join(names)}."
 
 
-def _walk(entries: Schema, values: dict[str, Any], path: str) -> Iterator[tuple[str, ...]]:
+def _list(rows: list[Row]) -> str:
+    return "\n".join(
+        f"- `{row.key}` ({'; '.join(part for part in (row.kind, row.default) if part)}): {row.meaning}"
+        for row in rows
+    )
+
+
+def _meaning(row: Row) -> Meaning:
+    return row.key.rpartition(".")[2], row.kind, row.meaning
+
+
+def _walk(entries: Schema, values: dict[str, Any], path: str) -> Iterator[Row]:
     for key, entry in entries.items():
         if "properties" in entry:
             yield from _walk(entry["properties"], values.get(key) or {}, f"{path}{key}.")
             continue
-        yield f"`{path}{key}`", _kind(entry), _default(values, key), entry["description"]
+        yield Row(f"{path}{key}", _kind(entry), _default(values, key), entry["description"])
 
 
 def _kind(entry: Schema) -> str:

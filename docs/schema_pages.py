@@ -1,8 +1,11 @@
 """The reference pages of the spec and of plan.json, from their JSON schemas."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from cascadia.controller.settings.file import controller_schema, flagged
 from cascadia.files.plan_file import plan_schema
 from cascadia.planner.spec.model import Spec
 
@@ -10,17 +13,21 @@ Schema = dict[str, Any]
 PLAUSIBLE = 100_000
 """A larger upper bound only guards against nonsense, and is not told."""
 
+MANY_ALIKE = 6
+"""So many keys that a section shares with one before are not described again."""
+
 
 def spec_page() -> Iterator[str]:
     yield "# The spec: `cascade.yaml`"
     yield (
-        "What to plan. Unknown keys are errors that name the nearest known one. Relative paths start at the "
-        "spec's own folder. `cascadia schema spec` prints the JSON schema, for editors; `cascadia init` writes a "
-        "spec to start from. YAML is read as version 1.2 has it (`no` is text), without aliases, tags or "
+        "What a spec may say, key by key. Unknown keys are errors that name the nearest known one. Relative paths "
+        "start at the spec's own folder. `cascadia schema spec` prints the JSON schema, for editors; `cascadia init` "
+        "writes a spec to start from. YAML is read as version 1.2 has it (`no` is text), without aliases, tags or "
         "duplicate keys."
     )
     schema = Spec.model_json_schema()
     yield from section("cascade.yaml", schema)
+    before: dict[str, Schema] = {}
     for name, key in (
         ("StageSpec", "stages[]"),
         ("PoolSpec", "cluster.pools[]"),
@@ -31,21 +38,49 @@ def spec_page() -> Iterator[str]:
         ("QualitySpec", "quality"),
         ("ObjectiveSpec", "objective"),
     ):
-        yield from section(key, schema["$defs"][name])
+        yield from section(key, schema["$defs"][name], before)
+        before[key] = schema["$defs"][name]
 
 
 def plan_page() -> Iterator[str]:
     yield "# The plan: `plan.json`"
     yield (
-        "What `cascadia plan` decided and expects, read back by every other command. `version` is that of this "
-        "format; a plan of a newer version is refused. `cascadia schema plan` prints the JSON schema. Names end "
-        "in their unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares "
-        "and fractions 0-1."
+        "What `cascadia plan` decided and expects, key by key; every other command reads it. All keys are required "
+        "but those with a default. `version` is that of this format; a plan of a newer version is refused. `cascadia "
+        "schema plan` prints the JSON schema. Names end in their unit (`_s` seconds, `_rps` requests per second, "
+        "`_usd`); scores and quality are 0-100, shares and fractions 0-1."
     )
     schema: Schema = dict(plan_schema())
-    yield from section("plan.json", schema)
+    yield from section("plan.json", _optional(schema))
+    before: dict[str, Schema] = {}
     for name in dict.fromkeys(referred(schema, schema["$defs"])):
-        yield from section(name, schema["$defs"][name])
+        yield from section(name, _optional(schema["$defs"][name]), before)
+        before[name] = schema["$defs"][name]
+
+
+def _optional(schema: Schema) -> Schema:
+    """`schema` whose required keys are not told to be."""
+    return {**schema, "required": []}
+
+
+def controller_settings() -> Iterator[str]:
+    """The keys of controller.yaml, a section each, with the flags that go over them."""
+    flags = {(setting.section, setting.key): setting.flag.names for setting in flagged()}
+    schema = controller_schema()
+    for name, entry in schema["properties"].items():
+        part = schema["$defs"][entry["$ref"].rpartition("/")[2]]
+        yield f"**`{name}`**: {part['description']}"
+        yield "\n".join(
+            f"- `{key}` ({_told(value, flags.get((name, key), ()))}): {value['description']}"
+            for key, value in part["properties"].items()
+        )
+
+
+def _told(value: Schema, flags: Sequence[str]) -> str:
+    """The kind of a key, the flags that go over it, and its default."""
+    default = json.dumps(value["default"]) if isinstance(value["default"], bool) else f"{value['default']:g}"
+    told = [", ".join(f"`{flag}`" for flag in flags)] if flags else []
+    return "; ".join([kind(value), *told, f"default `{default}`"])
 
 
 def referred(schema: Schema, definitions: Schema) -> Iterator[str]:
@@ -64,29 +99,42 @@ def named(entry: Schema) -> Schema:
     return found if isinstance(found, dict) else {}
 
 
-def section(title: str, schema: Schema) -> Iterator[str]:
-    """A heading, what the thing is, and a table of its keys: those that must be there first."""
+def section(title: str, schema: Schema, before: Mapping[str, Schema] = MappingProxyType({})) -> Iterator[str]:
+    """A heading, what the thing is, and its keys; those alike in a section `before` are only named."""
     yield f"## `{title}`"
     if description := schema.get("description"):
         yield description
     required = schema.get("required", [])
-    keys = sorted(schema["properties"].items(), key=lambda item: item[0] not in required)
-    rows = [
-        (
-            f"`{key}`",
-            kind(entry),
-            "required" if key in required else default(entry),
-            entry.get("description", ""),
-        )
-        for key, entry in keys
-    ]
-    columns = 3 + any(row[3] for row in rows)
-    yield table(("key", "value", "default", "meaning")[:columns], [row[:columns] for row in rows])
+    entries = dict(schema["properties"])
+    for name, other in before.items():
+        alike = [key for key, entry in entries.items() if other["properties"].get(key) == entry]
+        if len(alike) >= MANY_ALIKE:
+            entries = {key: entry for key, entry in entries.items() if key not in alike}
+            yield f"As in `{name}`: {', '.join(f'`{key}`' for key in alike)}."
+    yield from keys(entries, required)
+
+
+def keys(entries: Schema, required: Sequence[str]) -> Iterator[str]:
+    """A list of those that are described, after a sentence with the others."""
+    told = {
+        key: f"`{key}` ({'; '.join(part for part in (kind(entry), _need(key, entry, required)) if part)})"
+        for key, entry in sorted(entries.items(), key=lambda item: item[0] not in required)
+    }
+    bare = [text for key, text in told.items() if not entries[key].get("description")]
+    if bare:
+        yield f"{', '.join(bare)}."
+    described = [f"- {text}: {entries[key]['description']}" for key, text in told.items() if text not in bare]
+    if described:
+        yield "\n".join(described)
+
+
+def _need(key: str, entry: Schema, required: Sequence[str]) -> str:
+    return "required" if key in required else default(entry)
 
 
 def default(entry: Schema) -> str:
     value = entry.get("default")
-    return "" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return "" if value is None else f"default `{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def kind(entry: Schema) -> str:
@@ -113,9 +161,10 @@ def kind(entry: Schema) -> str:
 def bounds(entry: Schema) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     told = [f"{sign} {entry[key]:g}" for key, sign in signs.items() if entry.get(key, PLAUSIBLE) < PLAUSIBLE]
-    return f" ({', '.join(told)})" if told else ""
+    return f" {' and '.join(told)}" if told else ""
 
 
-def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def plain_table(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    """A table without outer bars."""
     lines = [head, ("---",) * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return "\n".join(" | ".join(cell.replace("|", "\\|") for cell in line).rstrip() for line in lines)

@@ -8,9 +8,27 @@ from cascadia.domain.errors import BadInput
 
 
 @click.command()
-@click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Only this GPU.")
-@click.option("--engine", "engines", multiple=True, metavar="NAME", help="Only this engine.")
-@click.option("--precision", "precisions", multiple=True, metavar="NAME", help="Only this weight format.")
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a GPU whose rows are shown, e.g. h100-sxm. Default: all.",
+)
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    metavar="NAME",
+    help="Name of an engine whose rows are shown: vllm, sglang, trtllm or llama.cpp. Default: all.",
+)
+@click.option(
+    "--precision",
+    "precisions",
+    multiple=True,
+    metavar="NAME",
+    help="Weight format whose rows are shown, e.g. fp8. Default: all.",
+)
 @with_output
 def catalogue(
     gpus: tuple[str, ...], engines: tuple[str, ...], precisions: tuple[str, ...], output: Output

@@ -1,4 +1,4 @@
-"""How `cascadia catalogue` and its reference page show the support matrix."""
+"""Support matrix as `cascadia catalogue` and its reference page show it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -11,12 +11,32 @@ from cascadia.cli.shared.output import Output
 
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--rate", "rate_rps", type=positive, metavar="RPS", help="Mean arrival rate.")
-@click.option("--quality-min", type=number, metavar="Q", help="Least quality, 0-100.")
-@click.option("--gpus", multiple=True, metavar="[POOL=]N", help="Compare on so many GPUs of a pool instead.")
-@click.option("--seed", type=int, help="Of everything drawn at random.")
 @click.option(
-    "--plots", type=click.Path(path_type=Path), help="Write attainment curves and table to this HTML file."
+    "--rate",
+    "rate_rps",
+    type=positive,
+    metavar="RPS",
+    help="Mean arrival rate to plan for, in requests/s. Default: the spec's, else the trace's own.",
+)
+@click.option(
+    "--quality-min",
+    type=number,
+    metavar="Q",
+    help="Least mean quality of the answers, 0-100. Default: the spec's.",
+)
+@click.option(
+    "--gpus",
+    multiple=True,
+    metavar="[POOL=]N",
+    help="Number of GPUs, of the pool named where there are several. Default: the spec's.",
+)
+@click.option(
+    "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the spec's."
+)
+@click.option(
+    "--plots",
+    type=click.Path(path_type=Path),
+    help="HTML file to write attainment curves and the table to. Default: none.",
 )
 @with_output
 @ends_at_once
@@ -42,7 +62,15 @@ def compare(
     from cascadia.planner.refinement.refine import EFFORT
     from cascadia.planner.spec.overrides import Overrides
 
-    change = Overrides(tuple(pool_gpus(text) for text in gpus), rate_rps, quality_min, None, None, None, seed)
+    change = Overrides(
+        tuple(pool_gpus(text) for text in gpus),
+        rate_rps,
+        quality_min,
+        latency_max_s=None,
+        quantile=None,
+        confidence=None,
+        seed=seed,
+    )
     with output.progress("reading") as step:
         problem = read_problem(spec, change)
         with open_search(problem) as search:

@@ -1,4 +1,4 @@
-"""What `cascadia compare` shows."""
+"""Outputs of `cascadia compare`."""
 
 from math import isfinite
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the `cascadia` program begins: signals first, so that they find us ready while all else is being loaded."""
+"""Entry of the `cascadia` program: signals first, so that they find us ready while all else is being loaded."""
 
 from signal import Signals
 

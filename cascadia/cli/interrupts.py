@@ -1,4 +1,4 @@
-"""How a command ends when it is told to: at once, in one line, with nothing half-written.
+"""End of a command that is told to end: at once, in one line, with nothing half-written.
 
 SIGINT, SIGTERM and SIGHUP become an exception in the main thread, and what was begun is undone on its way out. That is
 not enough for a command that computes: compiled code looks at no signal, a `with` waits for its threads, a library may
@@ -37,7 +37,9 @@ class Stopped(KeyboardInterrupt):
 
 
 class _State:
-    """Of this process: whether signals are ours to handle, what has come, and whether the end has to wait."""
+    """State of this process: whether signals are ours to handle, what has come, and whether the end has to
+    wait.
+    """
 
     begun = False
     watched = False
@@ -52,7 +54,7 @@ def number_of(error: BaseException) -> int:
 
 
 def begin() -> None:
-    """From here on the signals end this process as this page says, one that was ignored by our parent too.
+    """Makes signals end this process as this page says from here on, one that was ignored by our parent too.
 
     (A shell ignores SIGINT for what a script starts in the background, and so nobody could end it.) SIGHUP stays
     ignored: that is how `nohup` asks us to stay.
@@ -82,7 +84,7 @@ def _silent_of_interrupts(tell: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def ends_at_once(command: Callable[..., None]) -> Callable[..., None]:
-    """For commands that compute, and neither serve nor have child processes to stop."""
+    """Marks a command that computes, and neither serves nor has child processes to stop."""
 
     @wraps(command)
     def wrapper(*args: Any, **options: Any) -> None:
@@ -119,7 +121,7 @@ def _ours(number: int) -> bool:
 
 
 def _end_now(number: int) -> NoReturn:
-    """From another thread than the main one, whatever that one does."""
+    """Ends from another thread than the main one, whatever that one does."""
     until_s = time.monotonic() + HELD_S
     while _State.holding and time.monotonic() < until_s:
         time.sleep(0.01)
@@ -128,7 +130,7 @@ def _end_now(number: int) -> NoReturn:
 
 
 def tell_line(line: str) -> None:
-    """On standard error; on a terminal below the `^C` that it shows."""
+    """Writes a line on standard error; on a terminal below the `^C` that it shows."""
     if _State.told:
         return
     _State.told = True
@@ -136,7 +138,7 @@ def tell_line(line: str) -> None:
 
 
 def end(code: int) -> NoReturn:
-    """Without joining threads, and with nothing unfinished left."""
+    """Ends without joining threads, and with nothing unfinished left."""
     remove_unfinished()
     os._exit(code)
 

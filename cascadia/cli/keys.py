@@ -23,25 +23,45 @@ def keys() -> None:
 
 @keys.command()
 @click.argument("file", type=_FILE)
-@click.option("--name", required=True, help="Whose it is; stands in logs and metrics.")
+@click.option("--name", required=True, help="Name of whose key it is, as it stands in logs and metrics.")
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     type=click.Choice(_SCOPES),
-    help="Repeat for more. Default: inference.",
+    help="Scope that the key is good for; repeat it for more. Default: inference.",
 )
-@click.option("--model", "models", multiple=True, help="A model that it may ask for; repeat. Default: all.")
-@click.option("--requests-per-minute", type=click.IntRange(1))
-@click.option("--tokens-per-minute", type=click.IntRange(1), help="Of prompts and answers together.")
-@click.option("--concurrent", type=click.IntRange(1), help="Requests under way at once.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="Name of a model that the key may ask for; repeat it for more. Default: all.",
+)
+@click.option(
+    "--requests-per-minute",
+    type=click.IntRange(1),
+    help="Requests a minute that the key may make, at most. Default: no limit.",
+)
+@click.option(
+    "--tokens-per-minute",
+    type=click.IntRange(1),
+    help="Tokens a minute that the key may use, of prompts and answers together. Default: no limit.",
+)
+@click.option(
+    "--concurrent",
+    type=click.IntRange(1),
+    help="Requests of the key that may be under way at once. Default: no limit.",
+)
 @click.option(
     "--priority",
     type=click.IntRange(-1000, 1000),
     default=0,
-    help="The most urgent that its requests may be; lower is served first, where requests wait. Default: 0.",
+    help="Priority that requests of the key may have at best; lower is served first, where "
+    "requests wait. Default: 0.",
 )
-@click.option("--expires-days", type=click.IntRange(1, 36_500), help="Default: never.")
+@click.option(
+    "--expires-days", type=click.IntRange(1, 36_500), help="Days after which the key expires. Default: never."
+)
 @with_output
 def add(
     file: Path,

@@ -55,7 +55,7 @@ COMMANDS = {
 
 
 class _Interrupted(Exception):
-    """Of an interrupt, which click would turn into another error after beginning a line for it."""
+    """Stands for an interrupt, which click would turn into another error after beginning a line for it."""
 
 
 class Cascadia(click.Group):
@@ -87,7 +87,7 @@ class Cascadia(click.Group):
             raise _Interrupted from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """From the registry: help need not load what it lists."""
+        """Lists commands from the registry: help need not load what it lists."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
@@ -119,7 +119,7 @@ class Cascadia(click.Group):
 
 
 def _cause(error: Exception | KeyboardInterrupt) -> Exception | KeyboardInterrupt:
-    """What is to be told: an interrupt, whatever it was turned into on its way."""
+    """Error to be told: an interrupt, whatever it was turned into on its way."""
     if isinstance(error, _Interrupted):
         return error.__cause__ if isinstance(error.__cause__, KeyboardInterrupt) else KeyboardInterrupt()
     number = interrupts.caught()

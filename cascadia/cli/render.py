@@ -19,12 +19,12 @@ _LARGEST_VALUES_BYTES = 1_000_000
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option(
-    "--target", required=True, type=click.Choice(get_args(Target)), help="What to write the plan as."
+    "--target", required=True, type=click.Choice(get_args(Target)), help="Target to write the plan for."
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="File or existing folder to write to, instead of standard output.",
+    help="File or existing folder to write to. Default: standard output.",
 )
 @click.option(
     "--namespace",
@@ -37,7 +37,8 @@ _LARGEST_VALUES_BYTES = 1_000_000
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="YAML file with values of the Helm chart, put over the plan's (target kubernetes).",
+    help="YAML file with values of the Helm chart, put over the plan's (target kubernetes); repeat "
+    "it for more. Default: none.",
 )
 @with_output
 @ends_at_once
@@ -64,7 +65,7 @@ def render(
 
 
 def _values(files: tuple[Path, ...]) -> dict[str, Any]:
-    """Later files go over earlier ones."""
+    """Values of the files; later ones go over earlier ones."""
     from cascadia.files.strict_yaml import parse_yaml
     from cascadia.files.text import read_text
     from cascadia.render.kubernetes.chart_values import merged
@@ -83,7 +84,7 @@ def _file(out: Path, target: Target) -> Path:
 
 
 def _documents(text: str, target: Target) -> list[Any]:
-    """What was rendered, as values: a program need not parse YAML within JSON."""
+    """Rendered documents, as values: a program need not parse YAML within JSON."""
     if target == "local":
         loaded: list[Any] = json.loads(text)
         return loaded

@@ -17,11 +17,11 @@ QUALITY = "quality.parquet"
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help=f"Folder for {TRACE} and {QUALITY}."
 )
-@click.option("--force", is_flag=True, help="Write into a folder that has other files in it.")
+@click.option("--force", is_flag=True, help="Write into a folder even if it has other files in it.")
 @with_output
 @ends_at_once
 def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
-    """Put the workload log in FOLDER together: a trace, and a quality table where there were second looks."""
+    """Put the workload log in FOLDER together: a trace, and a quality table where there were shadow evaluations."""
     from cascadia.cli.shared.output_dir import output_dir
     from cascadia.planner.problem.quality_file import write_quality
     from cascadia.planner.problem.samples_folder import read_samples
@@ -37,7 +37,7 @@ def samples(folder: Path, out: Path, force: bool, output: Output) -> None:
     if table is not None:
         output.show(f"{out / QUALITY}: {len(table):,} questions at {', '.join(table.stages)}")
     else:
-        output.note("no second looks, so no quality table; see shadow in docs/reference/router.md")
+        output.note("no shadow evaluations, so no quality table; see shadow in docs/reference/router.md")
     if found.left_out:
         what = "lack a stage or its score" if table is not None else "lack a score"
         output.note(f"note: {found.left_out:,} questions {what}, and are left out of the table")

@@ -9,18 +9,22 @@ from cascadia.cli.shared.output import Output, write
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["spec", "plan"]), default="spec")
+@click.argument("what", type=click.Choice(["spec", "plan", "controller"]), default="spec")
 @with_output
 def schema(what: str, output: Output) -> None:
-    """Print the JSON schema of a spec (`cascade.yaml`, the default) or of a plan (`plan.json`).
+    """Print the JSON schema of a spec (`cascade.yaml`, the default), a plan (`plan.json`) or a `controller.yaml`.
 
-    An editor that is given the spec's schema completes its keys and marks mistakes.
+    An editor that is given the schema completes keys and marks mistakes.
     """
     del output  # the schema is JSON as it is, and the command's only product
     if what == "spec":
         from cascadia.planner.spec.model import Spec
 
         document: object = Spec.model_json_schema()
+    elif what == "controller":
+        from cascadia.controller.settings.file import controller_schema
+
+        document = controller_schema()
     else:
         from cascadia.files.plan_file import plan_schema
 

@@ -30,34 +30,41 @@ if TYPE_CHECKING:
     "endpoints",
     multiple=True,
     metavar="STAGE=URL",
-    help="Address of a replica of STAGE, or of `judge`; repeat it for more. Of a plan only; where there is none, the "
-    "addresses that `cascadia render --target local` gives are used.",
+    help="Address of a replica of STAGE, or of `judge`; repeat it for more. For a plan only. "
+    "Default: the addresses that `cascadia render --target local` gives.",
 )
-@click.option("--host", help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes a free one.")
+@click.option("--host", help="Address to listen on. Default: that of router.yaml, else 127.0.0.1.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 takes a free one. Default: that of router.yaml, else 8000.",
+)
 @click.option("--reuse-port", is_flag=True, help="Share the port with other routers on this machine.")
 @click.option(
     "--keys",
     "keys_file",
     type=click.Path(path_type=Path),
-    help="File of API keys (`cascadia keys`). Of a plan only.",
+    help="File of API keys (`cascadia keys`). For a plan only. Default: no key is asked for.",
 )
 @click.option(
     "--redis-url-file",
     type=click.Path(path_type=Path),
-    help="File with the address of the Redis where routers share the limits of keys. Of a plan only; needs --keys.",
+    help="File with the address of the Redis where routers share the limits of keys. For a plan "
+    "only; needs --keys. Default: limits are each router's own.",
 )
 @click.option(
-    "--admin-port", type=click.IntRange(0, 65535), help="Serve /admin/ there. Of a plan only; needs --keys."
+    "--admin-port",
+    type=click.IntRange(0, 65535),
+    help="Port to serve /admin/ on. For a plan only; needs --keys. Default: /admin/ is not served.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Processes that serve, at best one a core.",
+    help="Number of processes that serve, at best one a core.",
 )
-@click.option("--no-log", is_flag=True, help="Write no line a request on standard error.")
+@click.option("--no-log", is_flag=True, help="Leave out the line a request on standard error.")
 @with_output
 def serve(
     source: Path,
@@ -135,7 +142,7 @@ def serve(
 
 
 class Place(NamedTuple):
-    """Of one process among several; `folder` is theirs."""
+    """Place of one process among several; `folder` is theirs."""
 
     folder: Path
     number: int
@@ -153,7 +160,7 @@ def _serve(
     place: Place | None = None,
     turns: "Turns | None" = None,
 ) -> None:
-    """In this process, until SIGTERM."""
+    """Serves in this process, until SIGTERM."""
     from cascadia.router.access.keys_file import read_keys
     from cascadia.router.admin.server import AdminServer
     from cascadia.router.live.reload import Reloader

@@ -17,7 +17,7 @@ from cascadia.controller.decide.planning import Planning, Replanner
 from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Alarm
-from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.slo_watch import LOOKED_AT_S, broken
 from cascadia.controller.detect.stale_scores import alike
 from cascadia.controller.detect.traffic_watch import TrafficWatch
@@ -49,7 +49,7 @@ class Controller:
         replanner: Replanner,
         *,
         clock: Callable[[], float] = time.time,
-        looks: SecondLooks | None = None,
+        evaluations: ShadowEvaluations | None = None,
         speeds: SpeedWatch | None = None,
         tell: Callable[[Entry], None] = lambda _: None,
         state: State | None = None,
@@ -61,7 +61,7 @@ class Controller:
         self.progress = Progress()
         self._log = log
         self._clock = clock
-        self._looks = looks
+        self._evaluations = evaluations
         self._speeds = speeds
         self._journal = Journal(self.state, tell, clock)
         self._traffic = TrafficWatch(
@@ -71,16 +71,16 @@ class Controller:
             arrivals_lag_s=settings.arrivals_lag_s,
             seed=settings.seed,
             # How much comes is the inner loop's business where there is one.
-            of_rate=load is None,
+            of_rate=load is None or not settings.scales,
         )
-        self._planning = Planning(settings, self._journal, replanner, looks, speeds)
+        self._planning = Planning(settings, self._journal, replanner, evaluations, speeds)
         self._holder = Holder(
             Timed(fleet.backend, self._journal),
             self._journal,
             settings.at_once,
             self._holding,
         )
-        self.scaler = None if load is None else self._scaler(load)
+        self.scaler = self._scaler(load) if load is not None and settings.scales else None
         self._sized: Fleet = self.scaler or fleet
         self._planned_s = 0.0
         self._gpus_asked_s = self._scaled_asked_s = -inf
@@ -106,7 +106,7 @@ class Controller:
                 self._goes(Event.ENDED)
 
     async def tick(self) -> Decision | None:
-        """What a window's end asks for; a decision, where there was one to make."""
+        """Does what a window's end asks for; returns a decision, where there was one to make."""
         samples = self._log()
         await self._look_at_speeds(samples)
         self._look_for_changes(samples)
@@ -125,7 +125,7 @@ class Controller:
         if len(since) < self.settings.least_requests:
             return None
         stale = not self._scores_tell(samples, alarm)
-        until_s = alarm.since_s + self.settings.looks_within_s if stale else 0.0
+        until_s = alarm.since_s + self.settings.evaluations_within_s if stale else 0.0
         self._goes(Event.ENOUGH, unscored=None if self._planning.fresh(since_s) else alarm)
         return await self._plan(since, since_s, until_s)
 
@@ -171,7 +171,7 @@ class Controller:
         return self.progress.phase in (Phase.COOLING, Phase.WANTING_SCORES)
 
     async def _look_at_speeds(self, samples: Samples) -> None:
-        """Who drifts is said; what was learnt is for the next plan."""
+        """Looks at replicas' speeds: who drifts is said; what was learnt is for the next plan."""
         if self._speeds is None:
             return
         recent = samples.between(self._clock() - LOOKED_AT_S, self._clock())
@@ -190,14 +190,14 @@ class Controller:
             return
         self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
         self._goes(Event.ALARM, alarm=alarm)
-        if self._looks is not None and not self.settings.dry_run:
-            self._looks.ask()
+        if self._evaluations is not None and not self.settings.dry_run:
+            self._evaluations.ask()
 
     def _look_for_scores(self, samples: Samples) -> None:
         """A change that was planned for with the scores of before is planned for again when there are newer ones, or
         when what waited for them need not."""
         alarm = self.progress.unscored
-        if alarm is None or self._clock() - alarm.at_s > self.settings.looks_within_s:
+        if alarm is None or self._clock() - alarm.at_s > self.settings.evaluations_within_s:
             return
         if self._planning.fresh(self._traffic.changed_by_s(alarm)):
             self._goes(Event.SCORES, alarm=alarm)
@@ -206,12 +206,13 @@ class Controller:
             self._goes(Event.ALIKE)
 
     def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
-        """Whether there are scores of the new traffic, or those of before do. A router without second looks is not
-        waited for."""
+        """Tells whether there are scores of the new traffic, or those of before do. A router without shadow
+        evaluations is not waited for.
+        """
         since_s = self._traffic.changed_by_s(alarm)
-        if self._looks is None or not self._looks.count(-inf) or self._planning.fresh(since_s):
+        if self._evaluations is None or not self._evaluations.count(-inf) or self._planning.fresh(since_s):
             return True
-        before = samples.between(alarm.since_s - self.settings.looks_within_s, alarm.since_s)
+        before = samples.between(alarm.since_s - self.settings.evaluations_within_s, alarm.since_s)
         return alike(before, self._traffic.known(samples, since_s))
 
     async def _after_other_gpus(self, samples: Samples) -> Decision | None:
@@ -293,18 +294,23 @@ class Controller:
         await self.rest()
 
     async def _plan(
-        self, samples: Samples, since_s: float, looks_until_s: float = 0.0, rate_rps: float | None = None
+        self,
+        samples: Samples,
+        since_s: float,
+        evaluations_until_s: float = 0.0,
+        rate_rps: float | None = None,
     ) -> Decision:
-        """Before `looks_until_s` nothing is given up. `rate_rps`: another than the usual one."""
+        """Plans for the traffic since `since_s`, at `rate_rps` or the usual rate. Before `evaluations_until_s` nothing
+        is given up."""
         try:
-            return await self._planned(samples, since_s, looks_until_s, rate_rps)
+            return await self._planned(samples, since_s, evaluations_until_s, rate_rps)
         finally:
             self._planned_s = self._clock()
             if self.progress.phase not in LOOKING:
                 self._goes(Event.BROKEN_OFF)
 
     async def _planned(
-        self, samples: Samples, since_s: float, looks_until_s: float, rate_rps: float | None
+        self, samples: Samples, since_s: float, evaluations_until_s: float, rate_rps: float | None
     ) -> Decision:
         asked_s = self._clock()
         observed = await self.fleet.backend.observe()
@@ -323,13 +329,13 @@ class Controller:
             for each in (replanned.candidate, replanned.today)
         )
         desired = self._sized.desired(replanned.plan, need_rps)
-        decision = self._planning.decide(observed, desired, replanned, looks_until_s)
+        decision = self._planning.decide(observed, desired, replanned, evaluations_until_s)
         self._planning.note(decision, replanned.plan, asked_s, there)
         if decision.action == "move" and not self.settings.dry_run:
             begun = UnderWay(replanned.plan, self.in_force(), need_rps, need_now_rps)
             await self.carry_out(begun, Event.MOVE)
         elif decision.again_s and self.progress.alarm is not None:
-            for_scores = decision.again_s == looks_until_s
+            for_scores = decision.again_s == evaluations_until_s
             self._goes(Event.WANTS_SCORES if for_scores else Event.COOL_DOWN, until_s=decision.again_s)
         else:
             self._goes(Event.KEEP)

@@ -1,8 +1,8 @@
-"""What `cascadia controller` runs with unless it is told otherwise, and what its published days were measured with."""
+"""Defaults of `cascadia controller`, which its published days were measured with."""
 
 WINDOW_S = 30.0
 """Of traffic that is looked at together."""
-LEAST_LOOKS = 400
+LEAST_EVALUATIONS = 400
 """Since a change, that replace the scores of before."""
 AT_ONCE = 32
 """Replicas that start or drain together, where neither GPUs nor capacity forbid it."""

@@ -1,4 +1,4 @@
-"""How fast the two models are on this machine: measured once, with `cascadia profile latency`, and kept.
+"""Speed of the two models on this machine: measured once, with `cascadia profile latency`, and kept.
 
 Both engines are measured at the same time, each on its own core, since that is how they will serve.
 """
@@ -20,7 +20,7 @@ MEASURED_CONTEXT = 256
 
 
 def calibration_paths() -> Mapping[str, Path]:
-    """By stage; in the cache, named by all that a calibration depends on."""
+    """Calibration files by stage, in the cache, named by all that a calibration depends on."""
     folder = models_folder().parent / "calibrations"
     return {stage.name: folder / f"{stage.name}-{_digest(stage)}.json" for stage in STAGES}
 
@@ -64,7 +64,9 @@ def calibrate(weights: Mapping[str, Path], cores: Mapping[str, int | None], logs
 
 
 def _digest(stage: Stage) -> str:
-    """Of the weights and their format, the engine and the processor: a calibration of another is not used."""
+    """Digest of the weights and their format, the engine and the processor: a calibration of another is not
+    used.
+    """
     from importlib.metadata import version
 
     cpu = next(

@@ -41,11 +41,11 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Of the program under the guard, while it runs."""
+        """Process id of the program under the guard, while it runs."""
         return next(iter(descendants(self.process.pid)), None)
 
     def last_line(self) -> str:
-        """What it said last, which is where programs say why they end; the whole log lies beside it."""
+        """Last line that it said, which is where programs say why they end; the whole log lies beside it."""
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
         return f"{lines[-1].strip()[:300]} ({self.log})" if lines else f"it said nothing ({self.log})"
 
@@ -70,7 +70,9 @@ class Children:
         return iter(self._all)
 
     def start(self, name: str, command: Sequence[str], port: int, core: int | None = None) -> Child:
-        """Does not wait for it to be ready. Not in the terminal's own group: ^C is for us, and we stop it in turn."""
+        """Starts a program and does not wait for it to be ready. Not in the terminal's own group: ^C is for us,
+        and we stop it in turn.
+        """
         log = self.logs / f"{name}.log"
         log.unlink(missing_ok=True)
         process = subprocess.Popen(
@@ -84,7 +86,9 @@ class Children:
         return child
 
     def wait(self, tell: Callable[[str], None] | None = None, limit_s: float = START_S) -> None:
-        """Until each answers its `/health`. Raises `CascadiaError` with the last line of one that does not."""
+        """Waits until each answers its `/health`. Raises `CascadiaError` with the last line of one that does
+        not.
+        """
         until_s = time.monotonic() + limit_s
         for child in self._all:
             if tell is not None:

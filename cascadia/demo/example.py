@@ -1,4 +1,4 @@
-"""What the demo plans from: a spec for two CPU cores, with what was measured on the models it starts.
+"""Input of the demo's plan: a spec for two CPU cores, with what was measured on the models it starts.
 
 The quality table holds the answers of both models to the training questions, graded by their checks, with the judge's
 scores from folds that it was not trained on. The calibrations are measured here, on this machine.

@@ -1,4 +1,4 @@
-"""What a plan asks for, as processes: an engine for each replica, the judge, the router in front."""
+"""Processes that a plan asks for: an engine for each replica, the judge, the router in front."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,9 @@ class Fleet:
 def start_fleet(
     children: Children, plan: Plan, plan_folder: Path, weights: Mapping[str, Path], port: int
 ) -> Fleet:
-    """Does not wait. `weights` by the catalogue's names; `port` of the router, 0 for a free one."""
+    """Starts the fleet and does not wait. `weights` by the catalogue's names; `port` of the router, 0 for a
+    free one.
+    """
     core = iter(cores())
     engines: dict[str, list[Child]] = {}
     unplanned = set()

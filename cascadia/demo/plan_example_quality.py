@@ -17,7 +17,7 @@ _MEDIAN_OUTPUT_TOKENS = np.array([[170.0], [210.0], [230.0]])
 
 
 def example_quality(questions: int = 1_000, seed: int = 2024) -> QualityTable:
-    """What three models' answers to `questions` prompts are worth, and what a small judge says of them."""
+    """Quality of three models' answers to `questions` prompts, and the scores that a small judge gives them."""
     rng = np.random.default_rng(seed)
     difficulty = rng.normal(size=questions)
     luck = rng.normal(scale=0.7, size=(len(STAGES), questions))

@@ -40,11 +40,11 @@ class Stage:
 
     @property
     def template(self) -> Path:
-        """Of its chats: how it is told to answer, with examples."""
+        """Template of its chats: how it is told to answer, with examples."""
         return Path(str(files("cascadia.demo").joinpath("data", f"{self.name}.jinja")))
 
     def file(self, weights: Path) -> Path:
-        """In the folder `weights` of its model."""
+        """Weights file of its model in the folder `weights`."""
         return weights / self.model.files[0].name
 
 
@@ -71,19 +71,19 @@ def engine_config(stage: Stage, context: int = CONTEXT) -> EngineConfig:
 def engine_command(
     stage: Stage, weights: Path, port: int, context: int = CONTEXT, *, bare: bool = False
 ) -> list[str]:
-    """As `cascadia up` starts it, with the stage's own chat template; `bare`: with the model's."""
+    """Command as `cascadia up` starts it, with the stage's own chat template; `bare`: with the model's."""
     file, config = str(stage.file(weights)), engine_config(stage, context)
     launch = Launch(
         LLAMA_CPP,
         stage.architecture,
         file,
-        stage.name,
-        config,
-        gpu("cpu"),
-        1,
-        1,
-        "127.0.0.1",
-        port,
+        served_name=stage.name,
+        config=config,
+        gpu=gpu("cpu"),
+        tp=1,
+        pp=1,
+        host="127.0.0.1",
+        port=port,
         drain_s=0,
     )
     template = [] if bare else ["--chat-template-file", str(stage.template)]
@@ -96,7 +96,7 @@ def cascadia_command(*args: str) -> list[str]:
 
 
 def cores() -> list[int]:
-    """Those that we may use."""
+    """Cores that we may use."""
     return sorted(os.sched_getaffinity(0))
 
 

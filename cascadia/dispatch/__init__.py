@@ -1,1 +1,1 @@
-"""Which replica of a stage gets a request. Pure: no clock, no network; chance is an argument."""
+"""Choice of the replica of a stage that gets a request. Pure: no clock, no network; chance is an argument."""

@@ -1,4 +1,4 @@
-"""How long the next answer of a stage is likely to be: as long as its last ones were on average.
+"""Length that the next answer of a stage is likely to have: as long as its last ones were on average.
 
 What a request will cost is not known when its replica is chosen. Its limit (`max_tokens`) is a bound that most answers
 stay far below, so requests with a generous limit would count for much more than they are.

@@ -1,4 +1,4 @@
-"""What a choice between replicas looks at."""
+"""Candidate of a choice between replicas: what the choice looks at."""
 
 from collections.abc import Sequence
 from typing import Protocol

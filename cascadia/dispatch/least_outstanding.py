@@ -5,7 +5,7 @@ replicas of a stage may be of unequal shapes: of two idle ones the larger comes 
 
 Where it looks first goes round, to the place behind the replica it chose last. So equal loads are taken in turn, and
 several routers, each of which knows of its own requests only, do not all begin with the same replica. Two choices at
-random (Mitzenmacher, 2001), the usual cure for that, are worse with one to eight routers (docs/models/simulator.md).
+random (Mitzenmacher, 2001), the usual cure for that, are worse with one to eight routers (docs/benchmarks/fidelity.md).
 """
 
 from collections.abc import Sequence

@@ -69,7 +69,7 @@ _MASK = (1 << 64) - 1
 
 
 def point_of(content: bytes) -> int:
-    """Where `content` falls on the ring: 64 bits, the same in every process."""
+    """Point on the ring where `content` falls: 64 bits, the same in every process."""
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big")
 
 

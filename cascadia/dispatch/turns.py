@@ -1,4 +1,4 @@
-"""Whose turn it is where routings are mixed: one rule for simulated and for served requests.
+"""Turns of mixed routings: one rule for simulated and for served requests.
 
 Requests are counted as they come. The n-th goes by the other routing iff the fractional part of n times the golden
 ratio lies below that routing's share: a sequence that keeps to the share over every stretch of requests, to a few of
@@ -21,5 +21,5 @@ def takes_other(turn: int, share: float) -> bool: ...
 @overload
 def takes_other(turn: NDArray[np.int64], share: float) -> NDArray[np.bool_]: ...
 def takes_other(turn: int | NDArray[np.int64], share: float) -> bool | NDArray[np.bool_]:
-    """Do requests number `turn`, from 0, go by the routing that gets `share` (0-1) of them?"""
+    """Tells whether requests number `turn`, from 0, go by the routing that gets `share` (0-1) of them?"""
     return turn % WHOLE * GOLDEN % WHOLE < share * WHOLE

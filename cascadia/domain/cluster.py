@@ -1,4 +1,4 @@
-"""What there is to deploy on."""
+"""Cluster to deploy on: pools of GPUs, or cores, and their links."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class Pool:
 
     @property
     def on_cores(self) -> bool:
-        """Whether its "GPUs" are cores of a server."""
+        """Tells whether the pool's "GPUs" are cores of a server."""
         return self.hardware.generation == "cpu"
 
     @property

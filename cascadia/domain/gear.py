@@ -18,9 +18,10 @@ HOLD_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class GearPrediction:
-    """What a plan expects of a gear: the shares (0-1) of time and of requests that it serves, and of these requests the
-    mean quality, its lower bound, the latency's quantiles, and the share (0-1) that is later than the bound on
-    latency."""
+    """Expectations of a plan for a gear: the shares (0-1) of time and of requests that it serves, and of these
+    requests the mean quality, its lower bound, the latency's quantiles, and the share (0-1) that is later than
+    the bound on latency.
+    """
 
     time_share: float
     request_share: float

@@ -1,4 +1,4 @@
-"""What the user wants optimised, and under which bounds."""
+"""Objective that the user wants optimised, and its bounds."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -26,5 +26,7 @@ class Objective:
 
 
 def bar_meant(bar: float) -> float | None:
-    """What `bar` (0-100) was meant to be where it is a fraction by mistake: 78 for 0.78. None for other bars."""
+    """Bar that `bar` (0-100) was meant to be where it is a fraction by mistake: 78 for 0.78. None for other
+    bars.
+    """
     return round(100 * bar, 6) if 0 < bar <= 1 else None

@@ -1,6 +1,6 @@
 """A cascade plan: which replicas, which thresholds, and what is to be expected of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
@@ -31,25 +31,21 @@ class ReplicaGroup:
         return self.tp * self.pp * self.count
 
 
-@dataclass(frozen=True, slots=True)
-class StagePlan:
-    """A stage with no replicas is not deployed: requests skip it.
+class Deployed:
+    """What a stage and a judge share: engines of one model, in groups of replicas.
 
-    `config` is how its engines were simulated and are to be started; where it names a quantisation or a
-    length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
-    its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
-    load where that is not `model`.
+    plan.json tells the fields of each in an order of its own, so each lists them.
     """
 
-    name: str
-    model: str
+    __slots__ = ()
+
+    model: str | None
     engine: str
     quantization: str | None
     max_model_len: int
     replicas: tuple[ReplicaGroup, ...]
-    config: EngineConfig = field(default_factory=EngineConfig)
-    output_ratio: float = 1.0
-    weights: str | None = None
+    config: EngineConfig
+    weights: str | None
 
     @property
     def gpus(self) -> int:
@@ -61,7 +57,29 @@ class StagePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgePlan:
+class StagePlan(Deployed):
+    """A stage with no replicas is not deployed: requests skip it.
+
+    `config` is how its engines were simulated and are to be started; where it names a quantisation or a
+    length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
+    its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
+    load where that is not `model`.
+    """
+
+    name: str
+    model: str
+    engine: str
+    _: KW_ONLY
+    quantization: str | None
+    max_model_len: int
+    replicas: tuple[ReplicaGroup, ...]
+    config: EngineConfig = field(default_factory=EngineConfig)
+    output_ratio: float = 1.0
+    weights: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan(Deployed):
     """`prompt_tokens` is what its instructions add to question and answer; the latencies and prices are those of
     a judge without GPUs of ours. `scale` and `prompt_version` are the quality table's: what its judge's scores went up
     to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says."""
@@ -69,6 +87,7 @@ class JudgePlan:
     kind: str
     placement: str
     model: str | None
+    _: KW_ONLY
     engine: str
     quantization: str | None
     max_model_len: int
@@ -84,14 +103,10 @@ class JudgePlan:
     scale: float = 100.0
     prompt_version: str | None = None
 
-    @property
-    def gpus(self) -> int:
-        return sum(group.gpus for group in self.replicas)
-
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """Of a latency, in seconds."""
+    """Quantiles of a latency, in seconds."""
 
     mean_s: float
     p50_s: float
@@ -111,6 +126,7 @@ class StagePrediction:
     name: str
     reached: float
     accepted: float
+    _: KW_ONLY
     rate_rps: float
     latency: Quantiles
     ttft: Quantiles
@@ -146,15 +162,16 @@ class Predicted:
     usd_per_1k_requests: float
 
     def rates_rps(self) -> dict[str, float]:
-        """What the traffic asks of each stage, and of the judge under `judge`."""
+        """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""
         rates = {stage.name: stage.rate_rps for stage in self.stages}
         return rates if self.judge is None else {**rates, "judge": self.judge.rate_rps}
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is proven, of the allocation of the GPUs alone: for the plan's thresholds and latency tables, `bound_s` is
-    the least quantile that the slowest stage can have. `incumbent` is a solution without proof, e.g. at a time limit.
+    """Proof of the allocation of the GPUs alone: for the plan's thresholds and latency tables, `bound_s` is the
+    least quantile that the slowest stage can have. `incumbent` is a solution without proof, e.g. at a time
+    limit.
 
     Of the plan's own goal nothing is proven: it is the best of so many deployments `tried`, each simulated end to end
     (0: not told, by an older version).
@@ -170,12 +187,12 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class PoolCalibration:
-    """What a stage's times on `pool` rest on: constants of `engine` (in `version`, at `precision`) on `gpu`.
+    """Evidence for a stage's times on `pool`: constants of `engine` (in `version`, at `precision`) on `gpu`.
 
     `basis` is what they were fitted to: `own` (measured by the user), `served` (a whole engine), `kernels` alone,
     `generic` (the GPU's generation), `unmeasured` (data sheets). `match` says how near that is to what is planned. The
     errors are mean shares by which the time per output token and to the first token are off: of models that the fit
-    had not seen where `held_out`, else of what stood in elsewhere (docs/models/simulator.md). `beyond` tells what
+    had not seen where `held_out`, else of what stood in elsewhere (docs/benchmarks/fidelity.md). `beyond` tells what
     the plan does that was not measured.
     """
 
@@ -196,7 +213,7 @@ class PoolCalibration:
 
 @dataclass(frozen=True, slots=True)
 class StageCalibration(PoolCalibration):
-    """On the pool that serves most of the stage's requests; its further pools are in `others`."""
+    """Calibration on the pool that serves most of the stage's requests; its further pools are in `others`."""
 
     others: tuple[PoolCalibration, ...] = ()
 
@@ -238,7 +255,7 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """What became of it to play the trace `repeats` times end to end (docs/models/planner.md, "Stability").
+    """Outcome of playing the trace `repeats` times end to end (docs/models/planner.md, "Stability").
 
     One round is the trace `rounds` times over, more than once where it is short beside its latencies. `objective` is
     the objective's own quantile. `backlog` is how many requests are in hand, over all stages, at the end of the first
@@ -248,6 +265,7 @@ class Stability:
     repeats: int
     rounds: int
     p95_once_s: float
+    _: KW_ONLY
     p95_repeated_s: float
     objective_once_s: float
     objective_repeated_s: float
@@ -271,6 +289,7 @@ class Plan:
     version: int
     objective: Objective
     cluster: Cluster
+    _: KW_ONLY
     thresholds: tuple[float, ...]
     stages: tuple[StagePlan, ...]
     judge: JudgePlan
@@ -290,11 +309,11 @@ class Plan:
 
     @property
     def groups(self) -> tuple[ReplicaGroup, ...]:
-        """Those of all stages, then the judge's."""
+        """Replica groups of all stages, then the judge's."""
         return (*(group for stage in self.stages for group in stage.replicas), *self.judge.replicas)
 
     def gpus_by_pool(self) -> dict[str, int]:
-        """Of each of the cluster's pools, how many the plan takes."""
+        """GPUs that the plan takes of each of the cluster's pools."""
         taken = {pool.name: 0 for pool in self.cluster.pools}
         for group in self.groups:
             taken[group.pool] += group.gpus
@@ -306,7 +325,9 @@ class Plan:
 
     @property
     def judges(self) -> bool:
-        """Whether any answer waits for a verdict; where the question alone decides who answers, none does."""
+        """Tells whether any answer waits for a verdict; where the question alone decides who answers, none
+        does.
+        """
         deployed = [stage.deployed for stage in self.stages]
         last = len(deployed) - 1 - deployed[::-1].index(True)
         return any(
@@ -356,11 +377,13 @@ class Plan:
         return self.mixture.share, thresholds, {name: self.mixture.skip_below[i] for i, name in gates}
 
     def skips(self, stage: str) -> float | None:
-        """Below which quality, by the question alone, the stage is not asked; None where it always is."""
+        """Quality, by the question alone, below which the stage is not asked; None where it always is."""
         at = next(i for i, each in enumerate(self.stages) if each.name == stage)
         return (self.skip_below[at] or None) if at < len(self.skip_below) else None
 
     def foreseen_from(self, stage: str) -> float | None:
-        """As `skips`, of stages that the question decides about; None where the stage is asked always or never."""
+        """Level as in `skips`, of stages that the question decides about; None where the stage is asked always
+        or never.
+        """
         least = self.skips(stage)
         return None if least is None or least >= ASKS_NONE else least

@@ -1,4 +1,4 @@
-"""What a token costs at each stage of a plan: the price of its GPUs' time over what they get done in it.
+"""Price of a token at each stage of a plan: the price of its GPUs' time over what they get done in it.
 
 A stage's GPUs are paid for whether they are busy or not. What is told is the cost of a token where they are as busy as
 the plan found that they can be, so that a stage which the plan keeps half idle does not look dear beside the others.
@@ -15,14 +15,16 @@ USD_PER_MILLION: Literal["usd-per-million-tokens"] = "usd-per-million-tokens"
 
 
 class TokenCosts(NamedTuple):
-    """Of a million tokens, read or written, by stage: in dollars, or where no GPU has a price in hours of a GPU."""
+    """Cost of a million tokens, read or written, by stage: in dollars, or where no GPU has a price in hours of
+    a GPU.
+    """
 
     in_usd: bool
     by_stage: Mapping[str, float]
 
 
 def token_costs(plan: Plan) -> TokenCosts | None:
-    """Of the deployed stages; None where the plan does not say what one of them gets done."""
+    """Token costs of the deployed stages; None where the plan does not say what one of them gets done."""
     predicted = {stage.name: stage for stage in plan.predicted.stages}
     deployed = [stage for stage in plan.stages if stage.deployed]
     sustained = {stage.name: _tokens_per_s(predicted.get(stage.name)) for stage in deployed}
@@ -38,7 +40,7 @@ def token_costs(plan: Plan) -> TokenCosts | None:
 
 
 def _tokens_per_s(predicted: StagePrediction | None) -> float:
-    """What the stage sustains; 0 where that is not known."""
+    """Tokens a second that the stage sustains; 0 where that is not known."""
     if predicted is None or not predicted.load:
         return 0.0
     return predicted.tokens_per_s / predicted.load

@@ -1,6 +1,6 @@
 """All that a plan is made from, read and joined."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
@@ -24,6 +24,7 @@ class Stage:
     name: str
     model: str
     architecture: Architecture
+    _: KW_ONLY
     engine: Engine
     quantization: str | None
     config: EngineConfig
@@ -33,7 +34,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Who scores an answer at a gate.
+    """Judge that scores an answer at a gate.
 
     `llm` self-hosted takes GPUs (`architecture` and `config` are set); `llm` external has a latency
     distribution (lognormal through the two quantiles) and a price per million tokens; `embedding` and
@@ -60,7 +61,8 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """What tells of the question alone how good each stage's answer will be: heads in a file with the SHA-256 `digest`.
+    """Forecast from the question alone of how good each stage's answer will be: heads in a file with the
+    SHA-256 `digest`.
 
     It takes the router `latency_s` a request, once, where a plan skips any stage.
     """
@@ -80,6 +82,7 @@ class Problem:
     stages: tuple[Stage, ...]
     cluster: Cluster
     judge: Judge
+    _: KW_ONLY
     workload: Workload
     quality: QualityTable
     objective: Objective
@@ -91,5 +94,5 @@ class Problem:
 
     @property
     def foresight_s(self) -> float:
-        """How long the question is looked at beforehand: by heads of its own, else by the judge."""
+        """Seconds for which the question is looked at beforehand: by heads of its own, else by the judge."""
         return self.judge.latency_p50_s if self.foresight is None else self.foresight.latency_s

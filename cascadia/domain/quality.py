@@ -1,6 +1,6 @@
-"""How good each stage's answer to each known prompt is, and what the gate would have seen of it."""
+"""Quality of each stage's answer to each known prompt, and the score that the gate would have seen of it."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ class QualityTable:
     prompt_ids: tuple[str, ...]
     stages: tuple[str, ...]
     score: Floats
+    _: KW_ONLY
     quality: Floats
     input_tokens: Floats
     output_tokens: Floats

@@ -41,7 +41,7 @@ def unfinished(folder: Path, prefix: str, suffix: str = "") -> Iterator[Path]:
 
 
 def remove_unfinished() -> None:
-    """For a process that ends without leaving its blocks."""
+    """Removes unfinished files, for a process that ends without leaving its blocks."""
     for path in list(UNFINISHED):
         remove(path)
 

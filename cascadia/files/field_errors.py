@@ -104,7 +104,7 @@ def _quote_hint(kind: str, value: object) -> str:
 
 
 def _percent_hint(context: dict[str, Any], value: object) -> str:
-    """Where a share of 1 was asked for, and a number of percent was given."""
+    """Hint where a share of 1 was asked for, and a number of percent was given."""
     most = context.get("lt", context.get("le"))
     if most == 1 and isinstance(value, int | float) and 1 < value <= 100:
         return f"did you mean {value / 100:g}?"

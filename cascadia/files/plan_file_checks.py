@@ -1,4 +1,4 @@
-"""What must hold between the fields of a plan, beyond each field's own type."""
+"""Checks between the fields of a plan, beyond each field's own type."""
 
 import math
 from collections import Counter

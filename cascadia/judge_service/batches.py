@@ -61,8 +61,9 @@ class Batches:
         self._queue.clear()
 
     async def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
-        """In the order of `cases`. Raises `Busy`, and `BadVerdict` where the judge has no head for one of
-        them."""
+        """Verdicts in the order of `cases`. Raises `Busy`, and `BadVerdict` where the judge has no head for one
+        of them.
+        """
         for case in cases:
             self.judge.head_for(case)
         if len(self._queue) + len(cases) > self.most_waiting:

@@ -1,4 +1,4 @@
-"""What the judge's service reads and writes, as JSON."""
+"""JSON that the judge's service reads and writes."""
 
 from typing import Any
 
@@ -17,7 +17,9 @@ class _Body(BaseModel):
 
 
 class CertaintyBody(_Body):
-    """Of an answer's tokens, natural logarithms; `mean_margin` is the mean of p(first) - p(second)."""
+    """Natural logarithms of the probabilities of an answer's tokens; `mean_margin` is the mean of p(first) -
+    p(second).
+    """
 
     sum_logprob: float
     mean_logprob: float

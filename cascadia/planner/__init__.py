@@ -1,1 +1,1 @@
-"""From a spec to a plan: shapes, tables, allocation, thresholds, bi-level loop."""
+"""The planner, from a spec to a plan: shapes, tables, allocation, thresholds, bi-level loop."""

@@ -1,11 +1,11 @@
-"""From a problem to a plan. `plan` reads as DESIGN section 5 and Cascadia's algorithm 1 do."""
+"""Planning, from a problem to a plan. `plan` reads as DESIGN section 5 and Cascadia's algorithm 1 do."""
 
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -57,6 +57,7 @@ class PlanResult:
     plan: Plan
     notes: tuple[str, ...]
     search: Search
+    _: KW_ONLY
     loop: BilevelResult
     chosen: Candidate
     fastest: Candidate
@@ -103,7 +104,15 @@ def plan(
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
         chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
-    return _finish(search, found, chosen, formulation, time_limit_s, method, lambda: clock() - started)
+    return _finish(
+        search,
+        found,
+        chosen,
+        formulation=formulation,
+        time_limit_s=time_limit_s,
+        method=method,
+        elapsed=lambda: clock() - started,
+    )
 
 
 def _nearly_full(
@@ -112,7 +121,7 @@ def _nearly_full(
     effort: Effort | None,
     progress: Callable[[str], None],
 ) -> Found | None:
-    """What is found near capacity, where nothing else is; None where there is nothing to begin with."""
+    """Candidate found near capacity, where nothing else is; None where there is nothing to begin with."""
     full = nearly_full(search)
     if not (starts := list(fullest(full))):
         return None
@@ -160,7 +169,7 @@ def asking(
     effort: Effort | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Planning:
-    """Whether there would be a plan, answered by the steps that planning takes."""
+    """Question whether there would be a plan, answered by the steps that planning takes."""
 
     def sustains(search: Search) -> bool:
         """A deployment that carries as much as any settles it, mostly; else one from the loop or a combination."""
@@ -202,6 +211,7 @@ def _finish(
     search: Search,
     found: Found,
     best: Candidate,
+    *,
     formulation: Formulation,
     time_limit_s: float,
     method: str,
@@ -231,11 +241,11 @@ def _finish(
         simulator.problem,
         run,
         simulator.arrivals,
-        best.deployment.usd_per_hour,
-        proof.objective_s,
-        quality,
-        shares,
-        problem.workload.rate_rps,
+        usd_per_hour=best.deployment.usd_per_hour,
+        stage_bound_s=proof.objective_s,
+        quality=quality,
+        shares=shares,
+        rate_rps=problem.workload.rate_rps,
     )
     thresholds, skips = search.routings.thresholds[routing].tolist(), search.routings.skip_below
     mixture = _mixture(search.routings, routing)
@@ -250,7 +260,16 @@ def _finish(
         predicted.objective_s,
         carries=carries,
     )
-    plan_ = assemble(problem, best.deployment, thresholds, predicted, proof, elapsed(), skip_below, mixture)
+    plan_ = assemble(
+        problem,
+        best.deployment,
+        thresholds,
+        predicted=predicted,
+        proof=proof,
+        wall_s=elapsed(),
+        skip_below=skip_below,
+        mixture=mixture,
+    )
     plan_ = replace(
         plan_,
         calibrations=calibrations,
@@ -260,7 +279,15 @@ def _finish(
     )
     notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
     return PlanResult(
-        plan_, notes, search, found.loop, best, found.best or best, found.candidates, run, simulator
+        plan_,
+        notes,
+        search,
+        loop=found.loop,
+        chosen=best,
+        fastest=found.best or best,
+        candidates=found.candidates,
+        run=run,
+        simulator=simulator,
     )
 
 
@@ -281,7 +308,7 @@ def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
 
 
 def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str]:
-    """What `within` changed."""
+    """Notes on what `within` changed."""
     spared = fastest.usd_per_hour - chosen.usd_per_hour
     if chosen is fastest or spared <= 0:
         return []
@@ -305,7 +332,7 @@ def _notes(problem: Problem, plan_: Plan) -> list[str]:
 
 
 def _budgets(problem: Problem, plan_: Plan) -> list[str]:
-    """Which engines take another number of tokens an iteration than they would by themselves."""
+    """Notes on engines that take another number of tokens an iteration than they would by themselves."""
     usual = EngineConfig().max_num_batched_tokens
     chosen = [
         f"{by.name} {by.config.max_num_batched_tokens:,}"

@@ -4,7 +4,7 @@ Each flag is `--name=value`, so that a value that starts with a dash stays a val
 the value, whatever it starts with. docs/reference/engines.md lists the flags and how they were checked.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from cascadia.domain.errors import BadInput
 from cascadia.render.engines import COMMAND
@@ -33,6 +33,7 @@ class Launch:
     engine: str
     model: str
     weights: str
+    _: KW_ONLY
     served_name: str
     config: EngineConfig
     gpu: Gpu
@@ -161,7 +162,9 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
 
 
 def _trtllm(launch: Launch) -> tuple[str, ...]:
-    """It answers under any name, so none is given; FP8 and NVFP4 it reads from the checkpoint."""
+    """Arguments of TensorRT-LLM. It answers under any name, so none is given; FP8 and NVFP4 it reads from the
+    checkpoint.
+    """
     config = launch.config
     if launch.ranks is not None:
         raise BadInput(
@@ -220,7 +223,8 @@ _SGLANG_KV = {"fp8": "fp8_e4m3"}
 
 
 def _quantise_on_loading(launch: Launch) -> bool:
-    """Only FP8 is made from BF16 weights at load time; all else an engine reads from the checkpoint itself.
+    """Tells whether the engine quantises: only FP8 is made from BF16 weights at load time; all else an engine
+    reads from the checkpoint itself.
 
     Both engines refuse a method that differs from the checkpoint's own, so none is given where it has one.
     """

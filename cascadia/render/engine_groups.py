@@ -8,7 +8,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
 from cascadia.render.engine_args import Launch
 from cascadia.render.gpu_nodes import CORES, GpuNode, gpu_node
 from cascadia.render.names import check_name, labels
@@ -78,7 +78,7 @@ class EngineGroup:
         return self.tp * self.pp * len(self.replicas)
 
     def launch(self, *, weights: str, host: str, port: int) -> Launch:
-        """How a single-rank replica starts; others `replace` its `ranks`."""
+        """Launch of a single-rank replica; others `replace` its `ranks`."""
         return Launch(
             engine=self.engine,
             model=self.model,
@@ -98,14 +98,14 @@ class EngineGroup:
 class _Wanted:
     role: Literal["stage", "judge"]
     served_name: str
-    unit: StagePlan | JudgePlan
+    unit: Deployed
     model: str
     group: ReplicaGroup
     drain_s: int
 
 
 def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
-    """In the plan's order, the judge last; what has no replicas is left out.
+    """Engine groups in the plan's order, the judge last; what has no replicas is left out.
 
     Raises `BadInput` where the cluster does not hold the plan or a name cannot be used.
     """

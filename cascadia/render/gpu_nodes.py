@@ -1,4 +1,4 @@
-"""How a cluster knows a GPU type: the node label that names it and the resource that counts it.
+"""Names by which a cluster knows a GPU type: the node label that names it and the resource that counts it.
 
 NVIDIA: label `nvidia.com/gpu.product` of GPU feature discovery, the device's name with dashes for spaces.
 AMD: label `amd.com/gpu.product-name` of the node labeller, with underscores.
@@ -75,7 +75,9 @@ CORES = GpuNode("cpu", "")
 
 
 def gpu_node(pool: Pool) -> GpuNode:
-    """By the catalogue's name or an alias; of a GPU of one's own by its `product`, which may be left empty."""
+    """Node label and resource of a pool's GPU, by the catalogue's name or an alias; of a GPU of one's own by
+    its `product`, which may be left empty.
+    """
     if pool.own_gpu is not None:
         return GpuNode(pool.own_gpu.vendor, pool.own_gpu.product or "")
     try:

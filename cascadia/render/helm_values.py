@@ -21,7 +21,7 @@ def helm_values_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:
 
 
 def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
-    """What the chart does not know by itself. Only deployed stages; the last has no threshold."""
+    """Values that the chart does not know by itself. Only deployed stages; the last has no threshold."""
     threshold = dict(zip((stage.name for stage in plan.stages), plan.thresholds, strict=False))
     length = {stage.name: stage.max_model_len for stage in plan.stages}
     stages = list(_by_unit(groups, "stage"))
@@ -97,7 +97,7 @@ def _unit(members: Sequence[EngineGroup]) -> dict[str, Any]:
 
 
 def _share(group: EngineGroup, members: Sequence[EngineGroup]) -> float:
-    """By number of replicas where a group has none: a router sends something to each."""
+    """Share of a group, by number of replicas where it has none: a router sends something to each."""
     if min(member.share for member in members) > 0:
         return max(round(group.share, 9), 1e-9)
     return round(len(group.replicas) / sum(len(member.replicas) for member in members), 9)

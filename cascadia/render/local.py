@@ -12,7 +12,7 @@ from cascadia.render.processes import LOOPBACK, Process, node_names, processes
 
 
 def local_json(groups: Sequence[EngineGroup]) -> str:
-    """On a single node engines listen on the loopback address only."""
+    """Text of local.json. On a single node engines listen on the loopback address only."""
     host = LOOPBACK if len(node_names(groups)) <= 1 else "0.0.0.0"
     definitions = [_definition(process, host) for process in processes(groups)]
     # JSON's escapes for rare characters are no YAML; the characters themselves are both.

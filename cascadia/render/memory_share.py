@@ -1,4 +1,4 @@
-"""How much of a GPU SGLang is to fill with weights and KV cache, and TensorRT-LLM with KV cache alone.
+"""Share of a GPU that SGLang is to fill with weights and KV cache, and TensorRT-LLM with KV cache alone.
 
 vLLM's `--gpu-memory-utilization` covers activations, captured graphs and communication buffers too; SGLang's
 `--mem-fraction-static` does not. The difference is what the simulator reserves for them, so that both engines

@@ -1,4 +1,6 @@
-"""What a plan's `model` or `weights` mean to an engine: a Hugging Face id, a directory of weights, or a GGUF file."""
+"""Meaning of a plan's `model` or `weights` to an engine: a Hugging Face id, a directory of weights, or a GGUF
+file.
+"""
 
 import re
 from pathlib import PurePosixPath
@@ -17,12 +19,12 @@ def is_path(model: str) -> bool:
 
 
 def weights(model: str) -> str:
-    """What a process on the machine itself loads; weights lie beside their `config.json`."""
+    """Weights that a process on the machine itself loads; weights lie beside their `config.json`."""
     return str(PurePosixPath(model).parent) if model.endswith(".json") else model
 
 
 def mounted_weights(model: str) -> str:
-    """What a process in a container loads."""
+    """Weights that a process in a container loads."""
     if not is_path(model):
         return model
     parts = [part for part in PurePosixPath(weights(model)).parts if part not in ("/", ".", "..")]
@@ -30,7 +32,7 @@ def mounted_weights(model: str) -> str:
 
 
 def is_quantised(model: str) -> bool:
-    """Whether the checkpoint is quantised as published, by the catalogue or by what its name says."""
+    """Tells whether the checkpoint is quantised as published, by the catalogue or by what its name says."""
     if _QUANTISED.search(PurePosixPath(weights(model)).name):
         return True
     try:

@@ -1,6 +1,6 @@
-"""What a person must know or do before the rendered plan can run."""
+"""Notes on what a person must know or do before the rendered plan can run."""
 
-from cascadia.domain.plan import JudgePlan, Plan, StagePlan
+from cascadia.domain.plan import Deployed, Plan
 from cascadia.render.models import is_path, is_quantised, mounted_weights, weights
 from cascadia_sim.iteration.engine_config import TRTLLM
 
@@ -10,7 +10,7 @@ FROM_CHECKPOINT = ("awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nv
 
 def notes(plan: Plan) -> tuple[str, ...]:
     """One line each, in the plan's order."""
-    units: list[tuple[str, StagePlan | JudgePlan]] = [(f"stage {s.name}", s) for s in plan.stages]
+    units: list[tuple[str, Deployed]] = [(f"stage {s.name}", s) for s in plan.stages]
     found = []
     for name, unit in [*units, ("judge", plan.judge)]:
         if unit.gpus and unit.model:
@@ -20,7 +20,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _notes(name: str, unit: StagePlan | JudgePlan, model: str) -> list[str]:
+def _notes(name: str, unit: Deployed, model: str) -> list[str]:
     found = []
     if is_path(model):
         where = "beside" if model.endswith(".json") else "at"

@@ -1,4 +1,4 @@
-"""Which GPUs of which node each rank of each replica gets.
+"""Placement of each rank of each replica on the GPUs of a node.
 
 A replica of tp * pp GPUs runs as equal ranks, one engine process each. A rank holds whole tensor-parallel
 groups (one or more pipeline stages) or, where a group is larger than a node, an equal part of one; engines
@@ -36,7 +36,7 @@ Replica = tuple[Slot, ...]
 
 
 def place(pool: Pool, demands: Sequence[Demand]) -> tuple[tuple[Replica, ...], ...]:
-    """For each demand its replicas. All replicas of a demand have the same number of ranks.
+    """Places the replicas of each demand. All replicas of a demand have the same number of ranks.
 
     Raises `BadInput` where the pool cannot hold them.
     """

@@ -1,7 +1,7 @@
 """Engine processes on named nodes: what compose and the local target share."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from cascadia.render.engine_args import Launch, Ranks
 from cascadia.render.engine_groups import EngineGroup
@@ -27,6 +27,7 @@ class Process:
     group: EngineGroup
     replica: int
     rank: int
+    _: KW_ONLY
     node: str
     leader: str
     gpus: tuple[int, ...]
@@ -52,7 +53,9 @@ class Process:
 
 
 def processes(groups: Sequence[EngineGroup]) -> Iterator[Process]:
-    """In the order of groups, replicas and ranks. Nodes are called after their pool: `h100-0`, `h100-1`."""
+    """Processes in the order of groups, replicas and ranks. Nodes are called after their pool: `h100-0`,
+    `h100-1`.
+    """
     number = 0
     for group in groups:
         for r, replica in enumerate(group.replicas):
@@ -60,7 +63,16 @@ def processes(groups: Sequence[EngineGroup]) -> Iterator[Process]:
             leader = LOOPBACK if len(set(nodes)) == 1 else nodes[0]
             rendezvous = None if len(replica) == 1 else FIRST_RENDEZVOUS_PORT + _RENDEZVOUS_STEP * number
             for rank, (node, slot) in enumerate(zip(nodes, replica, strict=True)):
-                yield Process(group, r, rank, node, leader, slot.gpus, FIRST_PORT + number, rendezvous)
+                yield Process(
+                    group,
+                    r,
+                    rank,
+                    node=node,
+                    leader=leader,
+                    gpus=slot.gpus,
+                    port=FIRST_PORT + number,
+                    rendezvous_port=rendezvous,
+                )
                 number += 1
 
 

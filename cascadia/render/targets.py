@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from cascadia.domain.cluster import Cluster
-from cascadia.domain.plan import JudgePlan, Plan, StagePlan
+from cascadia.domain.plan import Deployed, Plan
 from cascadia.render.compose import compose_yaml
 from cascadia.render.engine_groups import engine_groups
 from cascadia.render.gpu_nodes import gpu_node
@@ -30,9 +30,10 @@ NAMESPACE = "cascadia"
 
 
 def targets_for(plan: Plan) -> tuple[Target, ...]:
-    """What `plan` can be rendered for: llama.cpp needs its file named and is not deployed to Kubernetes, nor is a GPU
-    that no node label is known of; only llama.cpp is started on cores."""
-    every: list[StagePlan | JudgePlan] = [*plan.stages, plan.judge]
+    """Targets that `plan` can be rendered for: llama.cpp needs its file named and is not deployed to
+    Kubernetes, nor is a GPU that no node label is known of; only llama.cpp is started on cores.
+    """
+    every: list[Deployed] = [*plan.stages, plan.judge]
     units = [unit for unit in every if unit.gpus]
     llama_cpp = [unit for unit in units if unit.engine == LLAMA_CPP]
     if any(unit.weights is None for unit in llama_cpp):

@@ -30,10 +30,22 @@ def frontier(plan: Plan, points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     name = words.quantile_name(plan)
     return (
         _quality_against(
-            points, latency, "Quality against latency", f"{name} latency, seconds", bar, limit, seconds
+            points,
+            latency,
+            "Quality against latency",
+            x_label=f"{name} latency, seconds",
+            bar=bar,
+            limit=limit,
+            form=seconds,
         ),
         _quality_against(
-            points, dollars, "Quality against cost", "US dollars per 1,000 requests", bar, None, usd
+            points,
+            dollars,
+            "Quality against cost",
+            x_label="US dollars per 1,000 requests",
+            bar=bar,
+            limit=None,
+            form=usd,
         ),
     )
 
@@ -42,6 +54,7 @@ def _quality_against(
     points: Sequence[FrontierPoint],
     x: Sequence[float],
     title: str,
+    *,
     x_label: str,
     bar: float | None,
     limit: float | None,

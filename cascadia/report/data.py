@@ -119,7 +119,7 @@ class ReportData:
     quality_sensitivity: tuple[QualityStep, ...] = ()
 
     def misses_bar(self, name: str) -> bool:
-        """Whether the baseline `name` is known to stay below the quality that was asked for."""
+        """Tells whether the baseline `name` is known to stay below the quality that was asked for."""
         bar = self.plan.objective.quality_min
         if bar is None:
             return False

@@ -1,4 +1,4 @@
-"""What each chart shows, in a sentence, so that it stands in words as well."""
+"""Findings: what each chart shows, in a sentence, so that it stands in words as well."""
 
 import math
 
@@ -11,7 +11,9 @@ from cascadia.report.numbers import figures, lower_bound, percent, plural, rate,
 
 
 def attainment(data: ReportData) -> str:
-    """Against the best baseline that reaches the quality asked for; those that don't are no rivals."""
+    """Sentence on the comparison with the best baseline that reaches the quality asked for; those that don't
+    are no rivals.
+    """
     ours = next((c for c in data.attainment if c.chosen), None)
     base = f" A scale of 1 is {figures(data.slo_base_s)} s." if data.slo_base_s is not None else ""
     if ours is None or ours.scale_at_95 is None:
@@ -51,7 +53,7 @@ def frontier(data: ReportData) -> str:
 
 
 def knee(data: ReportData) -> str:
-    """What this plan gave up of the fastest, and for how much."""
+    """Sentence on what this plan gave up of the fastest, and for how much."""
     chosen = next((p for p in data.knee if p.chosen), None)
     fastest = next((p for p in data.knee if p.fastest), None)
     tail = "The curve is of what the search tried, which was little among the cheap."

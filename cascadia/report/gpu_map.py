@@ -5,7 +5,7 @@ placement that fits, largest groups first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import groupby
 
 from cascadia.domain.cluster import Pool
@@ -26,6 +26,7 @@ class Block:
     owner: str
     colour: Colour
     replica: int
+    _: KW_ONLY
     gpus: int
     shape: str
     rank: int
@@ -65,7 +66,13 @@ def place(pool: Pool, blocks: Sequence[Block]) -> list[Node]:
             if part:
                 nodes[i].append(
                     Block(
-                        block.owner, block.colour, block.replica, part, block.shape, block.rank, block.ranks
+                        block.owner,
+                        block.colour,
+                        block.replica,
+                        gpus=part,
+                        shape=block.shape,
+                        rank=block.rank,
+                        ranks=block.ranks,
                     )
                 )
                 free[i] -= part
@@ -85,7 +92,15 @@ def _blocks(plan: Plan, pool: Pool) -> Iterable[Block]:
                 replica += 1
                 if held.pool == pool.name:
                     for rank in range(held.pp):
-                        yield Block(name, colour, replica, held.tp, shape(held), rank + 1, held.pp)
+                        yield Block(
+                            name,
+                            colour,
+                            replica,
+                            gpus=held.tp,
+                            shape=shape(held),
+                            rank=rank + 1,
+                            ranks=held.pp,
+                        )
 
 
 def _draw_pool(parts: list[str], pool: Pool, nodes: Sequence[Node], y: float) -> float:

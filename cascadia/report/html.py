@@ -171,7 +171,7 @@ def _provenance(data: ReportData) -> tuple[tuple[str, str], ...]:
 
 
 def tight(sentence: str) -> str:
-    """With no line break between a number and its unit."""
+    """The sentence with no line break between a number and its unit."""
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", sentence)
 
 

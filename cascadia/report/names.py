@@ -11,7 +11,7 @@ _SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?)([bm])(?![a
 
 
 def printable(name: str) -> str:
-    """Without what would steer a terminal or turn the direction of writing."""
+    """The name without what would steer a terminal or turn the direction of writing."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
 
 
@@ -24,7 +24,7 @@ def model_label(model: str) -> str:
 
 
 def model_short(model: str) -> str:
-    """Its size where the name tells it ("8B", "8x7B"), else its label."""
+    """Short name of a model: its size where the name tells it ("8B", "8x7B"), else its label."""
     label = model_label(model)
     found = _SIZE.search(label)
     return f"{found[1].lower()}{found[2].upper()}" if found else label

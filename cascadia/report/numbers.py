@@ -89,7 +89,7 @@ def _fixed(value: float) -> str:
 
 
 def span(least_s: float, most_s: float) -> str:
-    """From one time to another, with the unit once where they share it."""
+    """Span from one time to another, with the unit once where they share it."""
     least, most = seconds(least_s), seconds(most_s)
     number, _, unit = least.rpartition(" ")
     return f"{number if most.endswith(f' {unit}') else least} … {most}"

@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cascadia.domain.plan import JudgePlan, Plan, Quantiles, ReplicaGroup, StagePlan, StagePrediction
+from cascadia.domain.plan import (
+    Deployed,
+    JudgePlan,
+    Plan,
+    Quantiles,
+    ReplicaGroup,
+    StagePrediction,
+)
 from cascadia.report import words
 from cascadia.report.data import KneePoint
 from cascadia.report.names import gpu_label, model_label, printable, shape
@@ -43,7 +50,7 @@ class Table(NamedTuple):
 
 
 def stages(plan: Plan) -> Table:
-    """What is predicted of each stage."""
+    """Table of what is predicted of each stage."""
     rows = []
     for i, stage in enumerate(plan.stages):
         name = _who(stage.name, model_label(stage.model), f"k{i % 8}")
@@ -79,7 +86,7 @@ def _load(found: StagePrediction) -> tuple[Cell, ...]:
 
 def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
     """Every group of equal replicas."""
-    owners: list[tuple[str, str, StagePlan | JudgePlan]] = [
+    owners: list[tuple[str, str, Deployed]] = [
         (stage.name, f"k{i % 8}", stage) for i, stage in enumerate(plan.stages)
     ]
     owners.append(("judge", "k-grey", plan.judge))
@@ -96,7 +103,7 @@ def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
 def _replica_row(
     name: str,
     colour: str,
-    held: StagePlan | JudgePlan,
+    held: Deployed,
     group: ReplicaGroup,
     plan: Plan,
     names: Mapping[str, str],
@@ -139,7 +146,7 @@ def _quantiles(values: Quantiles) -> tuple[Cell, ...]:
 
 
 def calibrations(plan: Plan) -> Table | None:
-    """What the times of each stage rest on; None where the plan does not tell."""
+    """Table of what the times of each stage rest on; None where the plan does not tell."""
     if not plan.calibrations:
         return None
     rows = tuple(
@@ -168,7 +175,7 @@ def calibrations(plan: Plan) -> Table | None:
 
 
 def gears(plan: Plan) -> Table | None:
-    """None where one set of thresholds serves all rates."""
+    """Table of gears; None where one set of thresholds serves all rates."""
     if len(plan.gears) < 2:
         return None
     columns = (
@@ -193,7 +200,7 @@ def gears(plan: Plan) -> Table | None:
 
 
 def knee(plan: Plan, points: Sequence[KneePoint]) -> Table:
-    """What each step down in latency costs."""
+    """Table of what each step down in latency costs."""
     owners = [*(s.name for s in plan.stages), "judge"]
     rows = []
     for p in points:

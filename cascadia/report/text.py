@@ -19,7 +19,7 @@ NO_NAMES: Mapping[str, str] = {}
 
 
 def plan_summary(plan: Plan, gpu_names: Mapping[str, str] = NO_NAMES) -> "RenderableType":
-    """For `rich`: fits 80 columns, and is plain text where the console has no colour."""
+    """Summary of a plan for `rich`: fits 80 columns, and is plain text where the console has no colour."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.table import Table

@@ -31,7 +31,9 @@ class Verdict(NamedTuple):
 
 
 class Case(NamedTuple):
-    """What is to be judged. Without an answer: how good the answer of `stage` can be expected to be."""
+    """Question and answer to be judged; without an answer, the judge says how good one of `stage` can be
+    expected to be.
+    """
 
     question: str
     answer: str | None = None
@@ -107,7 +109,7 @@ class EmbeddingJudge:
 
     @property
     def foresees(self) -> bool:
-        """Whether every stage has a head that knows the question alone."""
+        """Tells whether every stage has a head that knows the question alone."""
         return any(head.stage == "" and head.groups == ("question",) for head in self.heads)
 
     @property

@@ -1,8 +1,8 @@
-"""What a judge cannot use, said in one line."""
+"""Error for what a judge cannot use, said in one line."""
 
 
 class BadVerdict(ValueError):
-    """Where it stands, what is wrong, what to write instead."""
+    """Error that says where it stands, what is wrong, what to write instead."""
 
     def __init__(self, where: str, what: str, instead: str) -> None:
         super().__init__(where, what, instead)

@@ -1,4 +1,4 @@
-"""What can be told of the question alone: heads that expect how good each stage's answer will be.
+"""Foresight from the question alone: heads that expect how good each stage's answer will be.
 
 Given questions and how good every stage's answer to each was, one head a stage (and one for any) learns from the
 question's vector and shape. What a head says of a question that it learnt from is too good; so the values that
@@ -40,6 +40,7 @@ def learn(
     encoder: Encoder,
     questions: Sequence[str],
     prompt_ids: Sequence[str],
+    *,
     stages: Sequence[str],
     quality: Floats,
     course: Course,
@@ -60,7 +61,7 @@ def learn(
 
 
 def written(foreseen: Foreseen) -> dict[str, object]:
-    """As it stands in the head's file, under `KEY`."""
+    """JSON form of `foreseen`, as it stands in the head's file under `KEY`."""
     values = np.ascontiguousarray(foreseen.values, dtype="<f4")
     return {
         "prompt_ids": list(foreseen.prompt_ids),

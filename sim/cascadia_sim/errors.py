@@ -1,4 +1,4 @@
-"""What every refusal of this package has: where it stands, what is wrong, what to write instead."""
+"""Base of every refusal of this package: where it stands, what is wrong, what to write instead."""
 
 
 class InputError(ValueError):

@@ -60,6 +60,13 @@ BENCHMARKS = (
         ("--minutes", "2"),
         needs_data=False,
     ),
+    Benchmark(
+        "mutants",
+        "how many mutants of what decides are noticed by unit tests",
+        7200,
+        ("--sample", "14", "--near"),
+        needs_data=False,
+    ),
     Benchmark("keys", "what a key and its limits cost a request", 120, needs_data=False),
     Benchmark(
         "stalls",
@@ -139,7 +146,7 @@ def machine() -> str:
         ("Python", f"{platform.python_version()}, {platform.system()} {platform.machine()}"),
         (
             "libraries",
-            ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "highspy", "pyarrow")),
+            ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "highspy", "pulp", "pyarrow")),
         ),
         ("date", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
     )

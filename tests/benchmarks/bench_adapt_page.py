@@ -4,6 +4,7 @@ python -m tests.benchmarks.bench_adapt_page --out adapt-results
 """
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -15,14 +16,14 @@ from cascadia.controller.memory.history import Entry
 from cascadia.controller.memory.timing import MoveTiming, move_timings
 from cascadia.report.charts.line import line_chart
 from cascadia.report.charts.series import Series
-from cascadia.report.charts.style import CHART_CSS
 from tests.benchmarks import bench_adapt_day, bench_adapt_transition
 from tests.benchmarks.adapt.days import DAYS, HOUR_S, Day
 from tests.benchmarks.adapt.ways import Outcome
-from tests.benchmarks.report_table import markdown, update
+from tests.benchmarks.report_table import alone, markdown, update
 from tests.data import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks" / "adapt.md"
+TIMING = ROOT / "docs" / "benchmarks" / "data" / "adapt-moves.csv"
 IMAGES = ROOT / "docs" / "images"
 DRAWN = ("adaptive", "oracle", "hourly")
 
@@ -72,13 +73,7 @@ def attained(day: Day, ways: dict[str, Outcome]) -> str:
     )
 
 
-def alone(svg: str) -> str:
-    """A chart as a file of its own."""
-    svg = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    return svg.replace(">", f"><style>{CHART_CSS}</style>", 1)
-
-
-def timing(moves: Sequence[tuple[str, MoveTiming]]) -> str:
+def write_timing(path: Path, moves: Sequence[tuple[str, MoveTiming]]) -> None:
     rows = [
         (
             day,
@@ -104,7 +99,8 @@ def timing(moves: Sequence[tuple[str, MoveTiming]]) -> str:
         "to the plan",
         "to the last step",
     )
-    return markdown(columns, rows, text_columns=3)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, lineterminator="\n").writerows((columns, *rows))
 
 
 def main() -> int:
@@ -129,7 +125,7 @@ def main() -> int:
             )
             moves += [(day.name, move) for move in move_timings(ours.entries)]
     sections["moves"] = markdown(("day", "requests", "alarms", "moves", "within the SLO"), counts)
-    sections["timing"] = timing(moves)
+    write_timing(TIMING, moves)
     ran = [
         bench_adapt_transition.Ran(**row)
         for path in sorted(options.out.glob("transition-*/ran.json"))

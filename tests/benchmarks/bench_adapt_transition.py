@@ -12,7 +12,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from itertools import product
 from pathlib import Path
 
@@ -43,7 +43,7 @@ TICK_S = 10.0
 TAIL_S = 900.0
 LARGEST_BYTES = 4.1e11
 LOOKS = {0.5: 200, 0.95: 800}
-"""Second looks since a change that tell of it, by the confidence at which the bar is held."""
+"""Shadow evaluations since a change that tell of it, by the confidence at which the bar is held."""
 
 
 def startup_s(weight_bytes: float) -> float:
@@ -58,6 +58,7 @@ class Ran:
     system: str
     load: float
     slo_scale: float
+    _: KW_ONLY
     done_rps: float
     offered_rps: float
     quality: float
@@ -75,7 +76,14 @@ def ran(system: str, load: float, day: Day, fleet: SimulatedFleet, base_s: float
     quality = float(day.table.quality[answers.by[answered], day.row[answered]].mean())
     scale = float(np.quantile(latency_s, 0.95, method="inverted_cdf")) / base_s
     return Ran(
-        system, load, scale, float(done.sum() / end_s), len(day.trace) / end_s, quality, moves, day.confidence
+        system,
+        load,
+        scale,
+        done_rps=float(done.sum() / end_s),
+        offered_rps=len(day.trace) / end_s,
+        quality=quality,
+        moves=moves,
+        confidence=day.confidence,
     )
 
 
@@ -117,12 +125,21 @@ def written(search: Search, found: Entry, out: Path) -> Path | None:
     quality = QualityPrediction(found.quality_mean, found.quality_lower, 0.95, "", len(problem.quality))
     latency_s = found.best.latency_s
     predicted = predict(
-        problem, found.run, Simulator.of(problem).arrivals, found.best.usd_per_hour, latency_s, quality
+        problem,
+        found.run,
+        Simulator.of(problem).arrivals,
+        usd_per_hour=found.best.usd_per_hour,
+        stage_bound_s=latency_s,
+        quality=quality,
+        shares=search.capacities.shares(problem, found.best.deployment, search.decisions(routing)),
     )
     proof = Proof("incumbent", "columns", latency_s, 0.0, 1.0)
     thresholds = search.routings.thresholds[routing].tolist()
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_plan(assemble(problem, found.best.deployment, thresholds, predicted, proof, 0.0), out)
+    write_plan(
+        assemble(problem, found.best.deployment, thresholds, predicted=predicted, proof=proof, wall_s=0.0),
+        out,
+    )
     return out
 
 
@@ -132,7 +149,7 @@ def measure(load: float, confidence: float, folder: Path) -> list[Ran]:
     spans = list(zip(starts, [*starts[1:], day.duration_s], strict=True))
     first = plan_for(day, folder / "known", *spans[0])
     world = World(
-        day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_looks=LOOKS[confidence]
+        day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_evaluations=LOOKS[confidence]
     )
     served: list[tuple[float, Path]] = []
     alone: list[Path] = []

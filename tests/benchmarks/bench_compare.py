@@ -1,6 +1,6 @@
 """Cascadia beside every baseline, on three cascades, two traces, three loads and four quality bars each.
 
-    python -m tests.benchmarks.bench_compare [--out FOLDER] [--quick] [--rates] [--page docs/benchmarks/comparison.md]
+    python -m tests.benchmarks.bench_compare [--out FOLDER] [--quick] [--rates] [--page]
 
 Results are kept in FOLDER/comparison.jsonl and cells found there are not run again: give another FOLDER after a change
 of the planner. The whole grid takes about ten minutes on two cores. Prints the summary; exits with 1 where a baseline
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tests.benchmarks import bench_compare_summary as summary
 from tests.benchmarks.bench_compare_grid import CASCADES, TRACES, Cell, cells
-from tests.benchmarks.bench_compare_page import sections
+from tests.benchmarks.bench_compare_page import Places, write
 from tests.benchmarks.bench_compare_run import Result, keep, known, measure, sustained_rps
-from tests.benchmarks.report_table import figure, markdown, update
+from tests.benchmarks.report_table import figure, markdown
 
 QUICK = 11
 """Every so many cells, with --quick."""
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="folder to keep results in, and to go on from")
     parser.add_argument("--quick", action="store_true", help=f"every {QUICK}th cell only")
     parser.add_argument("--rates", action="store_true", help="show the largest rates at each bar instead")
-    parser.add_argument("--page", type=Path, help="Markdown page whose measured sections to write anew")
+    parser.add_argument("--page", action="store_true", help="write the page, its data and its pictures anew")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         folder: Path = options.out or Path(scratch)
@@ -68,8 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         results = run(folder, list(cells())[:: QUICK if options.quick else 1])
     print(summary.baselines(results), summary.ablations(results), summary.faults_table(results), sep="\n\n")
-    if options.page is not None:
-        update(options.page, sections(results))
+    if options.page:
+        write(results, Places())
     return 1 if summary.faults(results) else 0
 
 

@@ -8,7 +8,7 @@ those), and the same at every bar. A cell replays `SPAN_S` seconds of the trace,
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from cascadia.domain.quality import QualityTable
@@ -42,6 +42,7 @@ class Cascade:
     name: str
     models: str
     stages: Stages
+    _: KW_ONLY
     table: Callable[[], QualityTable]
     judge: dict[str, object] | None
     bars: tuple[float, ...]
@@ -87,30 +88,32 @@ CASCADES = (
         "gemma-qwen",
         "gemma-2b-it → gemma-7b-it → Qwen1.5-72B-Chat, WildBench",
         _stages("google/gemma-2b-it", "google/gemma-7b-it", "Qwen/Qwen1.5-72B-Chat"),
-        lambda: cases.wildbench(
+        table=lambda: cases.wildbench(
             ("gemma-2b-it", "gemma-7b-it", "Qwen1.5-72B-Chat-greedy"), ("small", "medium", "large")
         ),
-        GPT_4O,
-        (48, 56.5, 62, 65),
-        {"azure conv": (9.5, 19, 30), "mooncake": (0.79, 1.6, 2.5)},
+        judge=GPT_4O,
+        bars=(48, 56.5, 62, 65),
+        rates_rps={"azure conv": (9.5, 19, 30), "mooncake": (0.79, 1.6, 2.5)},
     ),
     Cascade(
         "phi-qwen",
         "Phi-3-mini-128k → Qwen1.5-72B-Chat, WildBench",
         _stages("microsoft/Phi-3-mini-128k-instruct", "Qwen/Qwen1.5-72B-Chat"),
-        lambda: cases.wildbench(("Phi-3-mini-128k-instruct", "Qwen1.5-72B-Chat-greedy"), ("small", "large")),
-        GPT_4O,
-        (60.5, 63.5, 65.5, 66.5),
-        {"azure conv": (10.5, 21, 33), "mooncake": (0.68, 1.35, 2.15)},
+        table=lambda: cases.wildbench(
+            ("Phi-3-mini-128k-instruct", "Qwen1.5-72B-Chat-greedy"), ("small", "large")
+        ),
+        judge=GPT_4O,
+        bars=(60.5, 63.5, 65.5, 66.5),
+        rates_rps={"azure conv": (10.5, 21, 33), "mooncake": (0.68, 1.35, 2.15)},
     ),
     Cascade(
         "llama",
         "Llama-3.1 8B → 70B → 405B-FP8, GSM8K",
         tuple(dict[str, object](stage) for stage in cases.LLAMA_STAGES),
-        lambda: cases.gsm8k(cases.LLAMA, ("small", "medium", "large")),
-        None,
-        (86, 90, 92.5, 94),
-        {"azure conv": (16, 32, 51), "mooncake": (0.88, 1.75, 2.8)},
+        table=lambda: cases.gsm8k(cases.LLAMA, ("small", "medium", "large")),
+        judge=None,
+        bars=(86, 90, 92.5, 94),
+        rates_rps={"azure conv": (16, 32, 51), "mooncake": (0.88, 1.75, 2.8)},
     ),
 )
 

@@ -1,34 +1,63 @@
-"""The measured sections of docs/benchmarks/comparison.md."""
+"""Writes docs/benchmarks/comparison.md, its data file and its pictures, from whatever cells have been measured.
 
-from collections.abc import Sequence
+    python -m tests.benchmarks.bench_compare_page [--results FOLDER/comparison.jsonl]
 
+Without --results the page and the pictures are written from the data file.
+"""
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from cascadia.report.charts.line import line_chart
+from cascadia.report.charts.series import Series
 from tests.benchmarks import bench_compare_summary as summary
-from tests.benchmarks.bench_compare_grid import CASCADES
-from tests.benchmarks.bench_compare_run import Result
-from tests.benchmarks.report_table import figure, markdown
+from tests.benchmarks.bench_compare_grid import CASCADES, cells
+from tests.benchmarks.bench_compare_run import Result, known
+from tests.benchmarks.report_table import alone, markdown, update
+from tests.data import ROOT
+
+DOCS = ROOT / "docs"
+CELL = ("cascade", "trace", "load", "bar")
+OF_CELL = ("rate_rps", "requests", "slo_base_s", "took_s")
+FIGURES = (
+    *("slo_scale", "latency_s", "max_rate_rps", "usd_per_hour", "usd_per_1k_requests"),
+    *("quality_mean", "quality_lower"),
+)
+TEXTS = ("gpus", "deployment", "why", "assumed")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where page, data and pictures go."""
+
+    page: Path = DOCS / "benchmarks" / "comparison.md"
+    data: Path = DOCS / "benchmarks" / "data" / "comparison.csv"
+    images: Path = DOCS / "images"
+
+
+def write(results: Sequence[Result], places: Places) -> None:
+    write_data(places.data, results)
+    for name, svg in pictures(results).items():
+        (places.images / name).write_text(svg, encoding="utf-8")
+    update(places.page, sections(results))
 
 
 def sections(results: Sequence[Result]) -> dict[str, str]:
     parts = {"cascade": 0, "trace": 1, "load": 2}
     return {
+        "count": f"{len(results)} of {len(list(cells()))} cells; {summary.missed_bars(results)}.",
         "baselines": summary.baselines(results),
         "groups": "\n\n".join(summary.by_group(results, part) for part in parts.values()),
-        "bars": bars(results),
         "ablations": summary.ablations(results),
         "faults": summary.faults_table(results),
-        "promise": f"Of {len(results)} cells: {summary.missed_bars(results)}.",
         "grid": grid(),
-        "cells": cells(results),
     }
-
-
-def bars(results: Sequence[Result]) -> str:
-    """By cascade and bar."""
-    groups = []
-    for cascade in CASCADES:
-        mine = [r for r in results if r.cell.startswith(cascade.name)]
-        groups.append(f"{cascade.name}:\n\n{summary.by_group(mine, 3)}")
-    return "\n\n".join(groups)
 
 
 def grid() -> str:
@@ -46,52 +75,78 @@ def grid() -> str:
     return markdown(("name", "models", "judge", "bars", *traces), rows, text_columns=6)
 
 
-def cells(results: Sequence[Result]) -> str:
-    """One table a cascade and trace; a row a cell and system."""
-    tables = []
-    for group in dict.fromkeys(tuple(r.cell.split(" | ")[:2]) for r in results):
-        mine = [r for r in results if tuple(r.cell.split(" | ")[:2]) == group]
-        rows = [row for r in mine for row in _rows(r)]
-        columns = (
-            "load",
-            "bar",
-            "system",
-            "SLO scale",
-            "p95",
-            "max req/s",
-            "$/1k",
-            "quality",
-            "≥",
-            "GPUs",
-            "",
-        )
-        base = f"SLO scale 1 is {mine[0].slo_base_s:.2f} s"
-        tables.append(f"### {group[0]}, {group[1]}\n\n{base}.\n\n{markdown(columns, rows, text_columns=3)}")
-    return "\n\n".join(tables)
+def pictures(results: Sequence[Result]) -> dict[str, str]:
+    """Each baseline's ratios to ours over the cells, in order."""
+    return {
+        "comparison-slo.svg": _ratios(
+            results, summary.by_slo_scale, "SLO scale, theirs over ours; above 1 ours is faster"
+        ),
+        "comparison-rate.svg": _ratios(
+            results, summary.by_rate, "Largest rate, ours over theirs; above 1 ours carries more"
+        ),
+    }
 
 
-def _rows(result: Result) -> list[tuple[str, ...]]:
-    *_, load, bar = result.cell.split(" | ")
-    rows = []
-    for name, o in result.systems.items():
-        text = ", ".join(part for part in (o["deployment"], o["why"]) if part)
-        latency = result.figure(name, "latency_s")
-        rows.append(
-            (
-                f"{load} {result.rate_rps:.3g}/s",
-                bar,
-                f"**{name}**" if name == "cascadia" else name,
-                figure(result.figure(name, "slo_scale")),
-                f"{latency:.1f} s" if latency == latency else "–",
-                figure(result.figure(name, "max_rate_rps")),
-                figure(result.figure(name, "usd_per_1k_requests")),
-                *(f"{q:.1f}" if q == q else "–" for q in _quality(result, name)),
-                str(o["gpus"] or "–"),
-                text,
-            )
-        )
-    return rows
+def _ratios(
+    results: Sequence[Result], of: Callable[[Sequence[Result], str], summary.Ratios], title: str
+) -> str:
+    series = []
+    for system in summary.BASELINES:
+        ratio = sorted(of(results, system).ratio.tolist())
+        if ratio:
+            series.append(Series(system, [float(at) for at in range(1, len(ratio) + 1)], ratio))
+    drawn = line_chart(
+        series, title=title, x_label="cells, in order", y_label="ratio", log_y=True, h_lines=[(1.0, "alike")]
+    )
+    return alone(drawn)
 
 
-def _quality(result: Result, name: str) -> tuple[float, float]:
-    return result.figure(name, "quality_mean"), result.figure(name, "quality_lower")
+def write_data(path: Path, results: Sequence[Result]) -> None:
+    """A row a cell and system."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        rows = csv.writer(stream, lineterminator="\n")
+        rows.writerow((*CELL, *OF_CELL, "system", *FIGURES, *TEXTS))
+        for result in results:
+            of_cell = (*result.cell.split(" | "), *(_told(getattr(result, name)) for name in OF_CELL))
+            for system, found in result.systems.items():
+                rows.writerow((*of_cell, system, *(_told(found.get(name)) for name in (*FIGURES, *TEXTS))))
+
+
+def _told(value: Any) -> Any:
+    return "" if value is None or value != value else value
+
+
+def read_data(path: Path) -> list[Result]:
+    found: dict[str, Result] = {}
+    with path.open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            cell = " | ".join(row[part] for part in CELL)
+            if cell not in found:
+                rate, requests, base, took = (float(row[name] or "nan") for name in OF_CELL)
+                found[cell] = Result(cell, rate, int(requests) if isfinite(requests) else 0, base, took, {})
+            found[cell].systems[row["system"]] = dict(_system(row))
+    return list(found.values())
+
+
+def _system(row: dict[str, str]) -> Iterator[tuple[str, Any]]:
+    for name in FIGURES:
+        yield name, float(row[name]) if row[name] else None
+    yield "gpus", int(row["gpus"] or 0)
+    for name in TEXTS[1:]:
+        yield name, row[name]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="The page of the comparison, from what was measured")
+    parser.add_argument(
+        "--results", type=Path, help="JSON lines that bench_compare keeps; else the data file"
+    )
+    options = parser.parse_args(arguments)
+    places = Places()
+    write(list(known(options.results).values()) if options.results else read_data(places.data), places)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

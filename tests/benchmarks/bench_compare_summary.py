@@ -15,7 +15,7 @@ from tests.benchmarks.report_table import markdown
 
 ALIKE = 0.01
 ALONE = "best stand-alone"
-BASELINES = (ALONE, "cascadeserve", "pre-router")
+BASELINES = (ALONE, "coin", "cascadeserve", "pre-router")
 ABLATIONS = ("uniform parallelism", "uniform allocation", "no refinement", "no judge cost", "no guarantee")
 CONTAINED = (ALONE, "cascadeserve", "uniform parallelism", "uniform allocation", "no refinement")
 """Systems whose deployments Cascadia's search could have chosen."""
@@ -51,6 +51,11 @@ class Ratios(NamedTuple):
 def assumed(results: Sequence[Result], system: str) -> bool:
     """Whether what the system is granted was measured in none of the cells: then it is no claim about it."""
     return all(r.systems.get(system, {}).get("assumed") for r in results)
+
+
+def present(results: Sequence[Result], systems: Sequence[str]) -> list[str]:
+    """Those that any cell tells of: cells measured before there was a baseline do not."""
+    return [s for s in systems if s == ALONE or any(s in r.systems for r in results)]
 
 
 def slo_scale(result: Result, system: str) -> float:
@@ -89,7 +94,7 @@ def _ratios(pairs: Sequence[tuple[float, float]]) -> Ratios:
 
 def table(results: Sequence[Result], systems: Sequence[str]) -> str:
     rows = []
-    for system in systems:
+    for system in present(results, systems):
         slo, rate = by_slo_scale(results, system), by_rate(results, system)
         paper_slo, paper_rate = PAPER.get(system, ("", ""))
         better, alike, worse = (
@@ -126,16 +131,17 @@ def ablations(results: Sequence[Result]) -> str:
 
 
 def by_group(results: Sequence[Result], part: int) -> str:
-    """By one part of a cell's key (cascade, trace, load or bar), SLO scale and rate against each baseline."""
+    """By a part of a cell's key (cascade, trace, load or bar), SLO scale, rate and cells without answer, a baseline."""
     groups = list(dict.fromkeys(r.cell.split(" | ")[part] for r in results))
+    systems = present(results, BASELINES)
     rows = []
     for group in groups:
         mine = [r for r in results if r.cell.split(" | ")[part] == group]
-        found = [(by_slo_scale(mine, s), by_rate(mine, s)) for s in BASELINES]
-        cells = [cell for slo, rate in found for cell in (slo.mean, str(slo.alone), rate.mean)]
-        rows.append((group, str(len(mine)), *cells))
-    columns = [c for s in BASELINES for c in (f"{s}: SLO scale", "no answer", "req/s")]
-    return markdown(("", "cells", *columns), rows)
+        found = [(by_slo_scale(mine, s), by_rate(mine, s)) for s in systems]
+        rows.append(
+            (group, str(len(mine)), *(f"{slo.mean}, {rate.mean} ({slo.alone})" for slo, rate in found))
+        )
+    return markdown(("", "cells", *systems), rows)
 
 
 class Fault(NamedTuple):

@@ -247,7 +247,15 @@ def _table(
     ids = tuple(str(i) for i in range(len(score[0])))
     ones = np.ones((len(stages), len(ids)))
     told = None if foreseen is None else np.stack(foreseen)
-    return QualityTable(ids, stages, np.stack(score), np.stack(quality), ones, ones, told)
+    return QualityTable(
+        ids,
+        stages,
+        np.stack(score),
+        quality=np.stack(quality),
+        input_tokens=ones,
+        output_tokens=ones,
+        foreseen=told,
+    )
 
 
 if __name__ == "__main__":

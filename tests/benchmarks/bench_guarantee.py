@@ -105,7 +105,14 @@ def _complete(scores: dict[str, dict[str, float]], models: tuple[str, ...]) -> F
 def _table(score: Floats, quality: Floats) -> QualityTable:
     stages, prompts = score.shape
     one = np.ones(score.shape)
-    return QualityTable(tuple(map(str, range(prompts))), tuple("abcde"[:stages]), score, quality, one, one)
+    return QualityTable(
+        tuple(map(str, range(prompts))),
+        tuple("abcde"[:stages]),
+        score,
+        quality=quality,
+        input_tokens=one,
+        output_tokens=one,
+    )
 
 
 def drawn(population: QualityTable, questions: int, rng: np.random.Generator) -> QualityTable:
@@ -146,7 +153,9 @@ def by_fixed(cost: tuple[float, ...]) -> Choose:
 
 def truth(population: QualityTable, choice: Choice) -> tuple[float, float]:
     """Quality on the population, and the share of its prompts that the last stage answers."""
-    one = Routings(choice.thresholds[None], choice.deployed[None], np.zeros((1, 1)), np.zeros(1), np.zeros(1))
+    one = Routings(
+        choice.thresholds[None], choice.deployed[None], np.zeros((1, 1)), mean=np.zeros(1), lower=np.zeros(1)
+    )
     passed_on = (population.score[:-1] < choice.thresholds[:, None]).all(axis=0)
     return float(outcomes(population, one).mean(dtype=np.float64)), float(passed_on.mean())
 

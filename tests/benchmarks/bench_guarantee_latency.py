@@ -101,7 +101,14 @@ def _base(index: int) -> Problem:
     judge = architecture("meta-llama/Llama-3.1-8B-Instruct")
     return Problem(
         stages=tuple(
-            Stage(f"s{i}", name, architecture(name), "vllm", q, EngineConfig(quantization=q))
+            Stage(
+                f"s{i}",
+                name,
+                architecture(name),
+                engine="vllm",
+                quantization=q,
+                config=EngineConfig(quantization=q),
+            )
             for i, (name, q) in enumerate(setting.models)
         ),
         cluster=Cluster((Pool("h100", "h100-sxm", setting.nodes, 8, 2.95),)),

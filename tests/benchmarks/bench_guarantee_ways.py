@@ -111,14 +111,21 @@ def split(sample: Sample) -> Passes:
     table = sample.table
     ids = tuple(table.prompt_ids[row] for row in rest)
     one = np.ones((len(table.stages), len(rest)))
-    other = QualityTable(ids, table.stages, table.score[:, rest], table.quality[:, rest], one, one)
+    other = QualityTable(
+        ids,
+        table.stages,
+        table.score[:, rest],
+        quality=table.quality[:, rest],
+        input_tokens=one,
+        output_tokens=one,
+    )
     mean = sample.value[:, rest].mean(axis=1)
     again = Routings(
         sample.routings.thresholds,
         sample.routings.deployed,
         sample.routings.reached,
-        mean,
-        np.zeros(len(mean)),
+        mean=mean,
+        lower=np.zeros(len(mean)),
     )
     lower = fixed_bounds(other, again, CONFIDENCE, seed=0)
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class Measured:
     name: str
     stages: int
     gpus: int
+    _: KW_ONLY
     judge: str
     cascades: int
     latency_s: float
@@ -62,13 +63,13 @@ def measure(name: str, problem: Problem, threads: ThreadPoolExecutor) -> Measure
         name,
         len(problem.stages),
         problem.cluster.gpus,
-        problem.judge.placement,
-        best.simulated,
-        latency_s,
-        best.latency_s,
-        any(len(mix) > 1 for mix in mixes),
-        planned - started,
-        time.monotonic() - planned,
+        judge=problem.judge.placement,
+        cascades=best.simulated,
+        latency_s=latency_s,
+        optimum_s=best.latency_s,
+        mixed=any(len(mix) > 1 for mix in mixes),
+        plan_s=planned - started,
+        search_s=time.monotonic() - planned,
     )
 
 

@@ -121,9 +121,9 @@ def with_questions(folder: Path, questions: int) -> Case:
         tuple(f"q{at}" for at in range(questions)),
         whole.stages,
         whole.score[:, rows],
-        whole.quality[:, rows],
-        whole.input_tokens[:, rows],
-        whole.output_tokens[:, rows],
+        quality=whole.quality[:, rows],
+        input_tokens=whole.input_tokens[:, rows],
+        output_tokens=whole.output_tokens[:, rows],
     )
     objective = {"minimize": "latency", "quantile": 0.95, "quality_min": 85}
     return case(folder, table, [dict(stage) for stage in LLAMA_STAGES], objective=objective)

@@ -15,7 +15,7 @@ from statistics import median
 from types import CodeType
 from typing import NamedTuple
 
-BARE = "import highspy, numba, numpy, pyarrow.parquet, pydantic, jinja2, rich.console, click"
+BARE = "import highspy, numba, numpy, pulp, pyarrow.parquet, pydantic, jinja2, rich.console, click"
 """The libraries that planning needs, imported by a process that does nothing else: a floor for any command."""
 
 

@@ -24,7 +24,14 @@ def wildbench(models: Sequence[str], names: Sequence[str]) -> QualityTable:
     score = np.array([[(float(of[m, i]["score"]) - 1) / 9 * 100 for i in ids] for m in models])
     out = np.array([[float(of[m, i]["output_chars"]) / CHARACTERS_PER_TOKEN for i in ids] for m in models])
     tokens = np.maximum(np.rint(out), 1)
-    return QualityTable(tuple(ids), tuple(names), score, score.copy(), np.full_like(tokens, 512.0), tokens)
+    return QualityTable(
+        tuple(ids),
+        tuple(names),
+        score,
+        quality=score.copy(),
+        input_tokens=np.full_like(tokens, 512.0),
+        output_tokens=tokens,
+    )
 
 
 def gsm8k(
@@ -44,7 +51,12 @@ def gsm8k(
     out = np.array([[float(of[m, i]["output_chars"]) / CHARACTERS_PER_TOKEN for i in ids] for m in models])
     read = np.array([[float(of[m, i]["prompt_chars"]) / CHARACTERS_PER_TOKEN for i in ids] for m in models])
     return QualityTable(
-        tuple(ids), tuple(names), score, truth, np.maximum(np.rint(read), 1), np.maximum(np.rint(out), 1)
+        tuple(ids),
+        tuple(names),
+        score,
+        quality=truth,
+        input_tokens=np.maximum(np.rint(read), 1),
+        output_tokens=np.maximum(np.rint(out), 1),
     )
 
 

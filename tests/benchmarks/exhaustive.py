@@ -64,7 +64,7 @@ def random_problem(seed: int, *, requests: int = 300) -> Problem:
     )
     problem = Problem(
         stages=tuple(
-            Stage(f"s{i}", name, architecture(name), "vllm", None, EngineConfig())
+            Stage(f"s{i}", name, architecture(name), engine="vllm", quantization=None, config=EngineConfig())
             for i, name in enumerate(names)
         ),
         cluster=Cluster((pool,)),
@@ -96,7 +96,14 @@ def _table(rng: np.random.Generator, stages: int, levels: int, prompts: int = 24
     score = np.digitize(seen, cuts) * (100.0 / max(levels - 1, 1))
     tokens = np.full(quality.shape, 200.0)
     ids = tuple(str(i) for i in range(prompts))
-    return QualityTable(ids, tuple(f"s{i}" for i in range(stages)), score, quality, tokens, tokens)
+    return QualityTable(
+        ids,
+        tuple(f"s{i}" for i in range(stages)),
+        score,
+        quality=quality,
+        input_tokens=tokens,
+        output_tokens=tokens,
+    )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cascadia.report.charts.style import CHART_CSS
+
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1) -> str:
     """The first `text_columns` columns are set left, the others right."""
@@ -37,3 +39,9 @@ def update(path: Path, sections: dict[str, str]) -> None:
     for name, body in sections.items():
         page = replaced(page, name, body)
     path.write_text(page)
+
+
+def alone(svg: str) -> str:
+    """A chart as a file of its own."""
+    svg = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    return svg.replace(">", f"><style>{CHART_CSS}</style>", 1)

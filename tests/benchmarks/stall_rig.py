@@ -154,7 +154,7 @@ def rig(judge: str = "llm", prepare: Callable[[Router], object] | None = None) -
 
     async def begin() -> int:
         nonlocal server, serving
-        key = Key(KEY.id, "all", KEY.digest, frozenset({"inference", "metrics", "admin"}))
+        key = Key(KEY.id, "all", KEY.digest, scopes=frozenset({"inference", "metrics", "admin"}))
         router = Router(_settings(judge, stage, judges), lambda _: None, keyring=Keyring([key]))
         if prepare is not None:
             prepare(router)

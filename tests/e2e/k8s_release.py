@@ -24,7 +24,9 @@ from tests.unit.deploy.matrix import values_of
 from tests.unit.render.plans import plan, stage
 
 SPACE = "llm"
-CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+CERTAINTY = JudgePlan(
+    "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
 HELM_S = 180
 SAMPLES_TOKEN = "of-these-tests-and-no-others"
 

@@ -23,7 +23,15 @@ PLAN = plan(
         stage("large", ReplicaGroup("h100", 4, 1, 2, 1.0)),
     ],
     POOLS,
-    JudgePlan("llm", "self-hosted", "org/judge", "vllm", None, 4096, (ReplicaGroup("h100", 1, 1, 1, 1.0),)),
+    JudgePlan(
+        "llm",
+        "self-hosted",
+        "org/judge",
+        engine="vllm",
+        quantization=None,
+        max_model_len=4096,
+        replicas=(ReplicaGroup("h100", 1, 1, 1, 1.0),),
+    ),
 )
 DEPLOYMENTS = "/apis/apps/v1/namespaces/llm/deployments"
 PODS = "/api/v1/namespaces/llm/pods"

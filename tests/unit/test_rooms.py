@@ -3,6 +3,8 @@
 import ast
 import re
 import tomllib
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from tests.data import ROOT
 
 ROOTS = {"cascadia_sim": "sim", "cascadia_judge": "judge", "cascadia_traces": "traces"}
 MOST_FILES = 16
+ROUTER = ROOT / "cascadia" / "router"
 CONTRACTS = [
     contract
     for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
@@ -41,3 +44,27 @@ def test_no_room_has_more_files_than_a_look_takes_in() -> None:
         for folder in (path for path in (ROOT / top).rglob("*") if path.is_dir()):
             files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
             assert len(files) <= MOST_FILES, folder
+
+
+def test_no_module_of_the_router_imports_back_for_a_type() -> None:
+    """Imports for types alone are counted too. The modules of `http` hand one another their parts and count as one."""
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in ROUTER.rglob("*.py")}
+    graph: dict[str, set[str]] = {}
+    for module, path in files.items():
+        one = _one(module)
+        graph.setdefault(one, set()).update({_one(name) for name in _imported(path, files)} - {one})
+    list(TopologicalSorter(graph).static_order())
+
+
+def _one(module: str) -> str:
+    return "cascadia.router.http" if module.startswith("cascadia.router.http.") else module
+
+
+def _imported(path: Path, files: dict[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                for name in (f"{node.module}.{alias.name}", node.module):
+                    if name in files:
+                        yield name
+                        break

@@ -1,4 +1,4 @@
-"""What makes a trace valid, told as the first row that is not."""
+"""Checks of a trace, which name the first row that is not valid."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
 """A workload trace: when requests come and how long they are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ class Trace:
     arrival_s: Floats
     input_tokens: Ints
     output_tokens: Ints
+    _: KW_ONLY
     prompt_id: tuple[str, ...] | None = None
     session_id: tuple[str, ...] | None = None
     prefix_tokens: Ints | None = None
@@ -53,7 +54,7 @@ class Trace:
 
     @property
     def duration_s(self) -> float:
-        """From the first arrival to the last."""
+        """Seconds from the first arrival to the last."""
         return float(self.arrival_s[-1] - self.arrival_s[0])
 
     @property
@@ -86,10 +87,10 @@ class Trace:
             self.arrival_s[part],
             self.input_tokens[part],
             self.output_tokens[part],
-            None if self.prompt_id is None else self.prompt_id[part],
-            None if self.session_id is None else self.session_id[part],
-            None if self.prefix_tokens is None else self.prefix_tokens[part],
-            None if self.hash_ids is None else self.hash_ids[part],
+            prompt_id=None if self.prompt_id is None else self.prompt_id[part],
+            session_id=None if self.session_id is None else self.session_id[part],
+            prefix_tokens=None if self.prefix_tokens is None else self.prefix_tokens[part],
+            hash_ids=None if self.hash_ids is None else self.hash_ids[part],
         )
 
 
@@ -101,10 +102,10 @@ def join(parts: Sequence[Trace]) -> Trace:
         np.concatenate([part.arrival_s for part in parts]),
         np.concatenate([part.input_tokens for part in parts]),
         np.concatenate([part.output_tokens for part in parts]),
-        _join_ids([part.prompt_id for part in parts]),
-        _join_ids([part.session_id for part in parts]),
-        _join_prefixes([part.prefix_tokens for part in parts]),
-        _join_ids([part.hash_ids for part in parts]),
+        prompt_id=_join_ids([part.prompt_id for part in parts]),
+        session_id=_join_ids([part.session_id for part in parts]),
+        prefix_tokens=_join_prefixes([part.prefix_tokens for part in parts]),
+        hash_ids=_join_ids([part.hash_ids for part in parts]),
     )
 
 

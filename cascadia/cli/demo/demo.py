@@ -10,19 +10,22 @@ from cascadia.domain.errors import BadInput
 
 
 @click.command()
-@click.option("--plan-only", is_flag=True, help="Start nothing: plan a made-up example of 32 GPUs instead.")
+@click.option("--plan-only", is_flag=True, help="Plan a made-up example of 32 GPUs and start nothing.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder to write the plan, the example's files and the answers to.  [default: demo-run, or demo-plan]",
+    help="Folder to write the plan, the example's files and the answers to. Default: demo-run, or "
+    "demo-plan with --plan-only.",
 )
-@click.option("--keep", is_flag=True, help="Leave the endpoint up until it is interrupted.")
+@click.option(
+    "--keep", is_flag=True, help="Leave the endpoint up after the measurement, until it is interrupted."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
     show_default=True,
-    help="Of the endpoint; 0 takes a free one.",
+    help="Port of the endpoint; 0 takes a free one.",
 )
 @click.option("--calibrate", is_flag=True, help="Measure the engines' speed again, as the first run does.")
 @with_output

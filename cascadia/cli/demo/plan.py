@@ -51,7 +51,7 @@ def _write_example(folder: Path, output: Output) -> Path:
 
 
 def run_plan(spec: Path, out: Path, flags: list[str]) -> None:
-    """What a user would run next, so that the demo shows the real thing."""
+    """Runs what a user would run next, so that the demo shows the real thing."""
     from cascadia.cli.plan.plan import plan
 
     context = plan.make_context(

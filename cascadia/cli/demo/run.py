@@ -149,7 +149,7 @@ def _report(out: Path, passes: list[Pass], plan: Plan, output: Output) -> None:
 
 
 def _stay(fleet: Fleet, children: Children, output: Output) -> None:
-    """Until ^C, or until one of the processes ends."""
+    """Stays until ^C, or until one of the processes ends."""
     from threading import Event
 
     if not output.json and not output.quiet:

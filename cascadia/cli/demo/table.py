@@ -1,4 +1,4 @@
-"""What `cascadia demo` measured, as a table and in words."""
+"""Measurements of `cascadia demo`, as a table and in words."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What the commands for a running fleet share."""
+"""Parts that the commands for a running fleet share."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,15 +25,15 @@ def run_dir_option(command: Callable[..., None]) -> Callable[..., None]:
 
 def release_options(command: Callable[..., None]) -> Callable[..., None]:
     """--namespace and --release, of a fleet on Kubernetes."""
-    named = click.option("--release", default="cascadia", show_default=True, help="Of the Helm release.")
+    named = click.option("--release", default="cascadia", show_default=True, help="Name of the Helm release.")
     space = click.option(
-        "--namespace", help="Of the Helm release. Default: that of the kubeconfig or the pod."
+        "--namespace", help="Namespace of the Helm release. Default: that of the kubeconfig or the pod."
     )
     return space(named(command))
 
 
 def plan_path(plan: Path) -> Path:
-    """Of the file, where the folder with it was named."""
+    """Path of the plan's file, where the folder with it was named."""
     return plan / "plan.json" if plan.is_dir() else plan
 
 

@@ -21,7 +21,7 @@ except ModuleNotFoundError as missing:
 from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing
 from cascadia.controller.decide.replan import replan
 from cascadia.controller.decide.settings import Settings
-from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.kubernetes import run as kubernetes_run
 from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes.engines import KubernetesEngines
@@ -68,14 +68,13 @@ def lead(
     settings: Settings,
     plan: Path,
     given: Release,
+    *,
     samples: "SampleFiles",
-    looks: SecondLooks,
+    evaluations: ShadowEvaluations,
     at: tuple[str, int],
     output: Output,
-    *,
-    scales: bool,
 ) -> None:
-    """Until SIGTERM. `scales`: whether there is an inner loop."""
+    """Leads, or stands by, until SIGTERM."""
     settings.folder.mkdir(parents=True, exist_ok=True)
     plan = plan / "plan.json" if plan.is_dir() else plan
 
@@ -105,11 +104,11 @@ def lead(
             figures.watched(kubernetes_run.SavedPlans(plans, state)),
             samples.read,
             figures.replanner(replan),
-            looks=looks,
+            evaluations=evaluations,
             speeds=speeds,
             tell=tell,
             state=state,
-            load=KubernetesLoad(backend.routers) if scales else None,
+            load=KubernetesLoad(backend.routers),
         )
         token = os.environ.get(SAMPLES_TOKEN)
         fetched = RouterSamples(backend.routers.sources, samples.folder, token) if token else None

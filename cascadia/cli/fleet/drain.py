@@ -12,8 +12,8 @@ from cascadia.cli.shared.output import Output
 @click.command()
 @click.argument("replica")
 @run_dir_option
-@click.option("--undo", is_flag=True, help="Send to it again.")
-@click.option("--stop", "stopping", is_flag=True, help="And stop it when it has finished what it has.")
+@click.option("--undo", is_flag=True, help="Send requests to the replica again.")
+@click.option("--stop", "stopping", is_flag=True, help="Stop the replica when it has finished what it has.")
 @with_output
 def drain(replica: str, run_dir: Path | None, undo: bool, stopping: bool, output: Output) -> None:
     """Send REPLICA nothing new; what it has in hand it finishes. Refused for the last that serves its stage."""

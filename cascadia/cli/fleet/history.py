@@ -16,13 +16,20 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_dir_option
-@click.option("--kubernetes", is_flag=True, help="Of a release on the cluster of your kubeconfig.")
+@click.option(
+    "--kubernetes", is_flag=True, help="Show the history of a release on the cluster of your kubeconfig."
+)
 @release_options
 @click.option(
-    "--lines", "-n", type=click.IntRange(1), default=50, show_default=True, help="The last so many."
+    "--lines",
+    "-n",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Number of lines to show, counted from the end.",
 )
-@click.option("--decisions", is_flag=True, help="Without single steps.")
-@click.option("--timing", is_flag=True, help="Where the time of each move went, in seconds, instead.")
+@click.option("--decisions", is_flag=True, help="Leave out the single steps of moves.")
+@click.option("--timing", is_flag=True, help="Show where the time of each move went instead, in seconds.")
 @with_output
 def history(
     run_dir: Path | None,

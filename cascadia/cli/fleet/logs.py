@@ -18,9 +18,16 @@ LOOK_S = 0.2
 @click.argument("name", default="router")
 @run_dir_option
 @click.option(
-    "--lines", "-n", type=click.IntRange(0), default=50, show_default=True, help="The last so many."
+    "--lines",
+    "-n",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="Number of lines to show, counted from the end.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is written, until interrupted.")
+@click.option(
+    "--follow", "-f", is_flag=True, help="Go on with what is written from now on, until interrupted."
+)
 @with_output
 def logs(name: str, run_dir: Path | None, lines: int, follow: bool, output: Output) -> None:
     """Show the log of NAME: a replica, `router` (the default) or `up`. It stays after its process has ended."""

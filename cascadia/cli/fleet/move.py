@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path))
-@click.option("--engines", type=click.Path(path_type=Path), help="A local.yaml, as for `cascadia up`.")
+@click.option(
+    "--engines",
+    type=click.Path(path_type=Path),
+    help="Path of a local.yaml, as for `cascadia up`. Default: none.",
+)
 @run_dir_option
 @click.option("--at-once", type=click.IntRange(1), default=1, show_default=True,
-              help="Replicas that may start or drain together.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+              help="Number of replicas that may start or drain together.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @with_output
 def move(
     plan: Path, engines: Path | None, run_dir: Path | None, at_once: int, dry_run: bool, output: Output
@@ -97,7 +101,7 @@ async def _carry_out(
 def _as_it_runs(
     observed: "Observed", launches: "Mapping[Kind, Launch]", need_rps: dict[str, float]
 ) -> "Desired | None":
-    """What to go back to: engines as they were started, whatever local.yaml says by now."""
+    """State to go back to: engines as they were started, whatever local.yaml says by now."""
     from cascadia.controller.move.state import Desired
 
     if observed.routing is None:

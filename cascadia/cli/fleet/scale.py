@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("stage")
 @click.argument("replicas", type=click.IntRange(1))
 @run_dir_option
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @with_output
 def scale(stage: str, replicas: int, run_dir: Path | None, dry_run: bool, output: Output) -> None:
     """Run as many REPLICAS of STAGE, of its most frequent kind; the rest stays as it is.

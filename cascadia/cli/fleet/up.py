@@ -28,10 +28,15 @@ COMMAND = "from cascadia.cli.main import main; main()"
 @click.option(
     "--engines",
     type=click.Path(path_type=Path),
-    help="A local.yaml: how stages are started here, and what the router is told beside the plan.",
+    help="Path of a local.yaml: how stages are started here, and what the router is told beside "
+    "the plan. Default: none.",
 )
 @run_dir_option
-@click.option("--port", type=click.IntRange(1, 65535), help="Of the router.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port of the router. Default: that of local.yaml, else 8000.",
+)
 @click.option(
     "--resume",
     is_flag=True,
@@ -78,8 +83,9 @@ def up(
 
 
 def _check(found: "LocalPlan", folder: Path, port: int) -> None:
-    """Before engines load for minutes: that the router can be started. Whoever else answers at its port would be taken
-    for it."""
+    """Checks, before engines load for minutes, that the router can be started. Whoever else answers at its port
+    would be taken for it.
+    """
     from cascadia.clients.processes.ports import is_free
     from cascadia.controller.local.fleet import with_replicas
     from cascadia.controller.local.supervisor import LOCK, only_one

@@ -1,4 +1,4 @@
-"""Which plan `cascadia up` begins with, where the fleet of this run-dir had another in force last."""
+"""Plan that `cascadia up` begins with, where the fleet of this run-dir had another in force last."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

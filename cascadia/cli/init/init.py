@@ -27,17 +27,39 @@ DEFAULT_MODELS = (
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), default="cascade.yaml")
-@click.option("--model", "models", multiple=True, metavar="NAME=MODEL", help="A stage; small ones first.")
-@click.option("--gpu", help="A GPU of the catalogue, e.g. h100-sxm.")
-@click.option("--nodes", type=click.IntRange(1, 100_000), help="Nodes with that GPU.")
-@click.option("--gpus-per-node", type=click.IntRange(1, 1_000), help="GPUs in each node.")
-@click.option("--judge", help="embedding, certainty, or the model of a self-hosted LLM judge.")
-@click.option("--trace", help="Path of the workload trace, relative to the spec.")
-@click.option("--quality-table", help="Path of the quality table, relative to the spec.")
-@click.option("--quality-min", type=number, help="Least quality, 0-100.")
-@click.option("--rate", "rate_rps", type=positive, metavar="RPS", help="Rescale the trace to this rate.")
-@click.option("--yes", "-y", is_flag=True, help="Ask nothing: take defaults for what is not given.")
-@click.option("--force", is_flag=True, help="Overwrite PATH.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME=MODEL",
+    help="Model of a stage, small ones first; repeat it for each stage. Default: asked for.",
+)
+@click.option("--gpu", help="Name of the GPU in the catalogue, e.g. h100-sxm. Default: asked for.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 100_000), help="Number of nodes with that GPU. Default: asked for."
+)
+@click.option(
+    "--gpus-per-node", type=click.IntRange(1, 1_000), help="Number of GPUs in each node. Default: asked for."
+)
+@click.option(
+    "--judge",
+    help="Judge of the answers: embedding, certainty, or the model of a self-hosted LLM judge. "
+    "Default: asked for.",
+)
+@click.option("--trace", help="Path of the workload trace, relative to the spec. Default: asked for.")
+@click.option("--quality-table", help="Path of the quality table, relative to the spec. Default: asked for.")
+@click.option(
+    "--quality-min", type=number, help="Least mean quality of the answers, 0-100. Default: the spec's."
+)
+@click.option(
+    "--rate",
+    "rate_rps",
+    type=positive,
+    metavar="RPS",
+    help="Mean rate that the trace is rescaled to, in requests/s. Default: the trace's own.",
+)
+@click.option("--yes", "-y", is_flag=True, help="Ask nothing and take defaults for what is not given.")
+@click.option("--force", is_flag=True, help="Overwrite PATH if it exists.")
 @with_output
 def init(
     path: Path,

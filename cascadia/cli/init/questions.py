@@ -37,7 +37,7 @@ class Asker:
                 click.echo(one_line(str(error)), err=True)
 
     def value(self, question: str, given: str | None, default: str, read: Callable[[str], T]) -> T:
-        """What the flag says, else what is asked for."""
+        """Value that the flag gives, else what is asked for."""
         return self.ask(question, default, read) if given is None else read(given)
 
 

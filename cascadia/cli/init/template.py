@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 _PLAIN = re.compile(r"[A-Za-z.][A-Za-z0-9._/-]*")
@@ -18,11 +18,12 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What `cascadia init` asks. `models` go from small to large."""
+    """Answers to what `cascadia init` asks. `models` go from small to large."""
 
     models: tuple[Model, ...]
     gpu: str
     nodes: int
+    _: KW_ONLY
     gpus_per_node: int
     judge: str
     trace: str

@@ -1,4 +1,4 @@
-"""What the commands of `cascadia judge` share: the encoder, and rows of graded answers."""
+"""Parts that the commands of `cascadia judge` share: the encoder, and rows of graded answers."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -34,7 +34,9 @@ encoder_option = click.option(
 
 
 def encoder_folder_of(given: Path | None, output: Output) -> Path:
-    """What is named, else the catalogue's, which is fetched and verified. Raises `CascadiaError` where it cannot be."""
+    """Folder that is named, else the catalogue's, which is fetched and verified. Raises `CascadiaError` where
+    it cannot be.
+    """
     if given is not None:
         return given
     if named := os.environ.get(ENCODER_VARIABLE):
@@ -48,13 +50,13 @@ def encoder_folder_of(given: Path | None, output: Output) -> Path:
 
 
 def encoder_digest(folder: Path) -> str:
-    """Of the weights, SHA-256."""
+    """SHA-256 of the weights."""
     with (folder / "model.safetensors").open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
 def rows_of(path: Path, stages: Sequence[str]) -> "list[Row]":
-    """Those of `stages`, where any are named. Raises `BadInput` or `BadVerdict`."""
+    """Rows of `stages`, where any are named. Raises `BadInput` or `BadVerdict`."""
     from cascadia_judge.head.rows import read_rows
 
     if not path.is_file():
@@ -79,8 +81,8 @@ def quality_table(
     foreseen: "NDArray[np.float64]",
     note: "Callable[[str], None]",
 ) -> "QualityTable":
-    """Of the questions that every stage answered and that have a score each. Stages as they come first in
-    the rows.
+    """Quality table of the questions that every stage answered and that have a score each. Stages as they come
+    first in the rows.
 
     `foreseen` is NaN where nothing was; the table then has no such column. Tokens written are the engine's where it
     told, else a quarter of the characters; tokens read always are. `note` hears what was left out.
@@ -124,7 +126,7 @@ def quality_table(
 
 
 def lost(rows: "Sequence[Row]", scores: "NDArray[np.float64]", kept: int) -> str | None:
-    """Which of the rows a table of `kept` questions could not take, in words."""
+    """Words on the rows that a table of `kept` questions could not take."""
     import numpy as np
 
     asked = len({row.prompt_id for row in rows})

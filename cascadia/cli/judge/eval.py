@@ -25,15 +25,25 @@ AT_ONCE = 32
 @click.command()
 @click.argument("judge_file", metavar="JUDGE", type=click.Path(path_type=Path))
 @click.argument("answers", type=click.Path(path_type=Path))
-@click.option("--stage", "stages", multiple=True, metavar="NAME", help="These stages' answers only.")
 @click.option(
-    "--bins", type=click.IntRange(2, 100), default=10, show_default=True, help="Of the reliability table."
+    "--stage",
+    "stages",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a stage whose answers are used; repeat it for more. Default: all.",
+)
+@click.option(
+    "--bins",
+    type=click.IntRange(2, 100),
+    default=10,
+    show_default=True,
+    help="Number of bins of the reliability table.",
 )
 @click.option(
     "--table",
     "table_file",
     type=click.Path(path_type=Path),
-    help="Also write a quality table for `cascadia plan`, with the judge's scores.",
+    help="File to write a quality table for `cascadia plan` to, with the judge's scores. Default: none.",
 )
 @encoder_option
 @with_output
@@ -86,7 +96,7 @@ def evaluate(
 
 
 def _foreseen(judge: "EmbeddingJudge", rows: "list[Row]") -> "NDArray[np.float64]":
-    """What the question alone promises of each row's stage; NaN where the judge has no head for that."""
+    """Quality that the question alone promises of each row's stage; NaN where the judge has no head for that."""
     import numpy as np
 
     from cascadia_judge.embedding import Case

@@ -16,12 +16,25 @@ THREADS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS
 
 @click.command()
 @click.argument("judge_file", metavar="JUDGE", type=click.Path(path_type=Path))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8200, show_default=True, help="0 takes a free one."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Default: that of router.yaml, else 127.0.0.1.",
 )
 @click.option(
-    "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Of the arithmetic."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8200,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one. Default: that of router.yaml, else 8000.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Number of threads of the arithmetic.",
 )
 @click.option(
     "--queue",
@@ -29,7 +42,7 @@ THREADS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS
     type=click.IntRange(1, 1_000_000),
     default=1024,
     show_default=True,
-    help="Answers that may wait; others are refused with 429.",
+    help="Number of answers that may wait; others are refused with 429.",
 )
 @click.option(
     "--batch",
@@ -37,9 +50,13 @@ THREADS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS
     type=click.IntRange(1, 256),
     default=16,
     show_default=True,
-    help="Answers judged together.",
+    help="Number of answers judged together, at most.",
 )
-@click.option("--api-key-env", metavar="VARIABLE", help="Variable with the key that callers must send.")
+@click.option(
+    "--api-key-env",
+    metavar="VARIABLE",
+    help="Environment variable with the key that callers must send. Default: none is asked for.",
+)
 @encoder_option
 @with_output
 def serve(

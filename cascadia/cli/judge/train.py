@@ -26,30 +26,37 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("answers", type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The judge, as one .json file.")
 @click.option(
-    "--folds", type=click.IntRange(2, 50), default=5, show_default=True, help="Parts of the cross-validation."
+    "--out", required=True, type=click.Path(path_type=Path), help="File to write the judge to, one .json."
+)
+@click.option(
+    "--folds",
+    type=click.IntRange(2, 50),
+    default=5,
+    show_default=True,
+    help="Number of parts of the cross-validation.",
 )
 @click.option(
     "--stage",
     "stages",
     multiple=True,
     metavar="NAME",
-    help="Learn from this stage's answers only; repeat for more.",
+    help="Name of a stage whose answers are learned from; repeat it for more. Default: all.",
 )
 @click.option(
     "--decoys",
     type=click.FloatRange(0, 5),
     default=0.0,
     show_default=True,
-    help="Worthless answers to add per answer: as many to other questions, and as many that suit every question.",
+    help="Number of worthless answers to add per answer: as many to other questions, and as many "
+    "that suit every question.",
 )
 @click.option(
     "--table",
     "table_file",
     type=click.Path(path_type=Path),
-    help="Also write a quality table for `cascadia plan`: each answer's score, and what the question alone "
-    "promises, by folds that did not see it.",
+    help="File to write a quality table for `cascadia plan` to: each answer's score, and what the "
+    "question alone promises, by folds that did not see it. Default: none.",
 )
 @click.option(
     "--foresight",
@@ -60,9 +67,16 @@ if TYPE_CHECKING:
     "--prompts",
     "prompts_file",
     type=click.Path(path_type=Path),
-    help="With --foresight, ANSWERS may be a quality table; its prompts' texts are here (as for `profile quality`).",
+    help="File with the prompts' texts (as for `profile quality`), where ANSWERS is a quality "
+    "table for --foresight. Default: none.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of folds and trees.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seed of folds and trees, a whole number.",
+)
 @encoder_option
 @with_output
 @ends_at_once
@@ -105,11 +119,11 @@ def train(
             answers,
             prompts_file,
             out,
-            table_file,
-            stages,
-            Course(folds=folds, seed=seed),
-            encoder_folder,
-            output,
+            table_file=table_file,
+            stages=stages,
+            course=Course(folds=folds, seed=seed),
+            encoder_folder=encoder_folder,
+            output=output,
         )
         return
     rows = rows_of(answers, stages)

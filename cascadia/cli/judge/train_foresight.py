@@ -21,6 +21,7 @@ def train_foresight(
     source: Path,
     prompts_file: Path | None,
     out: Path,
+    *,
     table_file: Path | None,
     stages: Sequence[str],
     course: "Course",
@@ -42,7 +43,13 @@ def train_foresight(
     encoder = Encoder.read(folder)
     with output.progress(f"reading {len(table):,} questions") as step:
         heads, foreseen = foresight.learn(
-            encoder, questions, table.prompt_ids, table.stages, table.quality, course, step
+            encoder,
+            questions,
+            table.prompt_ids,
+            stages=table.stages,
+            quality=table.quality,
+            course=course,
+            told=step,
         )
     about = {
         "questions": len(table),

@@ -1,4 +1,4 @@
-"""What `cascadia judge train` tells of the heads that it made."""
+"""Outputs of `cascadia judge train` on the heads that it made."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -15,22 +15,66 @@ from cascadia.domain.errors import BadInput
 
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder to write the plan to.")
-@click.option("--force", is_flag=True, help="Write to --out though it holds other files than a plan's.")
-@click.option("--gpus", multiple=True, metavar="[POOL=]N", help="Plan on so many GPUs of a pool instead.")
-@click.option("--rate", "rate_rps", type=positive, metavar="RPS", help="Mean arrival rate.")
-@click.option("--quality-min", type=number, metavar="Q", help="Least quality, 0-100.")
-@click.option("--latency-max", "latency_max_s", type=positive, metavar="S", help="Largest latency.")
-@click.option("--quantile", type=number, metavar="P", help="Of the latency, 0-1.")
-@click.option("--within", type=share, metavar="SHARE", help="Of the fastest: take the cheapest, e.g. 3%.")
-@click.option("--confidence", type=number, metavar="P", help="That quality holds with, 0.5-1.")
-@click.option("--seed", type=int, help="Of everything drawn at random.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder to write the plan, its report and its manifests to. Default: none; the plan is printed only.",
+)
+@click.option("--force", is_flag=True, help="Write to --out even if it holds other files than a plan's.")
+@click.option(
+    "--gpus",
+    multiple=True,
+    metavar="[POOL=]N",
+    help="Number of GPUs, of the pool named where there are several. Default: the spec's.",
+)
+@click.option(
+    "--rate",
+    "rate_rps",
+    type=positive,
+    metavar="RPS",
+    help="Mean arrival rate to plan for, in requests/s. Default: the spec's, else the trace's own.",
+)
+@click.option(
+    "--quality-min",
+    type=number,
+    metavar="Q",
+    help="Least mean quality of the answers, 0-100. Default: the spec's.",
+)
+@click.option(
+    "--latency-max",
+    "latency_max_s",
+    type=positive,
+    metavar="S",
+    help="Largest latency at the objective's quantile, in seconds. Default: the spec's.",
+)
+@click.option(
+    "--quantile",
+    type=number,
+    metavar="P",
+    help="Quantile of the latency that the objective is about, 0-1. Default: the spec's.",
+)
+@click.option(
+    "--within",
+    type=share,
+    metavar="SHARE",
+    help="Share of latency given up for cost: the cheapest plan within it of the fastest is taken, "
+    "e.g. 3%. Default: the spec's.",
+)
+@click.option(
+    "--confidence",
+    type=number,
+    metavar="P",
+    help="Confidence with which the quality bound holds, 0.5-1. Default: the spec's.",
+)
+@click.option(
+    "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the spec's."
+)
 @click.option(
     "--formulation",
     type=click.Choice(["columns", "paper"]),
     default="columns",
     show_default=True,
-    help="The allocation's MILP: ours, or the Cascadia paper's own.",
+    help="Formulation of the allocation's integer program: ours (columns), or the Cascadia paper's own.",
 )
 @click.option(
     "--time-limit",
@@ -39,7 +83,7 @@ from cascadia.domain.errors import BadInput
     default=10.0,
     show_default=True,
     metavar="S",
-    help="Of each solver call; what is not proven by then is called incumbent.",
+    help="Seconds that each solver call may take; what is not proven by then is called incumbent.",
 )
 @click.option(
     "--plan-requests",
@@ -47,9 +91,9 @@ from cascadia.domain.errors import BadInput
     default=30_000,
     show_default=True,
     metavar="N",
-    help="Of a longer trace search with so many; the plan is then tried on all.",
+    help="Number of requests of a longer trace that the search uses; the plan is then tried on all.",
 )
-@click.option("--no-report", is_flag=True, help="Write no report.html.")
+@click.option("--no-report", is_flag=True, help="Write all files except report.html.")
 @with_output
 @ends_at_once
 def plan(
@@ -86,11 +130,11 @@ def plan(
         tuple(pool_gpus(text) for text in gpus),
         rate_rps,
         quality_min,
-        latency_max_s,
-        quantile,
-        confidence,
-        seed,
-        within,
+        latency_max_s=latency_max_s,
+        quantile=quantile,
+        confidence=confidence,
+        seed=seed,
+        within=within,
     )
     with ExitStack() as stack:
         folder = None

@@ -1,4 +1,4 @@
-"""From a search to what its report shows."""
+"""Data of a plan's report, gathered from its search."""
 
 import numpy as np
 from numpy.typing import NDArray

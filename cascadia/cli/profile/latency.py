@@ -12,39 +12,60 @@ from cascadia.domain.errors import BadInput
 
 @click.command()
 @click.option(
-    "--base-url", required=True, metavar="URL", help="Of the engine's OpenAI API, with or without /v1."
+    "--base-url",
+    required=True,
+    metavar="URL",
+    help="Address of the engine's OpenAI API, with or without /v1.",
 )
-@click.option("--model", required=True, help="The name that the engine serves the model under.")
-@click.option("--api-key-env", metavar="VAR", help="Variable of the environment that holds the engine's key.")
+@click.option("--model", required=True, help="Name that the engine serves the model under.")
+@click.option(
+    "--api-key-env",
+    metavar="VAR",
+    help="Environment variable that holds the engine's key. Default: no key is sent.",
+)
 @click.option(
     "--architecture",
     "architecture_name",
     metavar="ID",
-    help="Hugging Face id of the catalogue, or a config.json; asked of the engine by default.",
+    help="Architecture of the model: a Hugging Face id of the catalogue, or a config.json. "
+    "Default: asked of the engine.",
 )
 @click.option(
     "--gpu",
     "gpu_name",
     metavar="NAME",
-    help="What the engine runs on; `cpu` for a core, or the file of a GPU of your own, as in a spec. "
-    "Needed unless it is this machine's CPU.",
+    help="Name of the GPU that the engine runs on, `cpu` for a core, or the file of a GPU of your "
+    "own, as in a spec. Default: this machine's CPU, where the engine runs on it.",
 )
 @click.option(
-    "--tp", type=click.IntRange(1, 64), default=1, show_default=True, help="Tensor-parallel degree."
+    "--tp",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Number of GPUs in a tensor-parallel group.",
 )
-@click.option("--pp", type=click.IntRange(1, 64), default=1, show_default=True, help="Pipeline stages.")
-@click.option("--quantization", help="Weight format, where it is not the checkpoint's own, e.g. fp8.")
+@click.option(
+    "--pp",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Number of pipeline stages of the engine.",
+)
+@click.option(
+    "--quantization", help="Weight format that the engine serves, e.g. fp8. Default: the checkpoint's own."
+)
 @click.option(
     "--max-num-seqs",
     type=click.IntRange(1, 4096),
     metavar="N",
-    help="The engine's limit of sequences at once, if known.",
+    help="Number of sequences that the engine takes at once. Default: what the engine says, else "
+    "its usual one.",
 )
 @click.option(
     "--max-num-batched-tokens",
     type=click.IntRange(16, 1_000_000),
     metavar="N",
-    help="The engine's limit of tokens an iteration, if it is not the usual one.",
+    help="Number of tokens that the engine takes in one iteration. Default: the engine's usual one.",
 )
 @click.option(
     "--max-seconds",
@@ -52,10 +73,18 @@ from cascadia.domain.errors import BadInput
     default=120.0,
     show_default=True,
     metavar="S",
-    help="Time to take at most.",
+    help="Seconds that the measurement may take.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of prompts and arrivals.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the calibration to this JSON file.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Seed of prompts and arrivals, a whole number.",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="JSON file to write the calibration to. Default: none."
+)
 @click.option("--resume", is_flag=True, help="Go on from what --out keeps of an earlier run.")
 @with_output
 @ends_at_once
@@ -98,12 +127,12 @@ def latency(
         base_url,
         model,
         architecture_name,
-        gpu_name,
-        tp,
-        pp,
-        quantization,
-        max_num_seqs,
-        max_num_batched_tokens,
+        gpu=gpu_name,
+        tp=tp,
+        pp=pp,
+        quantization=quantization,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
     )
     key = api_key(api_key_env)
     check_out(out)

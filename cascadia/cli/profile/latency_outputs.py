@@ -1,4 +1,4 @@
-"""What `cascadia profile latency` shows: what was measured, what the fit makes of it, where it does not hold."""
+"""Outputs of `cascadia profile latency`: what was measured, what the fit makes of it, where it does not hold."""
 
 from collections.abc import Iterator
 from pathlib import Path

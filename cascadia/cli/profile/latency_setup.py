@@ -1,7 +1,7 @@
-"""What is measured: the flags of `cascadia profile latency` with what the engine says of itself."""
+"""Set-up of a measurement: the flags of `cascadia profile latency` with what the engine says of itself."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,6 +32,7 @@ class Asked:
     base_url: str
     model: str
     architecture: str | None
+    _: KW_ONLY
     gpu: str | None
     tp: int
     pp: int
@@ -72,7 +73,7 @@ def api_key(variable: str | None) -> str | None:
 
 
 def check_out(path: Path | None) -> None:
-    """Before minutes are spent measuring: the result can be written."""
+    """Checks, before minutes are spent measuring, that the result can be written."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
         what = "is a folder" if path.is_dir() else "lies in a folder that does not exist"
         raise BadInput("--out", f"{path} {what}", "write a file's path, e.g. calibration.json")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     "prompts_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="JSON lines, CSV or Parquet: `prompt_id`, `prompt` or `messages`, and for checks `reference`, `check`.",
+    help="File of prompts, JSON lines, CSV or Parquet: `prompt_id`, `prompt` or `messages`, and "
+    "for checks `reference`, `check`.",
 )
 @click.option(
     "--stages",
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
     required=True,
     multiple=True,
     metavar="SPEC|NAME=URL#MODEL",
-    help="A spec, whose stages get addresses by --endpoint; or the stages, from small to large.",
+    help="Path of a spec, whose stages get addresses by --endpoint; or the stages, from small to large.",
 )
 @click.option(
     "--endpoint",
     "endpoints",
     multiple=True,
     metavar="NAME=URL[#MODEL]",
-    help="Where a stage of the spec is served.",
+    help="Address at which a stage of the spec is served; repeat it for each stage. Default: none.",
 )
 @click.option(
     "--judge",
@@ -48,48 +49,67 @@ if TYPE_CHECKING:
     required=True,
     multiple=True,
     metavar="URL#MODEL|CHECK",
-    help="Who scores answers: an LLM judge at URL; or the check exact, regex or json-schema against each "
-    "prompt's reference. With one of each, the judge gives the score and the check the quality.",
+    help="Judge of the answers: an LLM judge at URL; or the check exact, regex or json-schema "
+    "against each prompt's reference. With one of each, the judge gives the score and the "
+    "check the quality.",
 )
 @click.option(
     "--out",
     default="quality.parquet",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="The table: .parquet, .csv or .jsonl.",
+    help="File to write the table to: .parquet, .csv or .jsonl.",
 )
-@click.option("--max-tokens", type=click.IntRange(1), default=1024, show_default=True, help="Of an answer.")
-@click.option("--temperature", type=number, default=0.0, show_default=True, help="Of the answers.")
+@click.option(
+    "--max-tokens",
+    type=click.IntRange(1),
+    default=1024,
+    show_default=True,
+    help="Number of tokens that an answer may have.",
+)
+@click.option(
+    "--temperature",
+    type=number,
+    default=0.0,
+    show_default=True,
+    help="Temperature that answers are sampled with; 0 is greedy.",
+)
 @click.option(
     "--judge-reads",
     "reads_tokens",
     type=click.IntRange(64),
     default=8192,
     show_default=True,
-    help="Tokens of question and answer that the judge is shown; longer ones lose their middle.",
+    help="Number of tokens of question and answer that the judge is shown; longer ones lose their middle.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
     default=8,
     show_default=True,
-    help="Requests under way at each engine.",
+    help="Number of requests under way at each engine.",
 )
 @click.option(
-    "--timeout", "timeout_s", type=positive, default=300.0, show_default=True, help="Seconds for an answer."
+    "--timeout",
+    "timeout_s",
+    type=positive,
+    default=300.0,
+    show_default=True,
+    help="Seconds that an answer may take.",
 )
 @click.option(
     "--api-key-env",
     "key_variables",
     multiple=True,
     metavar="[NAME=]VARIABLE",
-    help="Variable with the API key of stage NAME, of `judge`, or of all.",
+    help="Environment variable with the API key of stage NAME, of `judge`, or of all; repeat it "
+    "for more. Default: no key is sent.",
 )
 @click.option("--restart", is_flag=True, help="Throw away what an earlier run has done, and begin anew.")
 @click.option(
     "--keep-answers",
     type=click.Path(path_type=Path),
-    help="Also write the answers' texts to this .jsonl file.",
+    help="File (.jsonl) to write the answers' texts to. Default: none are kept.",
 )
 @with_output
 @ends_at_once

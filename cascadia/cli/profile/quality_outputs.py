@@ -1,4 +1,4 @@
-"""What `cascadia profile quality` leaves and shows: the table, how good each stage is, and what is amiss."""
+"""Outputs of `cascadia profile quality`: the table, how good each stage is, and what is amiss."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,7 +137,7 @@ def table(job: Job, summaries: Sequence[StageSummary]) -> "Table":
 def failure_lines(
     job: Job, done: Mapping[tuple[str, str], Done], failures: Sequence[Finished]
 ) -> Iterator[str]:
-    """For each stage that failed anywhere: how often, and what it said first."""
+    """Lines for each stage that failed anywhere: how often, and what it said first."""
     for stage in job.stages:
         own = [failure for failure in failures if failure.outcome.stage == stage.name]
         if not own:
@@ -150,7 +150,7 @@ def failure_lines(
 def remarks(
     job: Job, summaries: Sequence[StageSummary], left_out: int, rows: Sequence[Done]
 ) -> Iterator[str]:
-    """What a reader of the table should know."""
+    """Remarks that a reader of the table should know."""
     if left_out:
         yield (
             f"the table leaves out {plural(left_out, 'prompt')} for want of an answer or its score; "

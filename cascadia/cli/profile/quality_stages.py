@@ -1,4 +1,4 @@
-"""What --stages, --endpoint, --judge and --api-key-env say."""
+"""Endpoints that --stages, --endpoint, --judge and --api-key-env name."""
 
 import os
 import re
@@ -19,7 +19,7 @@ _BETWEEN = re.compile(r",(?=[^=,/]+=https?://)")
 
 
 def stage_targets(stages: Sequence[str], endpoints: Sequence[str]) -> tuple[Target, ...]:
-    """In the order given; of a spec, in its own."""
+    """Targets in the order given; of a spec, in its own."""
     specs = [value for value in stages if not _ONE.match(value)]
     if not specs:
         if endpoints:

@@ -1,1 +1,1 @@
-"""What commands share: options, output, progress and errors."""
+"""Parts that commands share: options, output, progress and errors."""

@@ -41,7 +41,7 @@ class Failure:
 
 
 def failure(error: BaseException) -> Failure:
-    """What to tell of `error`. Anything unforeseen is an internal error, never a result."""
+    """Message and exit code for `error`. Anything unforeseen is an internal error, never a result."""
     match error:
         case BadInput():
             return _bad_input(error.where, error.what, error.instead)

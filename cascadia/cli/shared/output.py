@@ -1,4 +1,4 @@
-"""What a command says: results on standard output, everything else on standard error."""
+"""Output of a command: results on standard output, everything else on standard error."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What makes a command that plans start sooner."""
+"""Start-up of a command that plans, made quicker."""
 
 import sys
 

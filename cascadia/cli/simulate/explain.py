@@ -1,4 +1,4 @@
-"""What `cascadia simulate --explain` shows: an iteration's terms with bars, and the same batch on other shapes."""
+"""Output of `cascadia simulate --explain`: an iteration's terms with bars, and the same batch on other shapes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def as_json(found: Sequence[Explained]) -> dict[str, Any]:
 
 
 def _terms(e: Explained) -> object:
-    """Where the time goes, the longest first; terms that take none are left out."""
+    """Table of where the time goes, the longest first; terms that take none are left out."""
     from rich.table import Table
 
     title = (
@@ -97,7 +97,7 @@ def _ms(duration_s: float) -> str:
 
 
 def _bar(share: float) -> str:
-    """In eighths of a character, so that small terms show too."""
+    """Bar in eighths of a character, so that small terms show too."""
     eighths = max(1, round(share * BAR * 8))
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 

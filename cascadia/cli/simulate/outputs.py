@@ -1,4 +1,4 @@
-"""What `cascadia simulate` shows: tables in a terminal, one JSON document, a page of plots."""
+"""Outputs of `cascadia simulate`: tables in a terminal, one JSON document, a page of plots."""
 
 from collections.abc import Iterator
 from pathlib import Path

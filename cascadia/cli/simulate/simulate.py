@@ -19,20 +19,33 @@ if TYPE_CHECKING:
     "--trace",
     "trace_file",
     type=click.Path(path_type=Path),
-    help="Requests to replay. Required, unless to explain the plan's own prediction.",
+    help="Trace of the requests to replay. Required, unless --explain is to explain the plan's own "
+    "prediction.",
 )
-@click.option("--format", "trace_format", help="Of the trace, where it is not to be guessed.")
-@click.option("--rate", "rate_rps", type=positive, metavar="RPS", help="Rescale arrivals to this mean rate.")
+@click.option("--format", "trace_format", help="Format of the trace. Default: told from its content.")
+@click.option(
+    "--rate",
+    "rate_rps",
+    type=positive,
+    metavar="RPS",
+    help="Mean rate that arrivals are rescaled to, in requests/s. Default: the trace's own.",
+)
 @click.option(
     "--quality-table",
     type=click.Path(path_type=Path),
-    help="Let its scores decide at the gates, instead of drawing paths from the plan's shares.",
+    help="Quality table whose scores decide at the gates. Default: paths are drawn from the plan's shares.",
 )
 @click.option(
-    "--slo", "slo_s", type=positive, metavar="S", help="Say what share of requests is done within S."
+    "--slo",
+    "slo_s",
+    type=positive,
+    metavar="S",
+    help="Seconds of an SLO: the share of requests that is done within them is shown. Default: none.",
 )
-@click.option("--seed", type=int, help="Of drawn paths; the plan's own by default.")
-@click.option("--plots", type=click.Path(path_type=Path), help="Write the plots to this HTML file.")
+@click.option("--seed", type=int, help="Seed of drawn paths, a whole number. Default: the plan's own.")
+@click.option(
+    "--plots", type=click.Path(path_type=Path), help="HTML file to write the plots to. Default: none."
+)
 @click.option(
     "--explain",
     is_flag=True,
@@ -43,21 +56,21 @@ if TYPE_CHECKING:
     "decoding",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Explain a batch of N decoding sequences instead of the mean one.",
+    help="Number of decoding sequences in the explained batch. Default: the mean one's.",
 )
 @click.option(
     "--context",
     "context_tokens",
     type=click.IntRange(min=1),
     metavar="TOKENS",
-    help="Each sequence of the explained batch has so many tokens; a mean request's by default.",
+    help="Tokens that each sequence of the explained batch has. Default: a mean request's.",
 )
 @click.option(
     "--prefill",
     "prefill_tokens",
     type=click.IntRange(min=0),
     metavar="TOKENS",
-    help="The explained batch prefills a prompt of so many tokens too.",
+    help="Tokens of a prompt that the explained batch prefills too. Default: none.",
 )
 @with_output
 @ends_at_once

@@ -29,24 +29,71 @@ KINDS = {
 
 @click.command()
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
-@click.option("--arrivals", "kind", type=click.Choice(tuple(KINDS)), default="poisson", show_default=True)
-@click.option("--rate", "rate_rps", type=float, help="Mean requests/s; needed unless --arrivals steps.")
-@click.option("--cv", type=float, help="Coefficient of variation of the gaps at constant rate; 1 is Poisson.")
-@click.option("--on-s", type=float, help="Mean length of a burst (30).")
-@click.option("--off-s", type=float, help="Mean time between bursts (90).")
-@click.option("--off-share", type=float, help="Rate between bursts as a share of that within, 0-1 (0).")
-@click.option("--amplitude", type=float, help="Of the diurnal wave as a share of the mean, 0-1 (0.5).")
-@click.option("--period-s", type=float, help="Of the diurnal wave (86400).")
-@click.option("--steps", help="DURATION_S:RATE,... repeated for ever, as in 60:5,60:20.")
-@click.option("--requests", type=int, help="How many.  [default: 10000, unless --duration-s]")
-@click.option("--duration-s", type=float, help="Stop at this time.")
-@click.option("--input", "input_", default="lognormal:500:1", show_default=True, metavar="LENGTHS")
-@click.option("--output", "output_", default="lognormal:200:0.8", show_default=True, metavar="LENGTHS")
 @click.option(
-    "--correlation", type=float, default=0.0, show_default=True, help="Of the lengths' normal scores."
+    "--arrivals",
+    "kind",
+    type=click.Choice(tuple(KINDS)),
+    default="poisson",
+    show_default=True,
+    help="Process of the arrivals: constant rate (poisson), by day and night, in bursts, or in steps.",
 )
-@click.option("--lengths-from", type=click.Path(path_type=Path), help="Draw both lengths from this trace.")
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--rate", "rate_rps", type=float, help="Mean rate in requests/s. Required, unless --arrivals steps."
+)
+@click.option(
+    "--cv",
+    type=float,
+    help="Coefficient of variation of the gaps at constant rate; 1 is Poisson. Default: 1.",
+)
+@click.option("--on-s", type=float, help="Mean length of a burst in seconds. Default: 30.")
+@click.option("--off-s", type=float, help="Mean time between bursts in seconds. Default: 90.")
+@click.option(
+    "--off-share", type=float, help="Rate between bursts as a share of that within, 0-1. Default: 0."
+)
+@click.option(
+    "--amplitude", type=float, help="Amplitude of the diurnal wave as a share of the mean, 0-1. Default: 0.5."
+)
+@click.option("--period-s", type=float, help="Period of the diurnal wave in seconds. Default: 86400.")
+@click.option(
+    "--steps",
+    help="Steps of the rate (seconds:requests/s), repeated for ever, as in 60:5,60:20. Required by "
+    "--arrivals steps.",
+)
+@click.option(
+    "--requests", type=int, help="Number of requests. Default: 10000, unless --duration-s is given."
+)
+@click.option("--duration-s", type=float, help="Seconds after which the trace stops. Default: none.")
+@click.option(
+    "--input",
+    "input_",
+    default="lognormal:500:1",
+    show_default=True,
+    metavar="LENGTHS",
+    help="Distribution of the prompts' lengths in tokens.",
+)
+@click.option(
+    "--output",
+    "output_",
+    default="lognormal:200:0.8",
+    show_default=True,
+    metavar="LENGTHS",
+    help="Distribution of the answers' lengths in tokens.",
+)
+@click.option(
+    "--correlation",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Correlation of the lengths' normal scores, -1 to 1.",
+)
+@click.option(
+    "--lengths-from",
+    type=click.Path(path_type=Path),
+    help="Trace to draw both lengths from. Default: none; --input and --output say.",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of arrivals and lengths, a whole number."
+)
 @with_output
 @ends_at_once
 def generate(

@@ -29,14 +29,24 @@ trace.add_command(generate)
 def _with_reading(command: Callable[..., None]) -> Callable[..., None]:
     """The options of every command that reads a trace."""
     for option in (
-        click.option("--seed", type=click.IntRange(0), default=0, help="Of the spreading."),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            default=0,
+            help="Seed of the spreading, a whole number. Default: 0.",
+        ),
         click.option(
             "--spread/--no-spread",
             default=True,
             help="Lay requests whose times are rounded (Mooncake: to 3 s; BurstGPT and OpenAI logs: to 1 s) "
             "at random over that step, or leave them. Default: spread.",
         ),
-        click.option("--format", "format_", type=click.Choice(FORMATS), help="Else told from the content."),
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice(FORMATS),
+            help="Format of the trace. Default: told from its content.",
+        ),
     ):
         command = option(command)
     return command
@@ -44,7 +54,7 @@ def _with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
 @trace.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--plots", type=click.Path(path_type=Path), help="Write plots to this HTML file.")
+@click.option("--plots", type=click.Path(path_type=Path), help="HTML file to write plots to. Default: none.")
 @_with_reading
 @with_output
 @ends_at_once
@@ -96,7 +106,7 @@ def convert(
 @trace.command()
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
-@click.option("--rate", "rate_rps", type=float, required=True, help="Mean requests/s to scale to.")
+@click.option("--rate", "rate_rps", type=float, required=True, help="Mean rate to scale to, in requests/s.")
 @_with_reading
 @with_output
 @ends_at_once

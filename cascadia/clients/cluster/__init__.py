@@ -1,1 +1,1 @@
-"""What lies outside this machine: the Kubernetes API, and samples that routers hand out."""
+"""Clients of what lies outside this machine: the Kubernetes API, and samples that routers hand out."""

@@ -88,7 +88,7 @@ class KubernetesApi:
         await self._client.close()
 
     async def find_apis(self) -> frozenset[str]:
-        """Of those that objects of a release choose from: the cluster's."""
+        """Names the APIs that the cluster has, of those that objects of a release choose from."""
         for version in ("v1", "v1beta1"):
             kind = create_namespaced_resource(
                 "policy", version, "PodDisruptionBudget", "poddisruptionbudgets"
@@ -107,7 +107,7 @@ class KubernetesApi:
         raise ApiFailed("the cluster has no budgets of disruptions (policy/v1)")
 
     async def get(self, kind: Name, name: str) -> Document | None:
-        """None where there is none."""
+        """Object of that name; None where there is none."""
         try:
             return dict(await self._client.get(self._types[kind], name))
         except (ApiError, httpx2.HTTPError) as error:
@@ -170,15 +170,16 @@ class KubernetesApi:
             raise _failed(error) from None
 
     async def replace(self, document: Document) -> Document:
-        """Only what has not changed since it was read: else `ApiFailed` with status 409."""
+        """Replaces what has not changed since it was read: else `ApiFailed` with status 409."""
         try:
             return dict(await self._client.replace(self._types[document["kind"]](document)))
         except (ApiError, httpx2.HTTPError) as error:
             raise _failed(error) from None
 
     async def delete(self, kind: Name, name: str, *, at_once: bool = False, keeps: bool = False) -> None:
-        """It stays until what it owns has gone; `keeps`: what it owns stays, without an owner. `at_once`: without
-        waiting for a kubelet that will not answer. What has gone already is no error."""
+        """Deletes an object, which stays until what it owns has gone; `keeps`: what it owns stays, without an
+        owner. `at_once`: without waiting for a kubelet that will not answer. What has gone already is no error.
+        """
         await self.fence()
         grace_s = 0 if at_once else None
         try:

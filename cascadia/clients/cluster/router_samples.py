@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import httpx
 
-from cascadia.clients.cluster.looks_asked import asked_s
+from cascadia.clients.cluster.evaluations_asked import asked_s
 from cascadia.domain.errors import CascadiaError
 from cascadia.files.atomic import whole_file
 
@@ -37,9 +37,9 @@ class Source(NamedTuple):
 
 
 class RouterSamples:
-    """Into `folder`, which is made. `token`: what routers were told to give samples to.
+    """Fetches samples into `folder`, which is made. `token`: what routers were told to give samples to.
 
-    Where more second looks are asked for in the folder, each router is told so once.
+    Where more shadow evaluations are asked for in the folder, each router is told so once.
     """
 
     def __init__(self, sources: Callable[[], Awaitable[list[Source]]], folder: Path, token: str) -> None:
@@ -50,7 +50,9 @@ class RouterSamples:
         self._told_before = asked_s(folder)
 
     async def fetch(self) -> None:
-        """What routers have by now, and the wish for more looks. Raises `SamplesMissing`."""
+        """Fetches what routers have by now, and passes on the wish for more shadow evaluations. Raises
+        `SamplesMissing`.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         for path in self._folder.glob("*.parquet"):
             if _forgotten(path.name):
@@ -63,7 +65,9 @@ class RouterSamples:
             raise SamplesMissing(f"no samples of {', '.join(failed)}")
 
     async def _fetch(self, client: httpx.AsyncClient, source: Source) -> str:
-        """Until it has nothing new: more is written while much is fetched. What went wrong, if anything did."""
+        """Fetches from a router until it has nothing new: more is written while much is fetched. What went
+        wrong, if anything did.
+        """
         base = f"{source.url}/samples"
         asked = asked_s(self._folder)
         try:

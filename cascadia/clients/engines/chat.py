@@ -51,7 +51,7 @@ class Unanswered(Exception):
 
 
 class Retryable(Unanswered):
-    """It may be answered when asked again, where the engine has said so after `after_s`."""
+    """Failure of a request that may be answered when asked again, where the engine has said so after `after_s`."""
 
     def __init__(self, kind: str, message: str, after_s: float | None = None) -> None:
         super().__init__(kind, message)
@@ -119,7 +119,7 @@ class Chat:
 
 
 def reason(error: httpx.HTTPError) -> str:
-    """What went wrong on the way, as the end of a sentence that begins with the address."""
+    """Reason for what went wrong on the way, as the end of a sentence that begins with the address."""
     if isinstance(error, httpx.TimeoutException):
         return "does not answer in time"
     if isinstance(error, httpx.ConnectError):

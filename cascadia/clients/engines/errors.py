@@ -1,4 +1,4 @@
-"""What to tell a user whose engine does not answer as it should: one line that says what to check."""
+"""Errors for a user whose engine does not answer as it should: one line that says what to check."""
 
 import json
 

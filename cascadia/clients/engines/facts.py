@@ -1,9 +1,9 @@
-"""What an engine tells about itself: who it is, how much it holds, whether others use it."""
+"""Facts that an engine tells about itself: who it is, how much it holds, whether others use it."""
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from cascadia.clients.engines.openai_engine import OpenAIEngine
@@ -32,7 +32,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What could be learnt; None where the engine does not say. `kv_tokens` is what its cache holds.
+    """Facts that could be learnt; None where the engine does not say. `kv_tokens` is what its cache holds.
 
     `root` is the checkpoint that the model was loaded from: a path on the engine's machine, or an id.
     """
@@ -40,6 +40,7 @@ class EngineFacts:
     engine: str
     version: str
     root: str | None = None
+    _: KW_ONLY
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     kv_tokens: int | None = None
@@ -69,12 +70,18 @@ async def engine_facts(client: OpenAIEngine) -> EngineFacts:
     for _, value in metrics.get("sglang:max_total_num_tokens", ()):
         kv_tokens = int(value)
     return EngineFacts(
-        engine, str(version or "unknown"), model.get("root"), _count(longest), slots, kv_tokens, block_size
+        engine,
+        str(version or "unknown"),
+        model.get("root"),
+        max_model_len=_count(longest),
+        max_num_seqs=slots,
+        kv_tokens=kv_tokens,
+        block_size=block_size,
     )
 
 
 async def load(client: OpenAIEngine) -> Load | None:
-    """What the engine is busy with now; None where it does not say."""
+    """Load that the engine is busy with now; None where it does not say."""
     metrics = samples(await client.text("/metrics") or "")
     for prefix, (_, *names) in GAUGES.items():
         if any(name.startswith(prefix) for name in metrics):
@@ -99,7 +106,7 @@ def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def _entry(models: list[dict[str, Any]], client: OpenAIEngine) -> Mapping[str, Any]:
-    """What the engine says of the model. An engine that lists none is believed to serve it."""
+    """Entry of the model in the engine's list. An engine that lists none is believed to serve it."""
     for entry in models:
         if client.model in (entry.get("id"), *(entry.get("aliases") or ())):
             return entry

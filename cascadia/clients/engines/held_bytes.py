@@ -1,4 +1,4 @@
-"""How many bytes of answers a process holds back at a time, all requests together: beyond a limit it takes no more.
+"""Bytes of answers that a process holds back at a time, all requests together: beyond a limit it takes no more.
 
 An answer is held while it comes in whole, and in a cascade until its gate has decided. One engine that writes without
 end is bounded by the size of an answer; ten thousand requests at once are bounded by this.
@@ -26,7 +26,7 @@ class HeldBytes:
 
 
 class Holding:
-    """What one request holds of `of`, given back once by `release`."""
+    """Share of one request in `of`, given back once by `release`."""
 
     __slots__ = ("_count", "_of")
 

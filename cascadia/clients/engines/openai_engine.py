@@ -60,7 +60,7 @@ class OpenAIEngine:
         return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
     async def text(self, path: str) -> str | None:
-        """What stands at `path` (outside /v1), such as /metrics; None where there is nothing."""
+        """Text at `path` (outside /v1), such as /metrics; None where there is nothing."""
         answer = await self._get(self.root + path)
         return answer.text if answer.status_code == 200 else None
 

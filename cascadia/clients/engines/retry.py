@@ -17,7 +17,8 @@ SLOW_TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """At most `tries` attempts of `timeout_s` each; waits that double from `first_s` to `longest_s`.
+    """Policy of retries: at most `tries` attempts of `timeout_s` each; waits that double from `first_s` to
+    `longest_s`.
 
     What an engine asks for in Retry-After is waited for up to `asked_s`.
     """
@@ -29,7 +30,9 @@ class Patience:
     asked_s: float = 300.0
 
     def wait_s(self, failed: int, after_s: float | None, chance: float) -> float:
-        """Before the next attempt, after `failed` >= 1 of them; `chance` 0-1 spreads those who wait together."""
+        """Seconds to wait before the next attempt, after `failed` >= 1 of them; `chance` 0-1 spreads those who
+        wait together.
+        """
         if after_s is not None:
             return min(after_s, self.asked_s)
         return float(min(self.longest_s, self.first_s * 2.0 ** (failed - 1)) * (0.5 + chance / 2))

@@ -1,4 +1,4 @@
-"""Which model of an endpoint is meant: the one that was named, else the one that it serves."""
+"""Choice of the model of an endpoint: the one that was named, else the one that it serves."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ async def settled(targets: Sequence[Target], *, only_unnamed: bool = False) -> t
 
 
 async def _settled(target: Target) -> Endpoint:
-    """Where no model was named, the first of `wanted` that is served, else the only one."""
+    """Endpoint with its model: where none was named, the first of `wanted` that is served, else the only one."""
     endpoint = target.endpoint
     served = await _served(endpoint)
     names = ", ".join(served[:8])

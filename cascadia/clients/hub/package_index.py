@@ -37,7 +37,7 @@ def from_index(missing: list[ModelFile], folder: Path, tell: Tell) -> None:
 
 
 def _ends(file: ModelFile) -> list[int]:
-    """Where each part ends in the file, in bytes."""
+    """Offsets in bytes at which each part ends in the file."""
     ends, total = [], 0
     for part in file.parts:
         total += part.bytes

@@ -1,4 +1,4 @@
-"""What every source of model files has in common."""
+"""Base of every source of model files."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ class Unavailable(Exception):
 
 @contextmanager
 def watched(folder: Path, tell: Tell, before_bytes: int, most_bytes: int) -> Iterator[None]:
-    """While another program downloads into `folder`, tells how far it is by how much lies there."""
+    """Tells how far another program's download into `folder` is by how much lies there."""
     ended = Event()
 
     def look() -> None:

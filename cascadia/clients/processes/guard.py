@@ -39,7 +39,7 @@ def become_subreaper() -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Of `root`, itself left out: parents before children."""
+    """Descendants of `root`, itself left out: parents before children."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

@@ -1,4 +1,4 @@
-"""Whether a program on this machine answers: one GET on a fresh connection, by the standard library alone."""
+"""Health of a program on this machine: one GET on a fresh connection, by the standard library alone."""
 
 import asyncio
 from contextlib import suppress
@@ -8,7 +8,7 @@ MOST_BYTES = 16 * 2**20
 
 
 async def healthy(host: str, port: int, path: str, timeout_s: float = TIMEOUT_S) -> bool:
-    """Whether there is an answer with a status below 400."""
+    """Tells whether there is an answer with a status below 400."""
     return 0 < (await get(host, port, path, timeout_s))[0] < 400
 
 

@@ -17,7 +17,7 @@ FLAGS = (
 
 
 def values(arguments: list[str]) -> dict[str, str]:
-    """By flag. Ends the program where one is not known or has no value."""
+    """Values by flag. Ends the program where one is not known or has no value."""
     found, rest = {}, iter(arguments)
     for flag in rest:
         if flag == "--metrics":

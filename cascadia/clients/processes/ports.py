@@ -70,7 +70,7 @@ def listen(host: str, port: int, *, backlog: int = BACKLOG, reuse_port: bool = F
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Tells whether a server could listen there now."""
     with socket.socket() as probe:
         # As servers do: a port whose last connections are still closing is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -29,13 +29,16 @@ def guarded(argv: Sequence[str], log: Path, log_bytes: int = LOG_BYTES) -> list[
 
 
 def bound_to(cores: Collection[int]) -> Callable[[], None] | None:
-    """What a new process does first so that it, and what it starts, stay on `cores`; nothing for none."""
+    """Function that a new process calls first so that it, and what it starts, stay on `cores`; nothing for
+    none.
+    """
     return (lambda: os.sched_setaffinity(0, cores)) if cores else None
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to start. `env` goes on top of this process's own; `cores`: CPUs that it may use, all where empty.
+    """Program to start. `env` goes on top of this process's own; `cores`: CPUs that it may use, all where
+    empty.
 
     `health_path` None: it is ready as soon as it runs. `startup_s`: longer than that without an answer is a failed
     start. `drain_s`: what it may take to end after SIGTERM.
@@ -53,7 +56,8 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """After the k-th failure in a row: `first_s` * 2^(k-1), at most `longest_s`; after `most` it is given up.
+    """Waits before restarts, after the k-th failure in a row: `first_s` * 2^(k-1), at most `longest_s`; after
+    `most` it is given up.
 
     A program that was ready for `steady_s` has left its failures behind.
     """
@@ -97,12 +101,12 @@ class LocalProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the guard, while it runs."""
+        """Process id of the guard, while it runs."""
         return self._guard.pid if self._guard is not None and self._guard.returncode is None else None
 
     @property
     def again_in_s(self) -> float | None:
-        """Until it is started again, after a failure; None while it runs or is no longer to."""
+        """Seconds until it is started again, after a failure; None while it runs or is no longer to."""
         if self._again_s is None:
             return None
         return max(0.0, self._again_s - asyncio.get_running_loop().time())
@@ -197,7 +201,7 @@ class LocalProcess:
         )
 
     async def _clear(self) -> None:
-        """What a guard that was killed has left behind; nothing, as a rule."""
+        """Ends what a guard that was killed has left behind; nothing, as a rule."""
         while left := local_guard.marked(os.getpid(), self._mark):
             for pid in left:
                 with suppress(ProcessLookupError):

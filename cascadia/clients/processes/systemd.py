@@ -1,4 +1,6 @@
-"""What systemd hears of a service of `Type=notify` (sd_notify(3)); nobody listens where it was not started by one."""
+"""Notifications to systemd from a service of `Type=notify` (sd_notify(3)); nobody listens where it was not
+started by one.
+"""
 
 import os
 import socket

@@ -1,4 +1,5 @@
-"""Whether a spec and a plan are of the same fleet: told when a controller starts, not when it first plans anew.
+"""Check that a spec and a plan are of the same fleet: made when a controller starts, not when it first plans
+anew.
 
 From the spec comes each next plan, from the plan what runs. A plan may take fewer GPUs than the spec has; it was made
 for fewer, or while some were away.
@@ -25,7 +26,7 @@ def check_agreement(spec: Path, plan: Path) -> None:
 
 
 def _differences(spec: Spec, plan: Plan, folder: Path, file: str) -> Iterator[str]:
-    """In words, the gravest first."""
+    """Differences in words, the gravest first."""
     theirs, ours = [stage.name for stage in spec.stages], [stage.name for stage in plan.stages]
     if theirs != ours:
         yield f"have other stages ({', '.join(theirs)}; {', '.join(ours)})"

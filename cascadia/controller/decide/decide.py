@@ -1,4 +1,5 @@
-"""Whether to move to another plan: only where what it gains on today's traffic outweighs the move, and not too often.
+"""Decision to move to another plan: only where what it gains on today's traffic outweighs the move, and not too
+often.
 
 A plan's loss on today's traffic is simulated: seconds of latency, dollars an hour, or points of quality short of 100,
 as its objective says. With L0 the loss of keeping today's plan, L1 the candidate's, H the time for which traffic is
@@ -47,7 +48,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What a move takes: `starts` and `stops` of replicas in `duration_s`, GPU-seconds of loading, `keeps` (0-1).
+    """Cost of a move: `starts` and `stops` of replicas in `duration_s`, GPU-seconds of loading, `keeps` (0-1).
 
     `back_s`: what it lets go would be ready again so long after it is wanted.
     """
@@ -87,8 +88,8 @@ class Situation:
     """`gpus`: by pool, those there are. `moved_at_s`, `changed_at_s`: past moves and changes of traffic, in order.
 
     `effort` None: there is no safe way to the candidate, as `blocked` says. `same`: the candidate is today's plan.
-    `gives_up`: what a stage would have less of. Before `looks_until_s` there are no scores of this traffic. `late`: the
-    share of requests that may be.
+    `gives_up`: what a stage would have less of. Before `evaluations_until_s` there are no scores of this traffic.
+    `late`: the share of requests that may be.
     """
 
     now_s: float
@@ -101,7 +102,7 @@ class Situation:
     blocked: str = ""
     same: bool = False
     gives_up: str = ""
-    looks_until_s: float = 0.0
+    evaluations_until_s: float = 0.0
     late: float = 1.0
 
 
@@ -157,9 +158,9 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
     if recent and not rescue and now - recent[-1] < caution.cooldown_s:
         why = f"{told}, but the last move was {(now - recent[-1]) / 60:.0f} min ago"
         return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + caution.cooldown_s)
-    if situation.gives_up and not rescue and now < situation.looks_until_s:
+    if situation.gives_up and not rescue and now < situation.evaluations_until_s:
         why = f"{told}, but it gives up {situation.gives_up}, and scores of this traffic are not there yet"
-        return Decision("keep", why, gain, benefit_s, cost_s, again_s=situation.looks_until_s)
+        return Decision("keep", why, gain, benefit_s, cost_s, again_s=situation.evaluations_until_s)
     if (
         situation.gives_up
         and effort.back_s
@@ -177,7 +178,8 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
 
 
 def _stays_until_s(situation: Situation, effort: Effort, caution: Caution) -> float:
-    """Until then traffic must have stayed as it is for what is given up not to be wanted back too often.
+    """Instant until which traffic must have stayed as it is for what is given up not to be wanted back too
+    often.
 
     Each time that it is, requests are late from the change until it is there again: of all that come between two
     changes no more than `late` may be. Learnt from three changes on.
@@ -190,7 +192,9 @@ def _stays_until_s(situation: Situation, effort: Effort, caution: Caution) -> fl
 
 
 def expected_s(changed_at_s: Sequence[float], otherwise_s: float) -> float:
-    """For how long traffic will stay as it is: the median of the last seven times between changes."""
+    """Seconds for which traffic is expected to stay as it is: the median of the last seven times between
+    changes.
+    """
     gaps = [after - before for before, after in pairwise(changed_at_s)][-7:]
     return median(gaps) if len(gaps) >= 2 else otherwise_s
 

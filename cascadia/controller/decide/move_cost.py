@@ -1,4 +1,4 @@
-"""What a move will take: how long its models need to start, one batch after another, and what loads meanwhile."""
+"""Cost of a move: the time that its models need to start, one batch after another, and what loads meanwhile."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -34,14 +34,16 @@ def effort_of(rollout: Rollout, startup_s: Callable[[Kind], float]) -> Effort:
 
 
 def back_s(observed: Observed, desired: Desired, startup_s: Callable[[Kind], float], at_once: int) -> float:
-    """Until what `desired` lets go would be ready again."""
+    """Seconds until what `desired` lets go would be ready again."""
     gone = observed.ready_kinds() - Counter(dict(desired.counts))
     batches = -(-gone.total() // at_once)
     return batches * max(map(startup_s, gone), default=0.0)
 
 
 def measured_startups(entries: Sequence[Entry], otherwise_s: float) -> Callable[[Kind], float]:
-    """By kind, the median of what its starts took of late; of its stage where this kind never started."""
+    """Start-up seconds by kind: the median of what its starts took of late; of its stage where this kind never
+    started.
+    """
     by_spec: dict[str, list[float]] = {}
     by_stage: dict[str, list[float]] = {}
     for entry in entries:

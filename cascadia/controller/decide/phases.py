@@ -11,7 +11,7 @@ from cascadia.domain.errors import CascadiaError
 
 
 class Phase(StrEnum):
-    """What the loop does. The first four are kinds of watching: whatever interrupts them goes back to them."""
+    """Phase of the loop. The first four are kinds of watching: whatever interrupts them goes back to them."""
 
     WATCHING = "Watching"
     GATHERING = "Gathering"
@@ -27,7 +27,7 @@ class Phase(StrEnum):
 
 
 class Event(StrEnum):
-    """What leads from one phase to another, as the drawing says it."""
+    """Event that leads from one phase to another, as the drawing says it."""
 
     ALARM = "alarm"
     SCORES = "scores since the change"
@@ -93,7 +93,7 @@ class OutOfOrder(CascadiaError):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where the loop is. `back`: the kind of watching that goes on afterwards.
+    """Progress of the loop. `back`: the kind of watching that goes on afterwards.
 
     `alarm`: the change that is gathered for or waited with; `until_s`: how long a wait lasts at most. `unscored`: a
     change that was planned for with the scores of before, and is again when there are newer ones.
@@ -108,7 +108,8 @@ class Progress:
     def after(
         self, event: Event, *, alarm: Alarm | None = None, until_s: float = 0.0, unscored: Alarm | None = None
     ) -> "Progress":
-        """What follows. `alarm`: the change that `event` is about, where it is another than before.
+        """Progress that follows `event`. `alarm`: the change that `event` is about, where it is another than
+        before.
 
         Raises `OutOfOrder`.
         """

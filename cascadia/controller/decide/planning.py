@@ -11,7 +11,7 @@ from cascadia.controller.decide.move_cost import back_s, effort_of, measured_sta
 from cascadia.controller.decide.replan import Replanned, Request
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.decide.traffic_to_plan import rate_to_plan_rps, trace_to_plan
-from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.stale_scores import given_up
 from cascadia.controller.detect.windows import Samples
 from cascadia.controller.memory.history import changed_at_s, moved_at_s
@@ -34,29 +34,32 @@ Replanner = Callable[[Request, float], Awaitable[Replanned]]
 
 
 class Planning:
-    """`looks` and `speeds`: None where nobody tells of them. Its decisions are in the journal."""
+    """`evaluations` and `speeds`: None where nobody tells of them. Its decisions are in the journal."""
 
     def __init__(
         self,
         settings: Settings,
         journal: Journal,
         replanner: Replanner,
-        looks: SecondLooks | None,
+        evaluations: ShadowEvaluations | None,
         speeds: SpeedWatch | None,
     ) -> None:
         self._settings = settings
         self._journal = journal
         self._replan = replanner
-        self._looks = looks
+        self._evaluations = evaluations
         self._speeds = speeds
         self._objectives: dict[Path, Objective | None] = {}
 
     def fresh(self, since_s: float) -> bool:
-        """Whether there are scores enough since then."""
-        return self._looks is not None and self._looks.count(since_s) >= self._settings.least_looks
+        """Tells whether there are scores enough since then."""
+        return (
+            self._evaluations is not None
+            and self._evaluations.count(since_s) >= self._settings.least_evaluations
+        )
 
     def objective(self) -> Objective | None:
-        """Of the plan in force; None where its file has gone."""
+        """Objective of the plan in force; None where its file has gone."""
         plan = self._journal.state.in_force()
         if plan not in self._objectives:
             self._objectives = {plan: read_plan(plan).objective if plan.exists() else None}
@@ -75,9 +78,9 @@ class Planning:
         return await self._replan(request, self._settings.plan_limit_s)
 
     def decide(
-        self, observed: Observed, desired: Desired, replanned: Replanned, looks_until_s: float
+        self, observed: Observed, desired: Desired, replanned: Replanned, evaluations_until_s: float
     ) -> Decision:
-        """Before `looks_until_s` nothing is given up."""
+        """Decides on a move. Before `evaluations_until_s` nothing is given up."""
         observed = replace(observed, need_rps=dict(replanned.today.need_rps))
         entries = self._journal.state.entries()
         found, effort, blocked = self._way(observed, desired)
@@ -93,7 +96,7 @@ class Planning:
             blocked=blocked,
             same=found is not None and not found.steps,
             gives_up=given_up(observed, desired),
-            looks_until_s=looks_until_s,
+            evaluations_until_s=evaluations_until_s,
             late=1.0 if objective is None or objective.latency_max_s is None else 1.0 - objective.quantile,
         )
         return decide(situation, self._settings.caution)
@@ -148,8 +151,8 @@ class Planning:
 
     def _table(self, since_s: float, path: Path) -> Path | None:
         """Scores since then, or those of the plan in force; None for the spec's."""
-        if self._looks is not None and self.fresh(since_s):
-            self._looks.write(since_s, path)
+        if self._evaluations is not None and self.fresh(since_s):
+            self._evaluations.write(since_s, path)
         elif (before := self._journal.state.in_force().parent / TABLE).exists():
             shutil.copyfile(before, path)
         else:

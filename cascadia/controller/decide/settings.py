@@ -1,4 +1,4 @@
-"""How a controller watches, plans and moves."""
+"""Settings by which a controller watches, plans and moves."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +11,11 @@ from cascadia.controller.detect.detect import Detection
 class Settings:
     """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
     it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are.
-    `least_looks`: since a change, that replace the scores of before; for so many nothing is given up, but for
-    `looks_within_s` at most. `headroom`: a share more requests than came are planned for where latency is bounded, as
-    those who come while a change is followed are late. `startup_s`: of a model that never started here. `quiet_s`: for
-    so long the load must not have wanted a replica that is stopped.
+    `least_evaluations`: since a change, that replace the scores of before; for so many nothing is given up, but for
+    `evaluations_within_s` at most. `headroom`: a share more requests than came are planned for where latency is
+    bounded, as those who come while a change is followed are late. `startup_s`: of a model that never started here.
+    `scales`: whether an inner loop adds and stops replicas by the load; `quiet_s`: for so long it must not have wanted
+    one that it stops.
     """
 
     folder: Path
@@ -24,13 +25,14 @@ class Settings:
     lag_s: float = 60.0
     arrivals_lag_s: float = 35.0
     least_requests: int = 200
-    least_looks: int = 200
-    looks_within_s: float = 3600.0
+    least_evaluations: int = 200
+    evaluations_within_s: float = 3600.0
     headroom: float = 0.05
     most_requests: int = 20_000
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
     at_once: int = 1
+    scales: bool = True
     quiet_s: float = 600.0
     dry_run: bool = False
     seed: int = 0

@@ -1,4 +1,4 @@
-"""What a plan is made for: traffic since a change, though little of it has been seen."""
+"""Traffic that a plan is made for: that since a change, though little of it has been seen."""
 
 from dataclasses import replace
 

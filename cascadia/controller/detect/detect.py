@@ -1,4 +1,6 @@
-"""Has the traffic changed? One stream of evidence for each watched value, and one bound on false alarms for all."""
+"""Detection of changes in traffic: one stream of evidence for each watched value, and one bound on false alarms
+for all.
+"""
 
 import random
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ class Detection:
 
     @property
     def limit(self) -> float:
-        """Of a stream's evidence: the windows that it goes without a false alarm in the mean."""
+        """Bound on a stream's evidence: the windows that it goes without a false alarm in the mean."""
         return self.streams * WEEK_S / self.window_s / self.false_alarms_per_week
 
 

@@ -20,7 +20,9 @@ LEAST_P = 1e-12
 
 
 class Evidence:
-    """Of one value. `draw` gives numbers uniform in [0, 1) for ties; `most` values are remembered."""
+    """Evidence that one value has changed. `draw` gives numbers uniform in [0, 1) for ties; `most` values are
+    remembered.
+    """
 
     __slots__ = ("_draw", "_most", "_order", "_since", "_sorted", "_streak", "_sums", "windows")
 
@@ -46,12 +48,12 @@ class Evidence:
 
     @property
     def changed_before(self) -> int:
-        """How many windows ago the change began, by the bet that has won most."""
+        """Number of windows since the change began, by the bet that has won most."""
         best = max(range(len(self._sums)), key=self._sums.__getitem__)
         return self.windows - self._since[best]
 
     def medians(self, ago: int) -> tuple[float, float]:
-        """Before and since the last `ago` windows; NaN where there were none."""
+        """Medians before and since the last `ago` windows; NaN where there were none."""
         values = list(self._order)
         cut = max(0, len(values) - ago)
         return _median(values[:cut]), _median(values[cut:])

@@ -18,7 +18,9 @@ KEPT_S = 2 * 86_400.0
 
 
 class SampleFiles:
-    """Of one folder. Each file is read once; what is older than `kept_s` before the newest request is forgotten."""
+    """Samples of requests in one folder. Each file is read once; what is older than `kept_s` before the newest
+    request is forgotten.
+    """
 
     def __init__(self, folder: Path, kept_s: float = KEPT_S, ratio: float = 1.0) -> None:
         self.folder = folder
@@ -66,15 +68,17 @@ def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Float
         np.array([row["arrival_s"] for row in rows], dtype=np.float64),
         np.array([row["input_tokens"] for row in rows], dtype=np.int64),
         np.array([row["output_tokens"] for row in rows], dtype=np.int64),
-        scores,
-        ratio,
-        came_s,
-        np.array([row["e2e_s"] if row["status"] == ANSWERED else np.inf for row in rows], dtype=np.float64),
+        scores=scores,
+        ratio=ratio,
+        came_s=came_s,
+        e2e_s=np.array(
+            [row["e2e_s"] if row["status"] == ANSWERED else np.inf for row in rows], dtype=np.float64
+        ),
     )
 
 
 def _rows(path: Path, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]] | None:
-    """None where the file has gone meanwhile, or is damaged: the log makes room for itself."""
+    """Rows of a file; None where it has gone meanwhile, or is damaged: the log makes room for itself."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from cascadia.clients.cluster.looks_asked import ask
+from cascadia.clients.cluster.evaluations_asked import ask
 from cascadia.controller.detect.samples_file import KEPT_S
 from cascadia.planner.problem.quality_judge import metadata_of
 
@@ -12,7 +12,7 @@ PATTERN = "quality-*.parquet"
 COLUMNS = ["prompt_id", "stage", "score", "input_tokens", "output_tokens"]
 
 
-class SecondLooks(Protocol):
+class ShadowEvaluations(Protocol):
     """Times are Unix time."""
 
     def count(self, since_s: float) -> int:
@@ -24,12 +24,14 @@ class SecondLooks(Protocol):
         ...
 
     def ask(self) -> None:
-        """For more of them, for a while."""
+        """Asks the router for more of them, for a while."""
         ...
 
 
-class LookFiles:
-    """Those in a router's workload log. Each file is read once; one that goes meanwhile was read, or is skipped."""
+class ShadowFiles:
+    """Shadow evaluations in a router's workload log. Each file is read once; one that goes meanwhile was read,
+    or is skipped.
+    """
 
     def __init__(self, folder: Path, stages: tuple[str, ...]) -> None:
         self.folder = folder
@@ -77,5 +79,5 @@ class LookFiles:
 
 
 def _at_s(look: dict[str, dict[str, Any]]) -> float:
-    """When it began."""
+    """Unix time when it began."""
     return min(float(row["at_s"]) for row in look.values())

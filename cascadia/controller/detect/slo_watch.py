@@ -1,4 +1,4 @@
-"""Does the plan in force do what it promised? Whatever the reason that it does not, traffic need not have changed."""
+"""SLO watch: holds the plan in force to its objective. Traffic need not have changed for it to be violated."""
 
 from math import sqrt
 
@@ -12,7 +12,8 @@ SLACK = 0.02
 
 
 def broken(samples: Samples, objective: Objective) -> str:
-    """Why the promise of `objective` is not kept for those who came in `samples`; empty where it is, or none was made.
+    """Violation of `objective`: why it is not kept for those who came in `samples`; empty where it is, or none
+    was made.
 
     Who came and has no answer yet is late, so `samples` end a latency bound before now.
     """

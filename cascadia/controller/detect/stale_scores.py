@@ -1,4 +1,6 @@
-"""What a plan made on scores of before a change would give up, and whether those scores still tell what that costs."""
+"""Stale scores: what a plan made on scores of before a change would give up, and whether they still tell what
+that costs.
+"""
 
 from collections import Counter
 from math import sqrt
@@ -39,7 +41,9 @@ def _gpus(counts: Counter[Kind]) -> Counter[str]:
 
 
 def alike(before: Samples, since: Samples) -> bool:
-    """Whether the first gate, which scores nearly everybody, shows that questions are as hard as they were."""
+    """Tells whether the first gate, which scores nearly everybody, shows that questions are as hard as they
+    were.
+    """
     stage = _most_scored(since)
     if stage is None or stage != _most_scored(before):
         return False

@@ -46,7 +46,7 @@ class TrafficWatch:
         return found
 
     def known(self, samples: Samples, since_s: float) -> Samples:
-        """Since then, as far as all is known; who came, as far as that is."""
+        """Samples since then, as far as all is known; who came, as far as that is."""
         came_s = samples.between(since_s, self._complete_s(samples, True)).came_s
         return replace(samples.between(since_s, self._complete_s(samples, False)), came_s=came_s)
 
@@ -55,6 +55,6 @@ class TrafficWatch:
         return alarm.since_s + self._window_s
 
     def _complete_s(self, samples: Samples, of_arrivals: bool) -> float:
-        """Before this, all requests are in the log."""
+        """Instant before which all requests are in the log."""
         early = of_arrivals and samples.came_s is not None
         return self._clock() - (self._arrivals_lag_s if early else self._lag_s)

@@ -5,7 +5,7 @@ their logarithms are not); and, for each stage that was scored, mean and spread 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Samples:
     arrival_s: Floats
     input_tokens: Ints
     output_tokens: Ints
+    _: KW_ONLY
     scores: Mapping[str, Floats] = field(default_factory=dict)
     ratio: float = 1.0
     came_s: Floats | None = None
@@ -37,11 +38,11 @@ class Samples:
 
     @property
     def arrivals_s(self) -> Floats:
-        """Of all that are known to have come."""
+        """Arrival times of all that are known to have come."""
         return self.arrival_s if self.came_s is None else self.came_s
 
     def between(self, from_s: float, until_s: float) -> "Samples":
-        """Those that arrived in [from_s, until_s)."""
+        """Samples that arrived in [from_s, until_s)."""
         first, stop = np.searchsorted(self.arrival_s, (from_s, until_s))
         part = slice(int(first), int(stop))
         came_s = self.came_s
@@ -51,10 +52,10 @@ class Samples:
             self.arrival_s[part],
             self.input_tokens[part],
             self.output_tokens[part],
-            {stage: values[part] for stage, values in self.scores.items()},
-            self.ratio,
-            came_s,
-            None if self.e2e_s is None else self.e2e_s[part],
+            scores={stage: values[part] for stage, values in self.scores.items()},
+            ratio=self.ratio,
+            came_s=came_s,
+            e2e_s=None if self.e2e_s is None else self.e2e_s[part],
         )
 
 

@@ -23,7 +23,9 @@ MOST_S = 60.0
 
 
 async def take_over(api: KubernetesApi, plan: KubernetesPlan, owner: Document) -> int:
-    """How many pods were taken. Raises `BadInput` where they are not those of `plan`, before anything is changed."""
+    """Takes over Helm's pods and returns their number. Raises `BadInput` where they are not those of `plan`,
+    before anything is changed.
+    """
     labels = plan.release.selector() | {"cascadia/service": None}
     theirs = [found for found in await api.all("Deployment", labels) if not is_replicas(found)]
     sets = [found for found in await api.all("LeaderWorkerSet", labels) if not is_replicas(found)]
@@ -55,7 +57,7 @@ async def take_over(api: KubernetesApi, plan: KubernetesPlan, owner: Document) -
 
 
 def made_for(plan: KubernetesPlan, pod: Document) -> tuple[Kind, Made]:
-    """What the pod of an engine is in `plan`. Raises `BadInput`."""
+    """Kind that the pod of an engine has in `plan`, and how it is made. Raises `BadInput`."""
     group = pod["metadata"]["labels"]["cascadia/workload"]
     for kind, made in plan.made.items():
         if made.group["name"] == group:
@@ -77,7 +79,7 @@ async def _replicas(api: KubernetesApi, labels: Mapping[str, str | None]) -> lis
 
 
 async def let_go(api: KubernetesApi, kind: Name, name: str) -> None:
-    """It has gone when this returns; what it owned has not."""
+    """Deletes the object and leaves what it owned. It has gone when this returns."""
     await api.delete(kind, name, keeps=True)
     await until(f"{kind} {name} has gone", lambda: _gone(api, kind, name))
 

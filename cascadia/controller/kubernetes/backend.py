@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long what keeps a replica from starting may last, in seconds.
+    """Seconds for which something may keep a replica from starting.
 
     `trouble_s`: an image that cannot be pulled, a quota. `room_s`: no node has room, e.g. while an autoscaler adds one.
     """
@@ -79,7 +79,7 @@ class _Found:
 
     @property
     def admitted(self) -> bool:
-        """Whether routers send to it. One that died stays: it is coming back."""
+        """Tells whether routers send to it. One that died stays: it is coming back."""
         return self.said(ADMITTED) and not self.said(DRAINING) and not leaves(self.workload)
 
 
@@ -128,7 +128,7 @@ class KubernetesBackend:
         return taken
 
     async def addresses(self) -> dict[str, tuple[Kind, str]]:
-        """By replica that routers send to and that answers: its kind, and where."""
+        """Kind and address of each replica that routers send to and that answers."""
         return {
             name: (kind_of(found.workload), f"http://{pod['status']['podIP']}:{HTTP_PORT}")
             for name, found in (await self._found()).items()
@@ -200,7 +200,7 @@ class KubernetesBackend:
             await self._sleep(left_s)
 
     def _unknown_s(self, found: Iterable[_Found]) -> float:
-        """How long until all that is ready has been so for as long as DNS takes."""
+        """Seconds until all that is ready has been so for as long as DNS takes."""
         takes_s = float(self._release.values["engines"]["preStopSeconds"])
         ready = [f for f in found if f.admitted and any(map(serves, f.pods))]
         return max((takes_s - ready_for_s(f.pods, self._clock()) for f in ready), default=0.0)
@@ -216,7 +216,9 @@ class KubernetesBackend:
             raise StepFailed(f"{found.name} was not ready within {self._patience.startup_s:.0f} s")
 
     async def _stop(self, name: str) -> None:
-        """Its kubelet waits for what it has in hand: the pod's grace period is made for that."""
+        """Deletes the replica; its kubelet waits for what it has in hand: the pod's grace period is made for
+        that.
+        """
         found = (await self._found()).get(name)
         if found is None:
             return  # somebody who died meanwhile had asked for it
@@ -253,7 +255,9 @@ class KubernetesBackend:
         await self.routers.tell(text, await self._owner(), routing)
 
     def _serving(self, found: _Found, routing: Routing) -> Serving:
-        """Its weight is that of the plan in force where that has the kind, else of the plan that it was started for."""
+        """Entry of the replica in the router's settings. Its weight is that of the plan in force where that has
+        the kind, else of the plan that it was started for.
+        """
         kind = kind_of(found.workload)
         about = found.workload["metadata"]
         made = self.plans[routing.label].made.get(kind)
@@ -277,7 +281,9 @@ class KubernetesBackend:
         await self._budgets()
 
     async def _budgets(self) -> None:
-        """Of as many replicas as a stage has now: of fewer a drain could take more, of more it could take none."""
+        """Writes disruption budgets for as many replicas as a stage has now: with fewer a drain could take
+        more, with more it could take none.
+        """
         staying: dict[str, list[int]] = {}
         for found in (await self._found()).values():
             if not found.said(DRAINING) and not leaves(found.workload):
@@ -292,7 +298,7 @@ class KubernetesBackend:
                 await self.api.merge("PodDisruptionBudget", name, {"spec": {"minAvailable": least}})
 
     async def _found(self) -> dict[str, _Found]:
-        """By the replica's name; those that are being deleted as well, while they hold their GPUs."""
+        """Replicas by name; those that are being deleted as well, while they hold their GPUs."""
         labels = self._release.selector() | {REPLICA: None}
         kinds: tuple[Name, ...] = ("Deployment", "LeaderWorkerSet")
         pods: dict[str, list[Document]] = {}
@@ -317,7 +323,7 @@ class KubernetesBackend:
         await self.api.merge(found.kind, found.name, {"metadata": {"annotations": annotations}})
 
     async def _label(self, found: _Found, value: str) -> None:
-        """Of the pods that serve: another value than the Service asks for takes them out of it."""
+        """Labels the pods that serve: another value than the Service asks for takes them out of it."""
         for pod in found.pods:
             if SERVES in pod["metadata"]["labels"]:
                 await self.api.merge(
@@ -325,12 +331,12 @@ class KubernetesBackend:
                 )
 
     async def _owner(self) -> Document:
-        """What goes with the release takes with it what we have made."""
+        """Owner of all that is made here: it goes when the release goes."""
         return await self.api.owner("Service", self._release.named(ROUTER))
 
 
 async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Again, while the API server is silent or overloaded: what a step has done may be done again."""
+    """Calls again while the API server is silent or overloaded: what a step has done may be done again."""
     until_s = time.monotonic() + RETRY_S
     wait_s = 0.2
     while True:

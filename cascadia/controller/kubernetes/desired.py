@@ -55,7 +55,7 @@ class PoolGpus:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How replicas of a kind are rendered. `capacity_rps`: what the plan gives one to do."""
+    """Recipe for replicas of a kind, as Kubernetes objects. `capacity_rps`: what the plan gives one to do."""
 
     release: Release
     unit: Unit
@@ -94,7 +94,7 @@ class Made:
         return found
 
     def shared(self) -> list[dict[str, Any]]:
-        """What replicas of the unit need beside them: Services and a budget of disruptions."""
+        """Objects that replicas of the unit need beside them: Services and a budget of disruptions."""
         return list(unit_objects(self.release, self.unit))
 
 
@@ -122,8 +122,9 @@ class KubernetesPlan:
         return Desired(self.counts, self.routing, need_rps, capacity)
 
     def router_yaml(self, serving: Iterable[Serving]) -> str:
-        """What routers are told while these serve. A stage that has none is told as planned: its replicas are coming
-        back. `revision` is told by routers in turn when the text is in force."""
+        """router.yaml while these serve. A stage that has none is written as planned: its replicas are coming
+        back. Routers say `revision` in turn when the text is in force.
+        """
         serving = list(serving)
         values = self.release.values
         judge = values["judge"]
@@ -195,7 +196,7 @@ def _judge_stage(unit: Unit) -> str:
 
 
 def _kind(release: Release, unit: Unit, group: Group, stage: str) -> Kind:
-    """Of one kind are those that are started alike."""
+    """Kind of a group's replicas: those that are started alike are of one."""
     pods = [engine_pod(release, unit, group, serves=True)]
     if group["podsPerReplica"] > 1:
         pods.append(engine_pod(release, unit, group, serves=False))
@@ -205,12 +206,12 @@ def _kind(release: Release, unit: Unit, group: Group, stage: str) -> Kind:
 
 
 def is_replicas(document: Mapping[str, Any]) -> bool:
-    """Whether it is of a replica that a controller made, and not of the chart."""
+    """Tells whether it is of a replica that a controller made, and not of the chart."""
     return REPLICA in document["metadata"]["labels"]
 
 
 def owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, Any]:
-    """It is deleted with `owner`."""
+    """The document, to be deleted with `owner`."""
     return {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
 
 
@@ -224,7 +225,7 @@ def _place(affinity: dict[str, Any], machine: str, only: bool) -> None:
 
 
 def _pools(plan: Plan, base: Values) -> dict[str, PoolGpus]:
-    """With the spellings of products that the user has added to a pool's groups."""
+    """Pools with the spellings of products that the user has added to their groups."""
     spelled: dict[str, set[str]] = {}
     for unit in [*base.get("stages", ()), base.get("judge", {})]:
         for group in unit.get("groups", ()):
@@ -254,7 +255,7 @@ def _serving(unit: Unit, stage: str, serving: Iterable[Serving]) -> Unit:
 
 
 def _label(release: Release) -> str:
-    """Of what routers are told, but for which replicas there are."""
+    """Digest of all that routers are told except which replicas there are."""
     values = release.values
     plain = [{**stage, "groups": []} for stage in values["stages"]]
     judge = {**values["judge"], "groups": values["judge"]["groups"][:1]}

@@ -1,4 +1,4 @@
-"""What the engines of a release say of themselves: each replica's first rank answers for it."""
+"""Metrics of a release's engines: each replica's first rank answers for it."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,5 @@
-"""What a controller decides and does, as Events of its Deployment: `kubectl describe deployment cascadia-controller`.
+"""Events of the controller's Deployment, which say what it decides and does: `kubectl describe deployment
+cascadia-controller`.
 
 Steps are left to the history. The cluster is spared: so many may come at once, then one each while; what is said again
 is counted at the Event that says it. An Event that cannot be written stops nobody; it is counted as lost.

@@ -33,7 +33,9 @@ _HELMS_DATA = {
 
 
 async def hand_back(api: KubernetesApi, plan: KubernetesPlan) -> int:
-    """How many pods changed hands; may be done again. Raises `BadInput` where replicas are of several pods."""
+    """Hands engines to Helm and returns how many pods changed hands; may be done again. Raises `BadInput` where
+    replicas are of several pods.
+    """
     for made in plan.made.values():
         if made.group["podsPerReplica"] > 1:
             what = "is of several pods a replica, which cannot change hands while they run"
@@ -94,7 +96,9 @@ async def _give_group(api: KubernetesApi, release: Release, unit: Unit, slot: st
 
 
 async def _adopt(api: KubernetesApi, labels: Mapping[str, str], pod: Document, count: int) -> None:
-    """By the ReplicaSet with these labels, when it wants `count` pods: it would end one that is too many."""
+    """Lets the ReplicaSet with these labels adopt the pod, once it wants `count` pods: it would end one that is
+    too many.
+    """
     hashes: list[str] = []
 
     async def wants() -> bool:
@@ -115,7 +119,9 @@ async def _adopt(api: KubernetesApi, labels: Mapping[str, str], pod: Document, c
 async def _mark(
     api: KubernetesApi, release: Release, kind: Name, name: str, managed: Mapping[str, Any] | None = None
 ) -> None:
-    """As Helm marks its own. That we have set its fields is forgotten (but for `managed`): Helm 4 would mind."""
+    """Marks an object as Helm marks its own. That we have set its fields is forgotten (but for `managed`): Helm
+    4 would mind.
+    """
     about: dict[str, Any] = {
         "labels": {"app.kubernetes.io/managed-by": "Helm"},
         "annotations": {

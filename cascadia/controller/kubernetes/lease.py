@@ -1,4 +1,4 @@
-"""Which controller acts: the one that holds the Lease of the release, and no other.
+"""Lease of the release: the controller that holds it acts, and no other.
 
 A holder renews it in time. Others watch it, by their own clocks: one that has not changed for its whole duration is
 free. Every change is made on condition that nobody else has changed it since it was read, so only one can win.
@@ -78,7 +78,9 @@ class Lease:
                 raise LeaseLost("the API server could not be asked in time to keep the lease")
 
     async def fence(self) -> None:
-        """Ours, and long enough for one more call. Raises `LeaseLost`, and `ApiFailed` where that cannot be told."""
+        """Makes sure that the lease is ours for one more call. Raises `LeaseLost`, and `ApiFailed` where that
+        cannot be told.
+        """
         if self._held is not None and time.monotonic() - self._renewed_s < FRESH_S:
             return
         await self._renew()

@@ -32,7 +32,7 @@ class KubernetesPlans:
         return found
 
     def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
-        """Without a need of today's, the plan's own."""
+        """Replicas that `plan` wants; without a need of today's, by the plan's own."""
         found = self.read(plan)
         return found.desired(need_rps or found.rates_rps)
 

@@ -1,4 +1,4 @@
-"""What the cluster's objects say of a replica: its state, and what keeps it from starting. Pure."""
+"""State of a replica as the cluster's objects show it, and what keeps it from starting. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContaine
 
 
 class Trouble(NamedTuple):
-    """Why a replica does not start. `passes`: never by itself, perhaps soon, or when a node has room."""
+    """Reason why a replica does not start. `passes`: never by itself, perhaps soon, or when a node has room."""
 
     what: str
     passes: Literal["never", "soon", "with room"]
@@ -52,12 +52,12 @@ def kind_of(workload: Document) -> Kind:
 
 
 def serves(pod: Document) -> bool:
-    """Whether this is the pod that serves, and the kubelet finds it ready."""
+    """Tells whether this is the pod that serves, and the kubelet finds it ready."""
     return SERVES in pod["metadata"]["labels"] and ready(pod)
 
 
 def leaves(found: Document) -> bool:
-    """It is being deleted."""
+    """Tells whether it is being deleted."""
     return "deletionTimestamp" in found["metadata"]
 
 
@@ -68,7 +68,7 @@ def ready(pod: Document) -> bool:
 
 
 def ready_for_s(pods: Iterable[Document], now_s: float) -> float:
-    """How long the pod that serves has done so, by its kubelet's clock; 0 where that is ahead of ours."""
+    """Seconds for which the serving pod has been ready, by its kubelet's clock; 0 where that is ahead of ours."""
     for pod in pods:
         since = _condition(pod, "Ready").get("lastTransitionTime")
         if serves(pod) and since is not None:
@@ -77,7 +77,7 @@ def ready_for_s(pods: Iterable[Document], now_s: float) -> float:
 
 
 def trouble_of(workload: Document, pods: Iterable[Document]) -> Trouble | None:
-    """What is worst, if anything is wrong."""
+    """The worst trouble, if anything is wrong."""
     found = [trouble for pod in pods if (trouble := _of_pod(pod)) is not None]
     refused = _condition(workload, "ReplicaFailure")
     if refused.get("status") == "True":
@@ -86,7 +86,9 @@ def trouble_of(workload: Document, pods: Iterable[Document]) -> Trouble | None:
 
 
 def beside(replicas: Iterable[tuple[Replica, Iterable[Document]]]) -> tuple[Replica, ...]:
-    """With the GPUs that are taken on each one's node; a node's place in order tells it from others as full."""
+    """Replicas with the GPUs that are taken on each one's node; a node's place in order tells it from others as
+    full.
+    """
     placed = [(replica, _node(pods)) for replica, pods in replicas]
     taken: dict[str, int] = {}
     for replica, node in placed:
@@ -121,7 +123,9 @@ def _gpus(node: Document, resource: str) -> int:
 
 
 def gpus_there(pools: Mapping[str, PoolGpus], nodes: Iterable[Document]) -> dict[str, int]:
-    """By pool: on nodes that are ready and not cordoned. Pools of one product share its nodes, in their order."""
+    """GPUs by pool on nodes that are ready and not cordoned. Pools of one product share its nodes, in their
+    order.
+    """
     left: dict[tuple[str, str], int] = {}
     for node in filter(_takes_pods, nodes):
         about = node["metadata"].get("labels", {})
@@ -141,7 +145,7 @@ def gpus_there(pools: Mapping[str, PoolGpus], nodes: Iterable[Document]) -> dict
 
 
 def lost(pod: Document, nodes: Iterable[Document]) -> bool:
-    """Whether no kubelet will say that the pod has ended: its node is gone, or does not answer."""
+    """Tells whether no kubelet will say that the pod has ended: its node is gone, or does not answer."""
     name = pod["spec"].get("nodeName")
     node = next((node for node in nodes if node["metadata"]["name"] == name), None)
     return name is not None and (node is None or _condition(node, "Ready").get("status") != "True")

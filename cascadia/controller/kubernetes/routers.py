@@ -1,4 +1,4 @@
-"""What the routers of a release are told, and whether they all have taken it up.
+"""Routers of a release: what they are told, and whether they all have taken it up.
 
 router.yaml is a ConfigMap. Each text has a revision of its own, which a router says in `/ready` when it serves by it:
 a text counts as told when no router that answers says another.
@@ -37,7 +37,7 @@ class Routers:
         self._release = release
 
     async def routing(self) -> Routing | None:
-        """In force on all routers; None where none was ever told anything."""
+        """Routing in force on all routers; None where none was ever told anything."""
         found = await self._config()
         said = found["metadata"].get("annotations", {}).get(IN_FORCE) if found is not None else None
         if said is None:
@@ -46,7 +46,9 @@ class Routers:
         return Routing(tuple(document["stages"]), tuple(document["thresholds"]), document["label"])
 
     async def prepare(self, text: str, owner: Mapping[str, Any]) -> None:
-        """For routers to start with, where nothing has been told yet: their pods wait for the file."""
+        """Writes settings for routers to start with, where nothing has been told yet: their pods wait for the
+        file.
+        """
         if await self._config() is None:
             await self._write(text, owner)
 
@@ -58,7 +60,7 @@ class Routers:
         await self._api.merge("ConfigMap", self._name, {"metadata": {"annotations": {IN_FORCE: said}}})
 
     async def sources(self) -> list[Source]:
-        """Where their workload logs are; those that are leaving have some of it too."""
+        """Routers' workload logs; those that are leaving have some of it too."""
         return [
             Source(pod["metadata"]["name"], f"http://{pod['status']['podIP']}:{HTTP_PORT}", ready(pod))
             for pod in await self._pods()
@@ -102,12 +104,12 @@ class Routers:
         return behind
 
     async def _pods(self) -> list[dict[str, Any]]:
-        """Those that have an address."""
+        """Pods of routers that have an address."""
         pods = await self._api.all("Pod", self._release.selector(cascadia__workload=NAME))
         return [pod for pod in pods if pod.get("status", {}).get("podIP")]
 
     async def _revision(self, pod: Mapping[str, Any]) -> str | None:
-        """None where it does not answer."""
+        """Revision that a router serves by; None where it does not answer."""
         status, body = await get(pod["status"]["podIP"], HTTP_PORT, "/ready")
         try:
             return str(json.loads(body)["revision"]) if status else None

@@ -73,9 +73,9 @@ async def run(
     passed: Callable[[], None] = lambda: None,
     failed: Callable[[CascadiaError], None] = lambda _: None,
 ) -> None:
-    """Until it is cancelled. `plan`: the file with the plan that the release is given, which may change. `fetch` brings
-    the workload log up to date. `gives_back`: makes engines Helm's, and nothing else. `passed` and `failed` are told
-    how each look went.
+    """Runs the loop while this controller holds the lease, until it is cancelled. `plan`: the file with the
+    plan that the release is given, which may change. `fetch` brings the workload log up to date. `gives_back`:
+    makes engines Helm's, and nothing else. `passed` and `failed` are told how each look went.
 
     Raises `LeaseLost`, also in the middle of a step: another controller goes on.
     """
@@ -89,7 +89,9 @@ async def run(
                 await _give_back(controller, plans, state)
             await _begin(controller, plans, state, plan)
             both.create_task(_scale(controller, state, failed))
-            await _lead(controller, plans, state, plan, look_s, fetch, passed, failed)
+            await _lead(
+                controller, plans, state, plan=plan, look_s=look_s, fetch=fetch, passed=passed, failed=failed
+            )
     except* CascadiaError as group:
         raise group.exceptions[0] from None
     finally:
@@ -136,6 +138,7 @@ async def _lead(
     controller: Controller,
     plans: KubernetesPlans,
     state: KubernetesState,
+    *,
     plan: Path,
     look_s: float,
     fetch: Callable[[], Awaitable[None]] | None,

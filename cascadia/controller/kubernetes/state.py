@@ -28,7 +28,9 @@ HISTORY, MOVE, HELM_VALUES = "history.jsonl", "move.json", "helm-values.yaml"
 
 
 class KubernetesState:
-    """What is put here is on the cluster when `save` returns; plans are laid out in `folder`."""
+    """State kept in the cluster. What is put here is on the cluster when `save` returns; plans are laid out in
+    `folder`.
+    """
 
     def __init__(self, api: KubernetesApi, release: Release, folder: Path) -> None:
         self._api = api
@@ -60,7 +62,7 @@ class KubernetesState:
             self._under_way = UnderWay(*plans, move["need_rps"], move["need_now_rps"])
 
     async def save(self) -> None:
-        """Nothing is asked of the cluster where nothing has changed."""
+        """Writes the state; the cluster is asked nothing where nothing has changed."""
         document = self._document()
         if document != self._saved:
             owner = await self._api.owner("Service", self._release.named(ROUTER))
@@ -76,7 +78,7 @@ class KubernetesState:
 
     @property
     def begun(self) -> bool:
-        """Whether a plan has ever been in force."""
+        """Tells whether a plan has ever been in force."""
         return self._in_force is not None
 
     def in_force(self) -> Path:
@@ -150,7 +152,7 @@ def _entries(data: dict[str, str]) -> Iterable[Entry]:
 
 
 def _latest(lines: list[str], most_bytes: int) -> list[str]:
-    """As many of the last as there is room for."""
+    """The last lines, as many as there is room for."""
     size, first = 0, len(lines)
     while first and size + len(lines[first - 1].encode()) <= most_bytes:
         first -= 1

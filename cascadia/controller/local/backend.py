@@ -63,7 +63,7 @@ class LocalBackend:
 
 
 def observed_of(document: Mapping[str, Any]) -> Observed:
-    """What `LocalFleet.observe` told."""
+    """Reads back what `LocalFleet.observe` told."""
     routing = document["routing"]
     return Observed(
         tuple(Replica(r["name"], Kind(**r["kind"]), r["state"], r["running"]) for r in document["replicas"]),

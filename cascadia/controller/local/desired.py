@@ -17,7 +17,7 @@ from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
 from cascadia.domain.prices import USD_PER_MILLION, token_costs
 from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
@@ -90,14 +90,14 @@ def _check(plan: Plan, local: Local) -> None:
             )
 
 
-def units(plan: Plan) -> list[tuple[str, StagePlan | JudgePlan]]:
+def units(plan: Plan) -> list[tuple[str, Deployed]]:
     return [*((stage.name, stage) for stage in plan.stages), (JUDGE, plan.judge)]
 
 
 def _launch(
     plan: Plan,
     name: str,
-    unit: StagePlan | JudgePlan,
+    unit: Deployed,
     group: ReplicaGroup,
     engine: Engine | None,
     rendered: Mapping[tuple[str, str, int, int], EngineGroup],
@@ -131,7 +131,9 @@ def _launch(
 
 
 def _program(launch: EngineLaunch, cores: bool) -> tuple[str, ...]:
-    """On cores llama.cpp comes with Cascadia's own interpreter, where that has it."""
+    """Program that starts an engine. On cores llama.cpp comes with Cascadia's own interpreter, where that has
+    it.
+    """
     if launch.engine == LLAMA_CPP and cores and launch.weights.endswith(".gguf") and find_spec("xllamacpp"):
         return sys.executable, llama_server.__file__
     return command(launch)
@@ -146,7 +148,7 @@ def _at_its_port(flags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
-    """What the plan gives one replica to do: it is known to sustain that."""
+    """Requests a second that the plan gives one replica to do: it is known to sustain that."""
     predicted = plan.predicted.judge if name == JUDGE else None
     for stage in plan.predicted.stages:
         if stage.name == name:

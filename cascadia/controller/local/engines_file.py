@@ -40,7 +40,7 @@ class Local(_Section):
 
 
 def read_local(path: Path | None) -> Local:
-    """Nothing of its own where there is no file. Raises `BadInput`, naming the key."""
+    """Reads the file; defaults where there is none. Raises `BadInput`, naming the key."""
     if path is None:
         return Local()
     document = parse_yaml(read_text(path, MAX_BYTES), str(path))

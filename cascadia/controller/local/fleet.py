@@ -32,7 +32,7 @@ SERVE = "from cascadia.cli.main import main; main()"
 
 
 class FleetError(CascadiaError):
-    """What was asked of the fleet could not be done; the message says why."""
+    """Error for what the fleet could not do; the message says why."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Member:
 
 @dataclass(slots=True)
 class Told:
-    """What the router was told last."""
+    """Settings that the router was given last."""
 
     routing: Routing | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
@@ -142,7 +142,9 @@ class LocalFleet:
         process.start()
 
     async def await_ready(self, name: str) -> None:
-        """Until it answers; then the router sends to it. Raises `FleetError` where it is given up."""
+        """Waits until the replica answers; then the router sends to it. Raises `FleetError` where it is given
+        up.
+        """
         member = self._member(name)
         async with self._changes:
             await self._changes.wait_for(lambda: member.process.state in ("ready", "failed", "stopped"))
@@ -158,7 +160,7 @@ class LocalFleet:
         await self._retold()
 
     async def drain(self, name: str) -> None:
-        """Nothing new goes there when this returns."""
+        """Drains the replica: no new request goes there when this returns."""
         member = self._member(name)
         stage = member.launch.kind.stage
         routed = self.told.routing is not None and stage in self.told.routing.stages
@@ -169,7 +171,9 @@ class LocalFleet:
         await self._retold()
 
     async def stop(self, name: str) -> None:
-        """When what it has in hand is done, within its drain time; then the process and its GPUs are gone."""
+        """Stops the replica when what it has in hand is done, within its drain time; then the process and its
+        GPUs are gone.
+        """
         if name not in self.members:
             return  # somebody who died meanwhile had asked for it
         member = self._member(name)
@@ -188,7 +192,7 @@ class LocalFleet:
             member.port.release()
 
     async def route(self, routing: Routing, document: Mapping[str, Any]) -> None:
-        """From now on the router serves `routing`; it is started where there is none."""
+        """Puts `routing` in force in the router, which is started where there is none."""
         missing = [stage for stage in routing.stages if not self._serving(stage)]
         if missing:
             raise FleetError(f"the router cannot serve {', '.join(missing)}: no replica is ready")
@@ -225,7 +229,9 @@ class LocalFleet:
         return list({m.launch.kind: m for m in self.members.values()}.values())
 
     def _serving(self, stage: str) -> list[Member]:
-        """What the router's file names. One that died stays: it is coming back, and the router sees to its health."""
+        """Members that the router's file names. One that died stays: it is coming back, and the router sees to
+        its health.
+        """
         return [
             m
             for m in self.members.values()
@@ -260,8 +266,9 @@ class LocalFleet:
         return with_replicas(document, routed, self._replicas)
 
     def _replicas(self, stage: str) -> list[dict[str, Any]]:
-        """Where none is left those that were: the router refuses a file in which a stage has none, and must hear what
-        else has changed. It finds them dead, and nobody else gets their ports.
+        """Replicas of a stage for the router's file. Where none is left those that were: the router refuses a
+        file in which a stage has none, and must hear what else has changed. It finds them dead, and nobody else
+        gets their ports.
         """
         before = self._named.get(stage, Named([]))
         found = [_entry(m) for m in self._serving(stage)]
@@ -320,7 +327,7 @@ class LocalFleet:
         return found
 
     async def _running(self) -> dict[str, int]:
-        """By address, as the router counts: its replicas stand in the order of its file."""
+        """Requests in hand by address, as the router counts: its replicas stand in the order of its file."""
         told = (await self._ready_document()).get("stages", {})
         found: dict[str, int] = {}
         for stage, entry in told.items():
@@ -331,8 +338,9 @@ class LocalFleet:
         return found
 
     async def _idle(self, stage: str) -> bool:
-        """Whether the router has no more work with any replica that left; of a stage it no longer knows, with none of
-        the requests that began under an older plan."""
+        """Tells whether the router has no more work with any replica that left; of a stage it no longer knows,
+        with none of the requests that began under an older plan.
+        """
         if self.router is None or self.router.state != "ready":
             return True
         told = await self._ready_document()
@@ -355,7 +363,7 @@ def with_replicas(
 
 
 def _hang_up(router: LocalProcess) -> None:
-    """To the program itself: its guard hears nothing but its supervisor's pipe."""
+    """Sends SIGHUP to the program itself: its guard hears nothing but its supervisor's pipe."""
     if router.pid is not None:
         for pid in descendants(router.pid)[:1]:
             with suppress(ProcessLookupError):
@@ -363,7 +371,7 @@ def _hang_up(router: LocalProcess) -> None:
 
 
 def _cores(ids: tuple[int, ...]) -> tuple[int, ...]:
-    """Of those that this process may use; where a plan has more, replicas share them in turn."""
+    """Cores of those that this process may use; where a plan has more, replicas share them in turn."""
     cores = sorted(os.sched_getaffinity(0))
     return tuple(sorted({cores[i % len(cores)] for i in ids}))
 

@@ -24,7 +24,9 @@ def stage_of_judge(plan: Plan, engine: Engine | None) -> str:
 
 
 def model_of_judge(plan: Plan, engine: Engine | None) -> str:
-    """As its engine calls it. By its own name, so that the router keeps no verdicts of another."""
+    """Model name by which the judge's engine calls it. It is the judge's own name, so that the router keeps no
+    verdicts of another.
+    """
     if engine is not None:
         return engine.model or JUDGE
     return plan.judge.model or JUDGE

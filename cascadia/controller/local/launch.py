@@ -1,4 +1,4 @@
-"""How a replica of a kind is started on a machine, and how a plan names its kinds."""
+"""Launch of a replica of a kind on a machine, and the names of a plan's kinds."""
 
 import json
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Launch:
 
 
 def launch_of(document: Mapping[str, Any]) -> Launch:
-    """What `Launch.document` gave, after a journey as JSON."""
+    """Reads back what `Launch.document` gave, after a journey as JSON."""
     members = dict(document)
     return Launch(**members | {"kind": Kind(**members["kind"]), "argv": tuple(members["argv"])})
 

@@ -33,9 +33,9 @@ async def supervise(
     note: Callable[[Step], None] = lambda _: None,
     restarts: Restarts | None = None,
 ) -> None:
-    """Until SIGTERM, SIGINT or `down`; a second signal ends what is still draining. `source`: the plan's file, which is
-    remembered as the one in force, and the file that was asked for. Raises `StepFailed` where the plan does not come
-    up; then nothing is left.
+    """Keeps a plan's fleet up until SIGTERM, SIGINT or `down`; a second signal ends what is still draining.
+    `source`: the plan's file, which is remembered as the one in force, and the file that was asked for. Raises
+    `StepFailed` where the plan does not come up; then nothing is left.
     """
     become_subreaper()
     ended = asyncio.Event()
@@ -102,7 +102,7 @@ def _starts(plan: LocalPlan) -> Iterator[Start]:
 
 
 def gpu_ids(plan: LocalPlan, environment: Mapping[str, str]) -> Mapping[str, tuple[int, ...]]:
-    """By pool: GPUs are numbered through the machine's pools in their order; cores from 0 on.
+    """GPU ids by pool, numbered through the machine's pools in their order; cores from 0 on.
 
     Where `environment` shows only some of the machine's GPUs, these are all there are. Raises `BadInput` where they are
     too few.

@@ -1,4 +1,6 @@
-"""What the controller saw, decided and did: a line of JSON each, never rewritten, read back after any crash."""
+"""History of what the controller saw, decided and did: a line of JSON each, never rewritten, read back after
+any crash.
+"""
 
 import json
 import os
@@ -45,13 +47,15 @@ class Entry:
 
 
 class History:
-    """In `folder`, which is made where it is missing."""
+    """History file in `folder`, which is made where it is missing."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
 
     def add(self, entry: Entry) -> None:
-        """On the disk when this returns; a line that a crash cut short is ended first."""
+        """Appends `entry`, which is on the disk when this returns; a line that a crash cut short is ended
+        first.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = line_of(entry).encode()
         with self.path.open("ab+") as file:
@@ -80,7 +84,7 @@ def line_of(entry: Entry) -> str:
 
 
 def entries_of(lines: Iterable[str | bytes]) -> Iterator[Entry]:
-    """Of `line_of` each, but for those that a crash cut short."""
+    """Entries of these lines, but for those that a crash cut short."""
     for line in lines:
         try:
             document = json.loads(line)
@@ -91,17 +95,17 @@ def entries_of(lines: Iterable[str | bytes]) -> Iterator[Entry]:
 
 
 def moved_at_s(entries: list[Entry]) -> list[float]:
-    """When moves began that went through or that failed: both cost."""
+    """Unix times when moves began that went through or that failed: both cost."""
     return [entry.at_s for entry in entries if entry.kind == "begun"]
 
 
 def changed_at_s(entries: list[Entry]) -> list[float]:
-    """When the traffic changed, as it seemed at the alarm."""
+    """Unix times when the traffic changed, as it seemed at the alarm."""
     return [float(entry.facts["since_s"]) for entry in entries if "since_s" in entry.facts]
 
 
 def planned_gpus(entries: list[Entry]) -> dict[str, int]:
-    """By pool, the GPUs that it was last decided with; empty where nothing was decided yet."""
+    """GPUs by pool that it was last decided with; empty where nothing was decided yet."""
     return next((dict(entry.facts["gpus"]) for entry in reversed(entries) if "gpus" in entry.facts), {})
 
 

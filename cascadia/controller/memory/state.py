@@ -1,4 +1,4 @@
-"""What must outlive a controller: its history, the plan in force and the move under way."""
+"""State that outlives a controller: its history, the plan in force and the move under way."""
 
 import json
 from dataclasses import dataclass
@@ -23,7 +23,9 @@ class UnderWay:
 
 
 class State(Protocol):
-    """What is written is safe when the method returns. Plans are files that can be read as long as this lives."""
+    """Store of the controller's state. What is written is safe when the method returns. Plans are files that
+    can be read as long as this lives.
+    """
 
     def add(self, entry: Entry) -> None: ...
 
@@ -39,7 +41,7 @@ class State(Protocol):
 
 
 class FileState:
-    """In a folder that stays."""
+    """State kept in a folder that stays."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -91,15 +93,16 @@ def begin(folder: Path, plan: Path, asked: Path | None = None) -> None:
 
 
 def write_in_force(folder: Path, plan: Path) -> None:
-    """What the fleet came up with stays known."""
+    """Records the plan in force; what the fleet came up with stays known."""
     path = folder / IN_FORCE
     before = json.loads(path.read_text()) if path.exists() else {}
     write_whole(path, json.dumps({**before, "plan": str(plan.resolve())}))
 
 
 class Last(NamedTuple):
-    """What a fleet left behind: the plan in force, what it came up with and that file's digest then (None where it was
-    not told), and where a move was under way to."""
+    """State that a fleet left behind: the plan in force, what it came up with and that file's digest then (None
+    where it was not told), and where a move was under way to.
+    """
 
     plan: Path
     asked: Path | None
@@ -108,12 +111,12 @@ class Last(NamedTuple):
 
     @property
     def moved(self) -> bool:
-        """Since it came up."""
+        """Tells whether another plan was put in force since the fleet came up."""
         return self.asked is not None and self.asked != self.plan
 
 
 def last_of(folder: Path) -> Last | None:
-    """None where no fleet has run."""
+    """State that the last fleet left in `folder`; None where none has run."""
     path = folder / IN_FORCE
     if not path.exists():
         return None
@@ -130,5 +133,5 @@ def last_of(folder: Path) -> Last | None:
 
 
 def digest_of(plan: Path) -> str | None:
-    """Of the file's content; None where it has gone."""
+    """SHA-256 of the file's content; None where it has gone."""
     return blake2b(plan.read_bytes(), digest_size=8).hexdigest() if plan.exists() else None

@@ -1,7 +1,7 @@
-"""Where the time of each move went, from the change of traffic to the last step, told from the history."""
+"""Timing of each move, from the change of traffic to the last step, told from the history."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from cascadia.controller.memory.history import Entry
 
@@ -18,6 +18,7 @@ class MoveTiming:
     begun_at_s: float
     what: str
     outcome: str
+    _: KW_ONLY
     noticed_s: float
     gathered_s: float
     planning_s: float
@@ -27,17 +28,19 @@ class MoveTiming:
 
     @property
     def to_plan_s(self) -> float:
-        """From the change to the new plan."""
+        """Seconds from the change to the new plan."""
         return self.noticed_s + self.gathered_s + self.planning_s
 
     @property
     def to_last_step_s(self) -> float:
-        """From the new plan to the end of the move."""
+        """Seconds from the new plan to the end of the move."""
         return sum(self.loading_s.values()) + self.draining_s + self.rest_s
 
 
 def move_timings(entries: Iterable[Entry]) -> Iterator[MoveTiming]:
-    """Of each move that ended. One that a controller was killed in is left out: nobody knows how long it was dead."""
+    """Timings of each move that ended. One that a controller was killed in is left out: nobody knows how long
+    it was dead.
+    """
     alarm = decision = begun = None
     steps: list[Entry] = []
     for entry in entries:
@@ -77,10 +80,10 @@ def _timing(
         begun.at_s,
         alarm.what if alarm is not None else "asked for",
         end.kind,
-        max(0.0, alarm_s - since_s),
-        max(0.0, asked_s - alarm_s),
-        planning_s,
-        loading_s,
-        draining_s,
-        max(0.0, end.at_s - begun.at_s - sum(loading_s.values()) - draining_s),
+        noticed_s=max(0.0, alarm_s - since_s),
+        gathered_s=max(0.0, asked_s - alarm_s),
+        planning_s=planning_s,
+        loading_s=loading_s,
+        draining_s=draining_s,
+        rest_s=max(0.0, end.at_s - begun.at_s - sum(loading_s.values()) - draining_s),
     )

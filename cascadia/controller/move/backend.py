@@ -1,11 +1,11 @@
-"""What a move needs of whatever runs the replicas, and how it is carried out step by step."""
+"""Backend: whatever runs the replicas, as a move needs it, and the move itself, step by step."""
 
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from cascadia.controller.move.reconcile import rollout
+from cascadia.controller.move.reconcile import reconcile
 from cascadia.controller.move.state import Desired, Observed, reached
 from cascadia.controller.move.steps import Start, Step, apply
 from cascadia.domain.errors import CascadiaError
@@ -37,7 +37,7 @@ async def move(
     note: Callable[[Step], None] = lambda _: None,
     at_once: int = 1,
 ) -> int:
-    """Until what is observed is what is desired; returns how many steps that took.
+    """Carries out steps until what is observed is what is desired; returns their number.
 
     What there is to do is decided anew after each batch, from what is seen then: it does not matter who began the move,
     nor what has broken meanwhile. Raises `StepFailed` and `Blocked`.
@@ -49,7 +49,7 @@ async def move(
         if reached(observed, desired) and not leaving:
             return taken
         # Beside the event loop: a search may take long, and whoever leads has a lease to renew.
-        steps = (await asyncio.to_thread(rollout, observed, desired, at_once=at_once)).steps
+        steps = await asyncio.to_thread(reconcile, observed, desired, at_once=at_once)
         if not steps:
             return taken  # who has to leave a machine finds no other
         for step in steps[: _batch(steps)]:
@@ -77,7 +77,7 @@ class _WouldBe:
 async def foreseen(
     observed: Observed, desired: Desired, *, need_rps: Mapping[str, float] | None = None, at_once: int = 1
 ) -> list[Step]:
-    """What `move` does where each step goes well: its own steps, on what would be observed. Raises `Blocked`."""
+    """Steps of a `move` in which each goes well: its own, on what would be observed. Raises `Blocked`."""
     would_be = _WouldBe(observed)
     await move(would_be, desired, need_rps=need_rps, at_once=at_once)
     return would_be.steps

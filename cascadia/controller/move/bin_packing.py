@@ -1,4 +1,4 @@
-"""Whether each start finds a machine with room, and what moves aside for one that would not. Pure.
+"""Bin packing of starts onto machines, and what moves aside for one that finds no room. Pure.
 
 GPUs that are free in a pool are of use to a pod only where they are of one machine. A start is meant for the machine
 that it leaves fullest (best fit), so that large gaps stay whole. Where none has room, replicas that stay are moved off
@@ -109,7 +109,7 @@ class _Room:
         return min(found, key=lambda aside: (aside.gpus, aside.machine))
 
     def _aside(self, machine: str, wanted: int, order: int) -> _Aside | None:
-        """What leaves `machine` so that it has `wanted` GPUs, the small first (1) or the large (-1)."""
+        """Replicas that leave `machine` so that it has `wanted` GPUs, the small first (1) or the large (-1)."""
         free = dict(self.free)
         here = [n for n in self.ready if self.on[n] == [machine] and self.kinds[n].pods == 1]
         leaving: list[tuple[str, str]] = []

@@ -22,7 +22,7 @@ class Fleet(Protocol):
 
 
 class Journal:
-    """What is noted is in the state, and told. `clock` is Unix time."""
+    """Journal of a move: what is noted is in the state, and told. `clock` is Unix time."""
 
     def __init__(self, state: State, tell: Callable[[Entry], None], clock: Callable[[], float]) -> None:
         self.state = state
@@ -47,9 +47,9 @@ async def foresee(begun: UnderWay, fleet: Fleet, *, at_once: int = 1) -> list[St
 async def carry_out(
     begun: UnderWay, fleet: Fleet, journal: Journal, *, at_once: int = 1, last_good: Desired | None = None
 ) -> Entry:
-    """`to`, or back where a step fails; returns how it ended. The state says so from before the first step to after the
-    last, so that whoever comes next ends what was begun. `last_good`: what `back` means, where that plan is now
-    understood otherwise than when it was brought about.
+    """Carries out a move to `to`, or back where a step fails; returns how it ended. The state says so from
+    before the first step to after the last, so that whoever comes next ends what was begun. `last_good`: what
+    `back` means, where that plan is now understood otherwise than when it was brought about.
     """
     state = journal.state
     desired = fleet.desired(begun.to, begun.need_rps)

@@ -1,4 +1,4 @@
-"""Which replicas leave machines that take no pods any more (cordoned, as a drain begins), and in what order. Pure.
+"""Evacuation of machines that take no pods any more (cordoned, as a drain begins). Pure.
 
 Each is started elsewhere before it is drained, so a stage whose only replica is there is never away; who drains the
 node waits until then, since the stage's budget of disruptions lets nobody take that replica. Only GPUs that are free
@@ -15,8 +15,9 @@ from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop
 def evacuation(
     observed: Observed, names: Mapping[str, Iterator[str]], *, last_only: bool = False
 ) -> list[Step]:
-    """Those first whose stage has nobody elsewhere (`last_only`: these alone), then the large. `names`: by stage, those
-    not taken."""
+    """Steps that move replicas off such machines: those first whose stage has nobody elsewhere (`last_only`:
+    these alone), then the large. `names`: by stage, those not taken.
+    """
     free = {name: machine.gpus for name, machine in observed.machines.items()}
     for replica in observed.replicas:
         for machine in replica.on:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from cascadia.controller.move.backend import StepFailed, move
 from cascadia.controller.move.carry_out import Journal, Timed
 from cascadia.controller.move.evacuate import evacuation
-from cascadia.controller.move.reconcile import Blocked, Names, rollout
+from cascadia.controller.move.reconcile import Blocked, Names, reconcile
 from cascadia.controller.move.state import Desired, Observed
 from cascadia.controller.move.steps import Drain, Route, Start, Stop
 
@@ -35,7 +35,7 @@ class Holder:
             if lost(desired, observed):
                 await self._save_the_last(observed)
                 return True
-            steps = rollout(observed, desired).steps
+            steps = reconcile(observed, desired)
             if any(isinstance(step, Start | Drain | Stop | Route) for step in steps):
                 told = "for the first time" if first else "what runs differs from it"
                 await self.began()
@@ -49,7 +49,7 @@ class Holder:
         return True
 
     async def _save_the_last(self, observed: Observed) -> None:
-        """Of stages that have nobody else: who has to leave a machine is started elsewhere first, if there is room."""
+        """Starts elsewhere, if there is room, what has to leave a machine and is the last of its stage."""
         names = Names({replica.name for replica in observed.replicas})
         steps = evacuation(observed, names, last_only=True)
         if steps:

@@ -1,4 +1,4 @@
-"""In which order kinds gain and lose replicas, so that GPUs suffice and no stage falls short on the way.
+"""Order in which kinds gain and lose replicas, so that GPUs suffice and no stage falls short on the way.
 
 Given: for each kind k, c_k ready replicas, a_k to add, r_k to remove; GPUs g_p of each pool beyond those in use; for
 each stage what is needed of it before and after the router changes its routing. A move adds one replica, removes
@@ -49,7 +49,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`before` and `after` the change of routing; `switched`: it is done, or there is none."""
+    """Task of a move, `before` and `after` the change of routing; `switched`: it is done, or there is none."""
 
     ready: Mapping[Kind, int]
     add: Mapping[Kind, int]
@@ -108,7 +108,7 @@ class _Search:
         return at.switched and not any(self._left(at, i) != (0, 0) for i in range(len(self.kinds)))
 
     def options(self, at: _At) -> Iterator[tuple[Move, _At]]:
-        """What is allowed now, the most promising first."""
+        """Moves that are allowed now, the most promising first."""
         needs = self.task.after if at.switched else self.task.before
         ready, capacity = self._strength(at)
         if not at.switched and self._suffices(self.task.after, ready, capacity):

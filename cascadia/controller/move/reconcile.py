@@ -1,4 +1,5 @@
-"""From what runs to what is wanted, step by step, without failing a request on the way (Cascadia app. G, made safe).
+"""Steps from what runs to what is wanted, step by step, without failing a request on the way (Cascadia app. G,
+made safe).
 
 `reconcile` is pure. Whoever carries its steps out may die between any two of them: what is observed then is
 reconciled again. It promises, and tests/unit/controller holds it to that with an exhaustive search beside it:
@@ -45,13 +46,15 @@ class Rollout(NamedTuple):
     keeps: float
 
 
-def reconcile(observed: Observed, desired: Desired) -> list[Step]:
+def reconcile(observed: Observed, desired: Desired, *, at_once: int = 1) -> list[Step]:
     """The steps from `observed` to `desired`; none where it is reached. Raises `Blocked`."""
-    return rollout(observed, desired).steps
+    return rollout(observed, desired, at_once=at_once).steps
 
 
 def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollout:
-    """At most `at_once` replicas start together, or drain together, where neither GPUs nor capacity forbid it."""
+    """Rollout to what is desired: at most `at_once` replicas start together, or drain together, where neither
+    GPUs nor capacity forbid it.
+    """
     _check_gpus(observed, desired)
     for keep, anew in product(KEEPS, _anew(observed, desired)):
         settled, first = _settle(observed, desired, anew)
@@ -69,7 +72,9 @@ def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollou
 
 
 def _anew(observed: Observed, desired: Desired) -> list[Counter[Kind]]:
-    """Of those that are wanted and do not serve, how many of each kind are stopped and started anew: none, then few."""
+    """Numbers of each kind, among the replicas that are wanted and do not serve, to stop and start anew: none,
+    then few.
+    """
     idle = Counter(r.kind for r in observed.replicas if r.state in ("starting", "draining"))
     short = Counter(desired.counts)
     short.subtract(observed.ready_kinds())
@@ -88,7 +93,9 @@ def _check_gpus(observed: Observed, desired: Desired) -> None:
 
 
 def _settle(observed: Observed, desired: Desired, anew: Counter[Kind]) -> tuple[Observed, list[Step]]:
-    """What costs nobody anything: useless stops; what drains or starts and is wanted becomes ready, but for `anew`."""
+    """Takes the steps that cost nobody anything: useless stops; what drains or starts and is wanted becomes
+    ready, but for `anew`.
+    """
     short = Counter(desired.counts)
     short.subtract(observed.ready_kinds())
     short.subtract(anew)
@@ -164,7 +171,7 @@ def _smallness(move: Move) -> int:
 
 
 class Names(dict[str, Iterator[str]]):
-    """By stage, names that no observed replica has: `small-0`, `small-1`, ..."""
+    """Names by stage that no observed replica has: `small-0`, `small-1`, ..."""
 
     def __init__(self, taken: set[str]) -> None:
         super().__init__()
@@ -185,7 +192,7 @@ class Names(dict[str, Iterator[str]]):
 
 
 def _leaving(settled: Observed) -> dict[Kind, list[Replica]]:
-    """By kind, who would go first: who has to, then the idle before the busy."""
+    """Replicas by kind in the order in which they would go: those that have to, then the idle before the busy."""
     found: dict[Kind, list[Replica]] = {}
     stays = {r.name: not settled.leaves_machine(r) for r in settled.replicas}
     for replica in sorted(settled.replicas, key=lambda r: (stays[r.name], r.running, r.company, r.name)):

@@ -1,4 +1,4 @@
-"""What runs and what is wanted, whoever runs it: replicas of interchangeable kinds, and what the router is told."""
+"""Observed and desired state, whoever runs it: replicas of interchangeable kinds, and what the router is told."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ def judge_stage(spec: str) -> str:
 
 
 def planned_stage(stage: str) -> str:
-    """As a plan calls it: `judge`, whichever judge it is."""
+    """Name of the stage in a plan: `judge`, whichever judge it is."""
     return JUDGE if stage.startswith(judge_stage("")) else stage
 
 
 def needed_rps(need_rps: Mapping[str, float], stage: str) -> float:
-    """What traffic asks of `stage`."""
+    """Requests a second that traffic asks of `stage`."""
     return need_rps.get(planned_stage(stage), 0.0)
 
 
@@ -68,7 +68,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What the router takes up in one swap: the stages it sends to, and the gates between them.
+    """Routing that the router takes up in one swap: the stages it sends to, and the gates between them.
 
     `label` tells apart what thresholds do not, e.g. another judge.
     """
@@ -105,14 +105,14 @@ class Observed:
         return away * (replica.kind.gpus // replica.kind.pods)
 
     def leaves_machine(self, replica: Replica) -> bool:
-        """It serves on a machine that takes no pods any more: somebody is about to empty that."""
+        """Tells whether it serves on a machine that takes no pods any more: somebody is about to empty that."""
         return replica.state == "ready" and self._beyond(replica) > 0
 
     def ready(self, stage: str) -> int:
         return sum(r.state == "ready" for r in self.replicas if r.kind.stage == stage)
 
     def ready_kinds(self) -> Counter[Kind]:
-        """How many replicas of each are ready."""
+        """Number of replicas of each kind that are ready."""
         return Counter(r.kind for r in self.replicas if r.state == "ready")
 
     def replica(self, name: str) -> Replica:
@@ -148,7 +148,7 @@ class Desired:
 
 
 def reached(observed: Observed, desired: Desired) -> bool:
-    """Whether there is nothing left to do."""
+    """Tells whether there is nothing left to do."""
     alive = observed.ready_kinds()
     wanted = Counter({kind: n for kind, n in desired.counts.items() if n})
     return len(observed.replicas) == alive.total() and alive == wanted and observed.routing == desired.routing

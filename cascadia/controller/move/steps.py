@@ -25,7 +25,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class AwaitReady:
-    """Until it answers its health check; then the router sends to it."""
+    """Wait until a replica answers its health check; then the router sends to it."""
 
     name: str
 
@@ -78,7 +78,7 @@ Step = Start | AwaitReady | Undrain | Drain | Stop | Route
 
 
 def apply(observed: Observed, step: Step) -> Observed:
-    """What is observed once `step` has gone well."""
+    """State that is observed once `step` has gone well."""
     match step:
         case Start(name, kind):
             return replace(observed, replicas=(*observed.replicas, Replica(name, kind, "starting")))

@@ -1,5 +1,5 @@
-"""What Prometheus sees of a controller. Names and labels are documented in docs/reference/controller.md, which a test
-compares with this.
+"""Metrics of a controller for Prometheus. Names and labels are documented in docs/reference/controller.md,
+which a test compares with this.
 
 Events are counted from what the history is told, so that both say the same; states are set after each pass of the loop.
 """
@@ -110,7 +110,9 @@ class Figures:
         return generate_latest(self.registry)
 
     def trouble(self) -> str:
-        """Why this controller is not ready; empty where it is. Who stands by is, and who is in the middle of a move."""
+        """Reason why this controller is not ready; empty where it is. Who stands by is, and who is in the
+        middle of a move.
+        """
         if not self.leads or self._led_at_s is None or self.doing in ("moving", "planning", "holding"):
             return ""
         since_s = self._clock() - self._led_at_s
@@ -119,7 +121,7 @@ class Figures:
         return f"no pass has gone well for {since_s:.0f} s" + (f": {self._trouble}" if self._trouble else "")
 
     def begin(self, leads: Callable[[], bool]) -> None:
-        """It acts from now on, while `leads` holds."""
+        """Marks the controller as acting from now on, while `leads` holds."""
         self._leads, self._led_at_s, self.doing = leads, self._clock(), "watching"
 
     def passed(self, controller: Controller) -> None:

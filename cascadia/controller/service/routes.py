@@ -1,4 +1,4 @@
-"""What a controller answers: whether it is alive, leads and gets on, its figures and its history."""
+"""Routes of a controller: whether it is alive, leads and gets on, its figures and its history."""
 
 import asyncio
 import contextlib
@@ -44,13 +44,15 @@ def face(figures: Figures, entries: Callable[[], list[Entry]]) -> FastAPI:
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Who runs it hears them."""
+        """Leaves signals alone: whoever runs the server hears them."""
         yield
 
 
 @contextlib.asynccontextmanager
 async def serving(app: FastAPI, host: str, port: int) -> AsyncIterator[int]:
-    """While the block runs; yields the port, a free one for 0. Raises `BadInput` where nobody can listen there."""
+    """Serves while the block runs; yields the port, a free one for 0. Raises `BadInput` where nobody can listen
+    there.
+    """
     try:
         listening = listen(host, port)
     except OSError as error:

@@ -24,7 +24,9 @@ def plan_as_served(plan: Plan, learned: Mapping[str, Mapping[str, float]]) -> Pl
 
 
 def problem_as_started(problem: Problem, running: Plan) -> Problem:
-    """With as many tokens an iteration as the engines that run were started with: another number would restart each."""
+    """The problem with as many tokens an iteration as the engines that run were started with: another number
+    would restart each.
+    """
     stages = tuple(
         stage
         if not by.deployed
@@ -43,5 +45,5 @@ def _as_started(config: EngineConfig, running: EngineConfig) -> EngineConfig:
 
 
 def _with(config: EngineConfig, learned: Mapping[str, float] | None) -> EngineConfig:
-    """As it is where nothing was learnt."""
+    """The configuration with what was learnt; as it is where nothing was."""
     return config if not learned else replace(config, learned=tuple(sorted(learned.items())))

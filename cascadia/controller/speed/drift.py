@@ -1,4 +1,5 @@
-"""Who is slower than its siblings, and which stage than its plan: said of no one before it is sure.
+"""Drift: replicas slower than their siblings, and stages slower than their plan, said of none before it is
+sure.
 
 Given what was learnt of each replica (`speed.py`), and by how much the plan's calibration may be off. A replica drifts
 where the range of its speed over its siblings' lies beyond `SIBLINGS`; a stage on a pool where the range of its own
@@ -28,7 +29,7 @@ class Served:
 
 
 class Drift(NamedTuple):
-    """`about`: the replica, or the stage and its GPU."""
+    """Drift of a speed. `about`: the replica, or the stage and its GPU."""
 
     about: str
     what: str
@@ -36,7 +37,7 @@ class Drift(NamedTuple):
 
 
 def drifts(replicas: Mapping[str, Served]) -> list[Drift]:
-    """In the order of names."""
+    """Drifts in the order of names."""
     sure = {name: r for name, r in sorted(replicas.items()) if r.speed.sure}
     return [*_beside_siblings(sure), *_beside_the_plan(sure)]
 
@@ -68,7 +69,7 @@ def _beside_the_plan(sure: Mapping[str, Served]) -> Iterator[Drift]:
 
 
 def by_stage(replicas: Mapping[str, Served]) -> dict[tuple[str, str], Sequence[Speed]]:
-    """What was learnt for sure, by stage and GPU."""
+    """Speeds that were learnt for sure, by stage and GPU."""
     found: dict[tuple[str, str], list[Speed]] = {}
     for r in replicas.values():
         if r.speed.sure:

@@ -1,11 +1,11 @@
-"""What a plan expects of each kind of replica, for what they do to be held against."""
+"""Expectations of a plan for each kind of replica, which what they do is held against."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from cascadia.controller.move.state import JUDGE, Kind, planned_stage
-from cascadia.domain.plan import JudgePlan, Plan, StagePlan
+from cascadia.domain.plan import Deployed, Plan
 from cascadia.planner.problem.models import find_architecture
 from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.timing import ReplicaTiming
@@ -27,8 +27,9 @@ class Expected(NamedTuple):
 
 
 def expected(plan: Plan, folder: Path) -> dict[tuple[str, str, int], Expected]:
-    """By stage, pool and GPUs of a replica; without those of which a stage has two shapes. A model that is a path
-    starts at `folder`."""
+    """Expectations by stage, pool and GPUs of a replica; without those of which a stage has two shapes. A model
+    that is a path starts at `folder`.
+    """
     found: dict[tuple[str, str, int], Expected] = {}
     twice = set()
     for name, unit in _units(plan):
@@ -53,11 +54,11 @@ def key_of(kind: Kind) -> tuple[str, str, int]:
 
 
 def learned_of(plan: Plan) -> dict[str, dict[str, float]]:
-    """What the plan was already made with."""
+    """Factors that the plan was already made with."""
     return {name: dict(unit.config.learned) for name, unit in _units(plan) if unit.config.learned}
 
 
-def _units(plan: Plan) -> Iterator[tuple[str, StagePlan | JudgePlan]]:
+def _units(plan: Plan) -> Iterator[tuple[str, Deployed]]:
     yield from ((stage.name, stage) for stage in plan.stages)
     if plan.judge.replicas:
         yield JUDGE, plan.judge

@@ -1,4 +1,4 @@
-"""How fast an engine is while it serves, as a multiple of what its calibration says.
+"""Speed of an engine while it serves, as a multiple of what its calibration says.
 
 A sequence's next token comes after one iteration. With s the seconds of a decoding step at the batch and context that
 sequences met, and r the share of the time that prefills take, both by the calibration, an engine whose times are f
@@ -33,8 +33,10 @@ LEAST_ERROR = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Of one replica in `seconds`: prompt tokens read, tokens written after the first ones, and the sum over sequences
-    of the seconds between them. `prompt` and `context`: mean tokens of a prompt, and of what a sequence attends to."""
+    """Work of one replica in `seconds`: prompt tokens read, tokens written after the first ones, and the sum
+    over sequences of the seconds between them. `prompt` and `context`: mean tokens of a prompt, and of what a
+    sequence attends to.
+    """
 
     seconds: float
     prompt_tokens: float
@@ -45,7 +47,7 @@ class Seen:
 
 
 def factor(seen: Seen, timing: ReplicaTiming) -> float | None:
-    """How many times as long as `timing` says its iterations took; None where too little came to tell."""
+    """Factor by which its iterations took longer than `timing` says; None where too little came to tell."""
     if seen.tokens < LEAST_TOKENS or seen.seconds <= 0 or seen.decode_s <= 0:
         return None
     between_s = seen.decode_s / seen.tokens
@@ -58,7 +60,7 @@ def factor(seen: Seen, timing: ReplicaTiming) -> float | None:
 
 
 def _at(table: object, count: float) -> float:
-    """Between two counts, linearly; picoseconds."""
+    """Value between two counts, linearly; picoseconds."""
     count = max(count, 1.0)
     below = min(int(count), len(table) - 2)  # type: ignore[arg-type]
     low, high = float(table[below]), float(table[below + 1])  # type: ignore[index]
@@ -66,7 +68,7 @@ def _at(table: object, count: float) -> float:
 
 
 def _a_prompt_token(timing: ReplicaTiming, batch: float, prompt: float) -> float:
-    """What one more token of a prompt adds to an iteration, picoseconds."""
+    """Picoseconds that one more token of a prompt adds to an iteration."""
     chunk = max(1.0, min(prompt, float(timing.max_num_batched_tokens)) - batch)
     grown = _at(timing.token_ps, batch + chunk) - _at(timing.token_ps, batch)
     return grown / chunk + timing.pair_ps * (prompt + 1.0) / 2.0
@@ -74,7 +76,7 @@ def _a_prompt_token(timing: ReplicaTiming, batch: float, prompt: float) -> float
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What was learnt so far: sums of weights, of weighted logarithms and their squares, and of squared weights."""
+    """Speed learnt so far: sums of weights, of weighted logarithms and their squares, and of squared weights."""
 
     weight: float = 0.0
     first: float = 0.0
@@ -82,7 +84,7 @@ class Speed:
     weights: float = 0.0
 
     def learnt(self, found: float, tokens: float) -> "Speed":
-        """With one more window's factor."""
+        """The speed with one more window's factor."""
         w, x = min(tokens, MOST_TOKENS), log(found)
         return Speed(
             FORGETS * self.weight + w,
@@ -115,14 +117,14 @@ class Speed:
 
     @property
     def range(self) -> tuple[float, float]:
-        """That holds the factor with about 95 % confidence."""
+        """Range that holds the factor with about 95 % confidence."""
         if not self.sure:
             return 0.0, inf
         return self.factor * exp(-SURE * self.error), self.factor * exp(SURE * self.error)
 
 
 def together(speeds: "Sequence[Speed]") -> Speed:
-    """Of equal replicas as one."""
+    """Speed of equal replicas as one."""
     return Speed(
         sum(s.weight for s in speeds),
         sum(s.first for s in speeds),

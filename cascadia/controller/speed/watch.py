@@ -26,7 +26,7 @@ GONE = 3
 
 class Engines(Protocol):
     async def metrics(self) -> Mapping[str, tuple[Kind, str]]:
-        """By replica that serves: its kind, and what its /metrics say; without those that do not answer."""
+        """Metrics by replica that serves: its kind, and the text of /metrics; without those that do not answer."""
         ...
 
 
@@ -54,7 +54,7 @@ class SpeedWatch:
         self._silent: dict[str, int] = {}
 
     async def look(self, plan: Path, lengths: Lengths) -> list[Drift]:
-        """What is new: who has drifted, and who does so no longer."""
+        """News: who has drifted, and who does so no longer."""
         if plan != self._plan:
             self._adopt(plan)
         told = await self._engines.metrics()
@@ -64,7 +64,7 @@ class SpeedWatch:
         return self._news(drifts(self.served()))
 
     def learned(self) -> dict[str, dict[str, float]]:
-        """By stage and GPU, over the calibration: for the next plan."""
+        """Factors by stage and GPU, over the calibration: for the next plan."""
         found = {stage: dict(by_gpu) for stage, by_gpu in self._learned.items()}
         for (stage, gpu), speeds in by_stage(self.served()).items():
             before = self._learned.get(stage, {}).get(gpu, 1.0)
@@ -111,14 +111,14 @@ class SpeedWatch:
             self._speeds[name] = self._speeds.get(name, Speed()).learnt(found, came.tokens)
 
     def _forget(self, told: Mapping[str, object]) -> None:
-        """Those that have left: another may get the name."""
+        """Forgets replicas that have left: another may get the name."""
         self._silent = {name: self._silent.get(name, 0) + 1 for name in self._last if name not in told}
         for name in [name for name, looks in self._silent.items() if looks >= GONE]:
             for known in (self._last, self._kinds, self._speeds, self._silent):
                 known.pop(name, None)
 
     def served(self) -> dict[str, Served]:
-        """By replica, what was learnt under the plan in force."""
+        """Speeds by replica that were learnt under the plan in force."""
         found = {}
         for name, speed in self._speeds.items():
             kind = self._kinds[name]
@@ -148,7 +148,7 @@ def _seen(came: Totals, seconds: float, lengths: Lengths) -> Seen:
 
 
 class LocalEngines:
-    """Those of the fleet on this machine in `folder`."""
+    """Engines of the fleet on this machine in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -164,7 +164,7 @@ class LocalEngines:
 
 
 async def metrics_of(engines: Mapping[str, tuple[Kind, str]]) -> dict[str, tuple[Kind, str]]:
-    """What those say at these addresses, asked together; without those that do not answer."""
+    """Metrics of the engines at these addresses, asked together; without those that do not answer."""
     async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
         texts = await asyncio.gather(*(_text(client, url) for _, url in engines.values()))
     said = zip(engines.items(), texts, strict=True)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cascadia.demo.questions.prompt import request
@@ -17,7 +17,7 @@ LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """How sure an engine was of its answer: log-probabilities of the tokens written, and p(first) - p(second)."""
+    """Certainty of an engine in its answer: log-probabilities of the tokens written, and p(first) - p(second)."""
 
     sum_logprob: float
     mean_logprob: float
@@ -33,6 +33,7 @@ class Answer:
     question: Question
     text: str
     stage: str
+    _: KW_ONLY
     seconds: float
     input_tokens: int
     output_tokens: int

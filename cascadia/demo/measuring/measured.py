@@ -1,4 +1,4 @@
-"""What one pass over the questions came to, with the limits that so few questions allow."""
+"""Result of one pass over the questions, with the limits that so few questions allow."""
 
 import math
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Pass:
         )
 
     def quantile_s(self, share: float) -> float:
-        """Of the time to the whole answer; the smallest that at least `share` of the answers kept."""
+        """Quantile of the seconds to the whole answer; the smallest that at least `share` of the answers kept."""
         ordered = sorted(answer.seconds for answer in self.answers)
         return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
@@ -70,7 +70,9 @@ class Paired(NamedTuple):
 
 
 def paired(one: Sequence[Answer], other: Sequence[Answer]) -> Paired:
-    """On the same questions; McNemar's exact test (one-sided): of those where they differ, either wins half."""
+    """Comparison on the same questions; McNemar's exact test (one-sided): of those where they differ, either
+    wins half.
+    """
     won = sum(a.right and not b.right for a, b in zip(one, other, strict=True))
     lost = sum(b.right and not a.right for a, b in zip(one, other, strict=True))
     differ = won + lost

@@ -1,4 +1,4 @@
-"""How many questions a second to ask: as many as keep the large model busy, alone, without a growing queue."""
+"""Questions a second to ask: as many as keep the large model busy, alone, without a growing queue."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What the cascade's share of right answers is worth: between a coin and an oracle that cost as much.
+"""Skill of the cascade: what its share of right answers is worth between a coin and an oracle that cost as
+much.
 
 The coin sends a share of the questions, drawn without looking, to the large model and the rest to the small one; the
 share is that which makes it as dear as the cascade was. The oracle costs as much too, and knows beforehand whom to ask:
@@ -6,7 +7,7 @@ of the questions that only the large model answers rightly it sends there as man
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from random import Random
 
 import numpy as np
@@ -31,6 +32,7 @@ class Skill:
     cascade: float
     coin: float
     oracle: float
+    _: KW_ONLY
     large_share: float
     lower: float
     upper: float
@@ -43,7 +45,8 @@ class Skill:
 
 
 def skill_of(cascade: Pass, small: Pass, large: Pass) -> Skill | None:
-    """On the same questions; None where the two models cost the same, so that no share is as dear as the cascade.
+    """Skill on the same questions; None where the two models cost the same, so that no share is as dear as the
+    cascade.
 
     Limits are the percentiles of as many questions drawn anew from these, with replacement (Efron 1979).
     """
@@ -60,7 +63,16 @@ def skill_of(cascade: Pass, small: Pass, large: Pass) -> Skill | None:
     lower, upper = np.percentile(ways, TAILS).tolist()
     gain_lower, gain_upper = np.percentile(found[0] - found[1], TAILS).tolist()
     one, coin, oracle = _compared(right, share).tolist()
-    return Skill(one, coin, oracle, share, lower, upper, gain_lower, gain_upper)
+    return Skill(
+        one,
+        coin,
+        oracle,
+        large_share=share,
+        lower=lower,
+        upper=upper,
+        gain_lower=gain_lower,
+        gain_upper=gain_upper,
+    )
 
 
 def _compared(right: Floats, share: float) -> Floats:

@@ -257,6 +257,6 @@ KINDS: dict[str, Kind] = {
 
 
 def drawn(kind: str, random: Random) -> Iterator[Question]:
-    """Without end, with repetitions."""
+    """Questions without end, with repetitions."""
     while True:
         yield KINDS[kind](random)

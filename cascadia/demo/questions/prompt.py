@@ -1,4 +1,5 @@
-"""What a question is sent as: itself alone. How a model is to answer, with examples, is its stage's chat template.
+"""Prompt of a question: the question alone. The way that a model is to answer, with examples, is its stage's
+chat template.
 
 So each stage has the prompt that suits it: the small model answers in a word, the large one thinks step by step. Every
 request of a stage begins alike, and engines keep that beginning in their prefix cache.

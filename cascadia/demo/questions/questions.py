@@ -48,7 +48,9 @@ def demo_questions(count: int = DEMO_QUESTIONS, seed: int = DEMO_SEED) -> list[Q
 
 
 def training_questions(count: int, seed: int = TRAINING_SEED) -> list[Question]:
-    """As equal in kinds as the lists of facts allow, mixed: the first n are a fair sample of all."""
+    """Training questions, as equal in kinds as the lists of facts allow, mixed: the first n are a fair sample
+    of all.
+    """
     return _spread(list(ASKED), count, "training", None, seed)
 
 

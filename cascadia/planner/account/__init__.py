@@ -1,4 +1,4 @@
-"""What a plan says of itself: replicas and predictions written down, the calibrations they rest on, and what those
-calibrations' errors do to latency. Of the planner it may import `refinement`, `search`, `stability`, `deployment`,
-`routing`, `allocation`, `tables`.
+"""Account that a plan gives of itself: replicas and predictions written down, the calibrations they rest on,
+and what those calibrations' errors do to latency. Of the planner it may import `refinement`, `search`,
+`stability`, `deployment`, `routing`, `allocation`, `tables`.
 """

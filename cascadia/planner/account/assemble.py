@@ -1,4 +1,6 @@
-"""From the winning candidate to the plan that is written down: replicas, shares, thresholds, predictions."""
+"""Assembly of the plan that is written down from the winning candidate: replicas, shares, thresholds,
+predictions.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -41,6 +43,7 @@ def assemble(
     problem: Problem,
     deployment: Deployment,
     thresholds: Sequence[float],
+    *,
     predicted: Predicted,
     proof: Proof,
     wall_s: float,
@@ -54,12 +57,12 @@ def assemble(
             stage.name,
             stage.model,
             stage.engine,
-            stage.quantization,
-            stage.config.max_model_len or stage.architecture.max_position,
-            groups(deployment.mix(s)),
-            engine_config(stage, deployment.mix(s)),
-            float(lengths[s] / lengths.mean()),
-            stage.weights,
+            quantization=stage.quantization,
+            max_model_len=stage.config.max_model_len or stage.architecture.max_position,
+            replicas=groups(deployment.mix(s)),
+            config=engine_config(stage, deployment.mix(s)),
+            output_ratio=float(lengths[s] / lengths.mean()),
+            weights=stage.weights,
         )
         for s, stage in enumerate(problem.stages)
     )
@@ -76,18 +79,18 @@ def assemble(
             judge.kind,
             judge.placement,
             judge.model,
-            judge.engine,
-            judge.quantization,
-            config.max_model_len or judge_length,
-            groups(deployment.judge),
-            engine_config(judge, deployment.judge),
-            judge.prompt_tokens,
-            judge.output_tokens,
-            judge.latency_p50_s,
-            judge.latency_p95_s,
-            judge.usd_per_million_input_tokens,
-            judge.usd_per_million_output_tokens,
-            judge.weights,
+            engine=judge.engine,
+            quantization=judge.quantization,
+            max_model_len=config.max_model_len or judge_length,
+            replicas=groups(deployment.judge),
+            config=engine_config(judge, deployment.judge),
+            prompt_tokens=judge.prompt_tokens,
+            output_tokens=judge.output_tokens,
+            latency_p50_s=judge.latency_p50_s,
+            latency_p95_s=judge.latency_p95_s,
+            usd_per_million_input_tokens=judge.usd_per_million_input_tokens,
+            usd_per_million_output_tokens=judge.usd_per_million_output_tokens,
+            weights=judge.weights,
             scale=scored_by.scale,
             prompt_version=scored_by.prompt_version,
         ),
@@ -113,7 +116,7 @@ def _one_gear(
 
 
 def _foresight(problem: Problem, skip_below: Sequence[float]) -> ForesightPlan | None:
-    """Whose word it is, where the plan heeds it."""
+    """Foresight that the plan heeds, where it heeds any."""
     told = problem.foresight
     return ForesightPlan(told.digest, told.latency_s) if told is not None and any(skip_below) else None
 
@@ -133,13 +136,16 @@ def predict(
     problem: Problem,
     run: CascadeRun,
     arrivals: Ints,
+    *,
     usd_per_hour: float,
     stage_bound_s: float,
     quality: QualityPrediction,
     shares: Mapping[int, float],
     rate_rps: float | None = None,
 ) -> Predicted:
-    """From one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the workload's where None."""
+    """Predictions from one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the
+    workload's where None.
+    """
     latency = (run.finish_ps - arrivals) / PS_PER_S
     rate = problem.workload.rate_rps if rate_rps is None else rate_rps
     n = len(arrivals)
@@ -174,7 +180,17 @@ def _stage_prediction(
     visits = next((v for v in run.stages if v.stage == s), None)
     if visits is None or len(visits.requests) == 0:
         nothing = quantiles(np.zeros(0))
-        return StagePrediction(name, 0.0, 0.0, 0.0, nothing, nothing, 0.0, 0.0, 0.0)
+        return StagePrediction(
+            name,
+            0.0,
+            0.0,
+            rate_rps=0.0,
+            latency=nothing,
+            ttft=nothing,
+            utilisation=0.0,
+            tokens_per_s=0.0,
+            load=0.0,
+        )
     w = problem.workload
     tokens = float((w.input_tokens[s] + w.output_tokens[s])[visits.requests].sum())
     return StagePrediction(
@@ -204,7 +220,17 @@ def _judge_prediction(
     )
     busy = _utilisation(verdicts.run) if verdicts.run is not None else 0.0
     speed = tokens / max(span_ps / PS_PER_S, 1e-9)
-    return StagePrediction("judge", per_request, 0.0, rate * per_request, took, took, busy, speed, load)
+    return StagePrediction(
+        "judge",
+        per_request,
+        0.0,
+        rate_rps=rate * per_request,
+        latency=took,
+        ttft=took,
+        utilisation=busy,
+        tokens_per_s=speed,
+        load=load,
+    )
 
 
 def _verdict_reads(problem: Problem, verdicts: Verdicts) -> Ints:
@@ -219,7 +245,7 @@ def _utilisation(run: StageRun) -> float:
 
 
 def verdict_usd(problem: Problem, run: CascadeRun) -> float:
-    """What an external judge charges for all verdicts of the run."""
+    """Dollars that an external judge charges for all verdicts of the run."""
     judge = problem.judge
     if judge.placement != "external" or run.verdicts is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""What to tell the user of the calibrations behind a plan: where nothing near was measured, and where that decides."""
+"""Notes to the user on the calibrations behind a plan: where nothing near was measured, and where that decides."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,6 @@
-"""Which calibration each stage's times rest on, pool by pool, and how far the plan goes beyond what was measured."""
+"""Calibrations that each stage's times rest on, pool by pool, and how far the plan goes beyond what was
+measured.
+"""
 
 from collections.abc import Iterator
 from itertools import accumulate
@@ -24,13 +26,13 @@ CONTEXT_SHARE = 0.99
 
 
 def standing_on(problem: Problem, stage: int, pool: str) -> Standing:
-    """Of a stage's times on a pool; `JUDGE` is the judge's."""
+    """Standing of a stage's times on a pool; `JUDGE` is the judge's."""
     architecture, config = model_of(problem, stage)
     return standing_of(architecture, problem.cluster.pool(pool).hardware, config)
 
 
 def model_of(problem: Problem, stage: int) -> tuple[Architecture, EngineConfig]:
-    """What replicas of a stage, or of a judge with GPUs, load and how they are set up."""
+    """Model that replicas of a stage, or of a judge with GPUs, load and how they are set up."""
     if stage != JUDGE:
         return problem.stages[stage].architecture, problem.stages[stage].config
     judge = problem.judge
@@ -40,7 +42,9 @@ def model_of(problem: Problem, stage: int) -> tuple[Architecture, EngineConfig]:
 
 
 def calibrations_of(problem: Problem, deployment: Deployment, run: CascadeRun) -> dict[str, StageCalibration]:
-    """By stage; a judge with GPUs under `judge`. `run` is the deployment's simulation, which says how it is used."""
+    """Calibrations by stage; a judge with GPUs under `judge`. `run` is the deployment's simulation, which says
+    how it is used.
+    """
     found = {}
     for stage, mix in sorted(deployment.mixes):
         if mix:
@@ -117,7 +121,7 @@ def _lengths(problem: Problem, stage: int, run: CascadeRun) -> tuple[StageRun | 
 
 
 def _most_decoding(run: StageRun, replicas: int) -> list[int]:
-    """Of each replica, the most sequences that were between first and last token at once."""
+    """Most sequences of each replica that were between first and last token at once."""
     found = []
     for replica in range(replicas):
         mine = run.replica == replica

@@ -1,4 +1,5 @@
-"""What the calibrations' errors do to a plan's latency: the same simulation with all times at both ends of them.
+"""Error range of a plan's latency by its calibrations' errors: the same simulation with all times at both ends
+of them.
 
 A calibration that is off by e on average, |predicted / measured - 1|, has measured times between 1 / (1 + e) and
 1 / (1 - e) of its own. All stages are taken to be off in the same direction at once, which is the worst that averages
@@ -30,7 +31,7 @@ def error_range(
     *,
     carries: float = 1.0,
 ) -> ErrorRange:
-    """Of the objective's quantile, which without errors is `predicted_s`: it always lies within.
+    """Error range of the objective's quantile, which without errors is `predicted_s`: it always lies within.
 
     The slow end is held to the certificate of stability, too. Times that are all f times as long are a clock that
     goes slower, under f times the rate: who is known to carry that many times the rate need not be asked.

@@ -19,14 +19,16 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+import pulp
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster
 from cascadia.planner.allocation.demand import JUDGE, Allocation, Demand, Replicas
+from cascadia.planner.allocation.highs import solve, whole
 from cascadia.planner.allocation.knapsack import least_gpus, least_index
-from cascadia.planner.allocation.milp import Milp, MilpResult
 from cascadia.planner.tables.packing import packing_rows, packs_perfectly
 
 Floats = NDArray[np.float64]
@@ -84,9 +86,9 @@ def _at_hint(
         return None
     bound_s, judge_s = min(hints)
     result = _Programme.of(demands, cluster, time_limit_s).solve(bound_s, judge_s)
-    if result.values is None:
+    if result.replicas is None:
         return None
-    found = _allocation(demands, result, bound_s, judge_s)
+    found = _allocation(demands, result.replicas, bound_s, judge_s)
     return Allocation(found.replicas, found.latency_s, 0.0)
 
 
@@ -117,9 +119,16 @@ def _judge_latencies(
     return sorted(by_gpus.values())
 
 
+class _Counts(NamedTuple):
+    """`replicas` per column, None where the program has no solution; `proven` that there is none."""
+
+    replicas: list[int] | None
+    proven: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Programme:
-    """What all integer programs of one allocation share: columns (demand, shape), packing rows, costs."""
+    """Part that all integer programs of one allocation share: columns (demand, shape), packing rows, costs."""
 
     demands: tuple[Demand, ...]
     columns: tuple[tuple[int, ...], ...]
@@ -147,18 +156,23 @@ class _Programme:
             time_limit_s,
         )
 
-    def solve(self, bound_s: float, judge_s: float) -> MilpResult:
+    def solve(self, bound_s: float, judge_s: float) -> _Counts:
         shares = [d.table.shares(admissible_s(d, bound_s, judge_s) + EPS) for d in self.demands]
         if any(not share.any() for share in shares):
-            return MilpResult(None, proven=True)
-        milp = Milp()
-        for upper, cost, share in zip(self.uppers, self.costs, np.concatenate(shares).tolist(), strict=True):
-            milp.integer(cost=cost, upper=float(upper) if share > 0 else 0.0)
+            return _Counts(None, proven=True)
+        program = pulp.LpProblem("allocation", pulp.LpMinimize)
+        n = [
+            # PuLP orders variables by name, and among equally good solutions the order decides.
+            program.add_variable(f"n{j:05}", 0, upper if share > 0 else 0, pulp.LpInteger)
+            for j, (upper, share) in enumerate(zip(self.uppers, np.concatenate(shares).tolist(), strict=True))
+        ]
+        program += pulp.lpDot(self.costs, n)
         for columns, share in zip(self.columns, shares, strict=True):  # covering
-            milp.at_least(1.0 - EPS, [(j, a) for j, a in zip(columns, share.tolist(), strict=True) if a > 0])
+            program += pulp.lpDot(share.tolist(), [n[j] for j in columns]) >= 1.0 - EPS
         for limit, row in self.packing:  # budget and packing
-            milp.at_most(limit, row)
-        return milp.solve(self.time_limit_s)
+            program += pulp.lpSum(w * n[j] for j, w in row) <= limit
+        solved = solve(program, self.time_limit_s)
+        return _Counts([whole(x) for x in n] if solved.found else None, solved.proven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +196,8 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
     while high - low > 1:
         at = next((p for p in probes if low < p < high), (low + high) // 2)
         result = programme.solve(float(values[at]), judge_s)
-        if result.values is not None:
-            best, high = _allocation(demands, result, float(values[at]), judge_s), at
+        if result.replicas is not None:
+            best, high = _allocation(demands, result.replicas, float(values[at]), judge_s), at
         else:
             low = at
             proven = at if result.proven else proven
@@ -195,7 +209,7 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
 def _first_probes(
     demands: Sequence[Demand], cluster: Cluster, judge_s: float, values: Floats
 ) -> tuple[int, ...]:
-    """Where to look first: on one perfectly packing pool the covering problem tells the answer beforehand.
+    """Values to probe first: on one perfectly packing pool the covering problem tells the answer beforehand.
 
     Whatever it tells, the integer program has the last word: it must solve at the hint and fail just below. Elsewhere
     the last value is what another quantile of the judge was found to allow: most others do not allow less.
@@ -212,15 +226,16 @@ def _bounds(demands: Sequence[Demand], judge_s: float) -> Floats:
 
 
 def admissible_s(demand: Demand, bound_s: float, judge_s: float) -> float:
-    """How long a replica of `demand` may take at the quantile so that the stage keeps within `bound_s`."""
+    """Seconds that a replica of `demand` may take at the quantile so that the stage keeps within `bound_s`."""
     if demand.stage == JUDGE:
         return judge_s
     return bound_s - judge_s if demand.gated else bound_s
 
 
-def _allocation(demands: Sequence[Demand], result: MilpResult, bound_s: float, judge_s: float) -> Allocation:
-    assert result.values is not None
-    counts = iter(result.values)
+def _allocation(
+    demands: Sequence[Demand], columns: Sequence[int], bound_s: float, judge_s: float
+) -> Allocation:
+    counts = iter(columns)
     replicas: dict[int, tuple[Replicas, ...]] = {}
     reached = 0.0
     for demand in demands:

@@ -1,4 +1,4 @@
-"""What the allocation has to cover: one demand per deployed stage, and one for a self-hosted judge."""
+"""Demands that the allocation has to cover: one demand per deployed stage, and one for a self-hosted judge."""
 
 from dataclasses import dataclass
 

@@ -18,13 +18,14 @@ GPUs of its share idle; hence (ii) costs nothing.
 from collections.abc import Sequence
 
 import numpy as np
+import pulp
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.planner.allocation.demand import JUDGE, Allocation, Demand, Replicas
+from cascadia.planner.allocation.highs import solve, whole
 from cascadia.planner.allocation.knapsack import EPS, cover, mix
-from cascadia.planner.allocation.milp import Milp
 
 Floats = NDArray[np.float64]
 
@@ -41,40 +42,36 @@ def allocate_paper(
         )
     total = cluster.gpus
     latency = {d.stage: latency_by_gpus(d, total) for d in demands}
-    milp = Milp()
-    bound = milp.real(cost=1.0)
-    x = {
-        (d.stage, f): milp.integer(upper=1.0)
-        for d in demands
-        for f in range(total + 1)
-        if np.isfinite(latency[d.stage][f])
-    }
-    judge = [(x[JUDGE, f], latency[JUDGE][f]) for f in range(total + 1) if (JUDGE, f) in x]
-    for d in demands:
-        mine = [f for f in range(total + 1) if (d.stage, f) in x]
-        if not mine:
-            return None
-        milp.equal(1.0, [(x[d.stage, f], 1.0) for f in mine])  # (i)
-        if d.stage != JUDGE:
-            row = [(bound, 1.0), *((x[d.stage, f], -latency[d.stage][f]) for f in mine)]
-            row += [(column, -q) for column, q in judge] if d.gated else []
-            milp.at_least(verdict_s if d.gated and not judge else 0.0, row)  # (iii)
-    milp.equal(float(total), [(column, float(f)) for (_, f), column in x.items() if f])  # (ii)
-    result = milp.solve(time_limit_s)
-    if result.values is None:
+    counts = {d.stage: np.flatnonzero(np.isfinite(latency[d.stage])).tolist() for d in demands}
+    if not all(counts.values()):
         return None
-    chosen = {
-        d.stage: next(f for f in range(total + 1) if (d.stage, f) in x and result.values[x[d.stage, f]])
-        for d in demands
+    program = pulp.LpProblem("paper", pulp.LpMinimize)
+    bound = program.add_variable("L", 0)
+    x = {
+        (d.stage, f): program.add_variable(f"x{at:03}_{f:05}", cat=pulp.LpBinary)
+        for at, d in enumerate(demands)
+        for f in counts[d.stage]
     }
-    judge_s = float(latency[JUDGE][chosen[JUDGE]]) if judge else verdict_s
+    quantile = {i: pulp.lpSum(float(latency[i][f]) * x[i, f] for f in mine) for i, mine in counts.items()}
+    program += bound
+    for d in demands:
+        program += pulp.lpSum(x[d.stage, f] for f in counts[d.stage]) == 1  # (i)
+        if d.stage != JUDGE:
+            verdict = quantile.get(JUDGE, verdict_s) if d.gated else 0
+            program += bound >= quantile[d.stage] + verdict  # (iii)
+    program += pulp.lpSum(f * column for (_, f), column in x.items()) == total  # (ii)
+    solved = solve(program, time_limit_s)
+    if not solved.found:
+        return None
+    chosen = {i: next(f for f in mine if whole(x[i, f])) for i, mine in counts.items()}
+    judge_s = float(latency[JUDGE][chosen[JUDGE]]) if JUDGE in chosen else verdict_s
     reached = max(
         float(latency[d.stage][chosen[d.stage]]) + (judge_s if d.gated else 0.0)
         for d in demands
         if d.stage != JUDGE
     )
     replicas = {d.stage: _replicas(d, chosen[d.stage], total) for d in demands}
-    return Allocation(replicas, reached, reached if result.proven else _unproven(result.bound, reached))
+    return Allocation(replicas, reached, reached if solved.proven else _unproven(solved.bound, reached))
 
 
 def _unproven(bound_s: float, reached_s: float) -> float:

@@ -71,7 +71,15 @@ def cascadeserve(
     )
     chosen = first_certified(state, [c for c in state.seen.values() if within_limits(search.problem, c)])
     if chosen is None:
-        return Entry(NAME, None, None, float("nan"), float("nan"), rate, "the traffic is not sustained")
+        return Entry(
+            NAME,
+            None,
+            None,
+            quality_mean=float("nan"),
+            quality_lower=float("nan"),
+            max_rate_rps=rate,
+            why="the traffic is not sustained",
+        )
     return entry(NAME, search, chosen, rate)
 
 
@@ -105,12 +113,12 @@ def _by_gpu_time(routings: Routings, whole: Mapping[int, Demand], good: Bools) -
 
 
 def _gpu_time(demand: Demand, shape: int) -> float:
-    """What the GPUs that all of the demand's work needs in this shape cost: on one pool, their number."""
+    """Cost of the GPUs that all of the demand's work needs in this shape: on one pool, their number."""
     return float(demand.table.saturated[shape]) * demand.shapes[shape].usd_per_hour
 
 
 def _parts(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[int, float]:
-    """What part of the requests (of all gates' verdicts: the judge) reaches each of a routing's demands."""
+    """Part of the requests (of all gates' verdicts: the judge) that reaches each of a routing's demands."""
     stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
     parts = {s: float(search.routings.reached[routing, s]) for s in stages}
     judged = np.flatnonzero(search.decisions(routing).judged.any(axis=1)).tolist()
@@ -187,7 +195,9 @@ def _shape(demand: Demand, pool: str, preference: int) -> int | None:
 
 
 def _most(search: Search, routings: Sequence[int]) -> list[tuple[float, Deployment]]:
-    """How far the rate can grow until a routing fits in none of the placements and shapes, and what carries that."""
+    """Factors by which the rate can grow until a routing fits in none of the placements and shapes, and what
+    carries that.
+    """
     found = []
     for k in routings:
         demands = {d.stage: d for d in search.demands(k)}

@@ -60,8 +60,9 @@ def tossed(search: Search) -> Search:
 
 
 def _lightest(search: Search) -> Routings:
-    """Of each pair the mixture with the least of the later model that holds the bar; all of them where quality itself
-    is to be large, and those of most quality where none holds the bar."""
+    """Mixture of each pair with the least of the later model that holds the bar; all of them where quality
+    itself is to be large, and those of most quality where none holds the bar.
+    """
     routings = search.routings
     if search.problem.objective.goal == "quality":
         return routings
@@ -72,7 +73,7 @@ def _lightest(search: Search) -> Routings:
 
 
 def _mixtures(search: Search, level: Floats) -> Routings:
-    """Of every pair of models, in even steps of the share that the later one gets."""
+    """Mixtures of every pair of models, in even steps of the share that the later one gets."""
     alone = {
         int(row.argmax()): k for k, row in enumerate(search.routings.deployed) if np.count_nonzero(row) == 1
     }
@@ -95,4 +96,4 @@ def _mixtures(search: Search, level: Floats) -> Routings:
         for end, stage in enumerate((a, b)):
             ends[end, k] = search.routings.mean[alone[stage]], search.routings.lower[alone[stage]]
     mixed = (1.0 - share)[:, None] * ends[0] + share[:, None] * ends[1]
-    return Routings(thresholds, deployed, reached, mixed[:, 0], mixed[:, 1], skip_below=skip_below)
+    return Routings(thresholds, deployed, reached, mean=mixed[:, 0], lower=mixed[:, 1], skip_below=skip_below)

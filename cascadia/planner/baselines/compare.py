@@ -6,7 +6,7 @@ compare as latencies do. The minimum SLO scale is the least multiple that 95 % o
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -48,6 +48,7 @@ class Outcome:
     name: str
     latency_s: float
     slo_scale: float
+    _: KW_ONLY
     max_rate_rps: float
     usd_per_hour: float
     usd_per_1k_requests: float
@@ -113,7 +114,9 @@ def others(search: Search, effort: Effort) -> Sequence[System]:
 def compare(
     search: Search, effort: Effort, *, progress: Callable[[float, str], None] = lambda _, __: None
 ) -> Comparison:
-    """Ours is searched last, from what others deploy among other starts: so it is at least level with each of them."""
+    """Compares systems. Cascadia's plan is searched last, from what others deploy among other starts: so it is
+    at least level with each of them.
+    """
     base = slo_base_s(search)
     rest = others(search, effort)
     found = []
@@ -140,7 +143,19 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         none = float("nan")
         rate = found.max_rate_rps or none
         return Outcome(
-            found.name, none, none, rate, none, none, none, none, 0, "", None, found.why, found.assumed
+            found.name,
+            none,
+            none,
+            max_rate_rps=rate,
+            usd_per_hour=none,
+            usd_per_1k_requests=none,
+            quality_mean=none,
+            quality_lower=none,
+            gpus=0,
+            deployment="",
+            curve=None,
+            why=found.why,
+            assumed=found.assumed,
         )
     chosen = found.best.deployment
     latency = latencies_s(found.run) if found.run is not None else None
@@ -149,21 +164,23 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         found.name,
         found.best.latency_s,
         (quantile_s(latency, ATTAINMENT) if latency is not None else found.best.latency_s) / base_s,
-        found.max_rate_rps or float("nan"),
-        chosen.usd_per_hour,
-        chosen.usd_per_hour / 3.6 / rate + _judging_usd_per_1k(problem, found),
-        found.quality_mean,
-        found.quality_lower,
-        chosen.gpus,
-        described(problem, found),
-        attainment(latency) if latency is not None else None,
-        found.why,
-        found.assumed,
+        max_rate_rps=found.max_rate_rps or float("nan"),
+        usd_per_hour=chosen.usd_per_hour,
+        usd_per_1k_requests=chosen.usd_per_hour / 3.6 / rate + _judging_usd_per_1k(problem, found),
+        quality_mean=found.quality_mean,
+        quality_lower=found.quality_lower,
+        gpus=chosen.gpus,
+        deployment=described(problem, found),
+        curve=attainment(latency) if latency is not None else None,
+        why=found.why,
+        assumed=found.assumed,
     )
 
 
 def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
-    """What an external judge charges; a system without a run of the cascade judges nothing."""
+    """Dollars a thousand requests that an external judge charges; a system without a run of the cascade judges
+    nothing.
+    """
     if found.run is None:
         return 0.0
     played = (

@@ -1,4 +1,4 @@
-"""When a cascade of two models pays: at which ratio of their costs, and how good its gate must be.
+"""Payoff of a cascade of two models: the ratio of their costs at which it pays, and how good its gate must be.
 
 A question costs 1 at the large model, r at the small one and j at the judge. The small model is right with
 probability p; escalation turns a wrong answer of it into a right one with probability a, and a right one into a wrong
@@ -64,7 +64,7 @@ def margin(pair: Pair, auc: float) -> float:
 
 
 def least_auc(pair: Pair) -> float | None:
-    """From which AUC on a cascade pays; None where not even a gate without error does."""
+    """Least AUC with which a cascade pays; None where not even a gate without error does."""
     enough = WORTHWHILE * pair.lead
     if pair.lead <= 0 or pair.cost_ratio >= 1 or margin(pair, PERFECT) <= enough:
         return None

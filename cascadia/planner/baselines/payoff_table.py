@@ -1,7 +1,9 @@
-"""Of each gate of a user's own table: whether a cascade behind it can beat a coin, by the formula of `payoff.py`."""
+"""Table of the gates of a user's own table: whether a cascade behind it can beat a coin, by the formula of
+`payoff.py`.
+"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -13,18 +15,18 @@ from cascadia.planner.search.context import Search
 from cascadia.planner.search.stage_usd import stage_usd, verdict_usd
 from cascadia_judge.scores.agreement import Agreement, agreement
 
-PERCENT = 100.0
-
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Between two stages that follow each other. `found` is None where the scores are the quality itself, or there is
-    nothing to tell apart. `pays_from`: the least AUC, None where no gate would do. `beyond_coin`: points of quality
-    that a cascade gains at most beyond a coin for the same money."""
+    """Gate between two stages that follow each other. `found` is None where the scores are the quality itself,
+    or there is nothing to tell apart. `pays_from`: the least AUC, None where no gate would do. `beyond_coin`:
+    points of quality that a cascade gains at most beyond a coin for the same money.
+    """
 
     small: str
     large: str
     cost_ratio: float
+    _: KW_ONLY
     judge_ratio: float
     right: float
     found: Agreement | None
@@ -51,7 +53,7 @@ class Gate:
 
 
 def gates(search: Search) -> tuple[Gate, ...]:
-    """Of stages that follow each other, small to large."""
+    """Gates of stages that follow each other, small to large."""
     usd = stage_usd(search)
     stages = range(len(search.problem.stages))
     verdict = verdict_usd(search, usd)
@@ -78,11 +80,11 @@ def _gate(problem: Problem, a: int, b: int, cost_ratio: float, judge_ratio: floa
         problem.stages[a].name,
         problem.stages[b].name,
         cost_ratio,
-        judge_ratio,
-        pair.right,
-        found,
-        least_auc(pair),
-        beyond,
+        judge_ratio=judge_ratio,
+        right=pair.right,
+        found=found,
+        pays_from=least_auc(pair),
+        beyond_coin=beyond,
     )
 
 

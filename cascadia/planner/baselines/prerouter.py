@@ -39,12 +39,12 @@ def prerouter(search: Search, effort: Effort = EFFORT) -> Entry:
 
 
 def measured(problem: Problem) -> bool:
-    """Whether the skill of a guess by the question alone is known here."""
+    """Tells whether the skill of a guess by the question alone is known here."""
     return problem.quality.foreseen is not None
 
 
 def guess(problem: Problem, stage: int) -> Floats:
-    """What the router believes of the stage's answer to each prompt (m), 0-100."""
+    """Quality that the router believes of the stage's answer to each prompt (m), 0-100."""
     if problem.quality.foreseen is not None:
         foreseen: Floats = problem.quality.foreseen[stage]
         return foreseen

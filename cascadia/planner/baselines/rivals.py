@@ -1,4 +1,4 @@
-"""What others would deploy, as a plan and its report look at them: quickly, and once for both.
+"""Rivals: what others would deploy, as a plan and its report look at them: quickly, and once for both.
 
 A plan starts from these deployments among others, so that it is at least level with each by construction.
 """

@@ -1,4 +1,4 @@
-"""What others would deploy on the same models, GPUs and traffic, each at its best setting (DESIGN section 5.7).
+"""Baselines on the same models, GPUs and traffic, each at its best setting (DESIGN section 5.7).
 
 Every system sees the same requests, replica timings, quality bounds and simulator as Cascadia's own plan. They differ
 in what they leave out:
@@ -14,7 +14,7 @@ CascadeServe is in `cascadeserve.py`, the pre-router (RouteLLM) in `prerouter.py
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Entry:
     name: str
     best: Candidate | None
     run: CascadeRun | None
+    _: KW_ONLY
     quality_mean: float
     quality_lower: float
     max_rate_rps: float
@@ -162,7 +163,9 @@ def searched(
 
 
 def entry(name: str, search: Search, best: Candidate, rate: float) -> Entry:
-    """With the whole run, for curves; nothing where the deployment does not carry the traffic as long as it goes on."""
+    """Entry with the whole run, for curves; nothing where the deployment does not carry the traffic as long as
+    it goes on.
+    """
     routing = best.deployment.routing
     if best.certificate is None:
         best = Refinement(search, Simulator.of(search.problem), References(search)).certified(best)
@@ -172,11 +175,13 @@ def entry(name: str, search: Search, best: Candidate, rate: float) -> Entry:
     mean, lower = float(search.routings.mean[routing]), float(search.routings.lower[routing])
     # What holds at today's rate carries that, also where another deployment was thought to be best for throughput.
     most = max(rate, search.problem.workload.rate_rps) if rate > 0 else 0.0
-    return Entry(name, best, best.certificate.run, mean, lower, most)
+    return Entry(name, best, best.certificate.run, quality_mean=mean, quality_lower=lower, max_rate_rps=most)
 
 
 def nothing(name: str, why: str) -> Entry:
-    return Entry(name, None, None, float("nan"), float("nan"), 0.0, why)
+    return Entry(
+        name, None, None, quality_mean=float("nan"), quality_lower=float("nan"), max_rate_rps=0.0, why=why
+    )
 
 
 def _simulated(search: Search, routing: int, mixes: dict[int, Mix]) -> Candidate:

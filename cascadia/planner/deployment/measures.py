@@ -1,4 +1,4 @@
-"""What a simulated run shows, as plain numbers for tables and plots."""
+"""Measures of a simulated run, as plain numbers for tables and plots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def stage_latencies_s(problem: Problem, run: CascadeRun) -> Mapping[str, Floats]
 
 
 def queues(problem: Problem, run: CascadeRun, points: int = 160) -> tuple[Waiting, ...]:
-    """Per stage, and for a judge with GPUs."""
+    """Queues per stage, and for a judge with GPUs."""
     found = []
     for visits in run.stages:
         seen = over_time(visits.arrival_ps, visits.run.first_token_ps, points)

@@ -1,4 +1,4 @@
-"""What a stage could get: a short list of mixes of replicas, from the fewest GPUs to the lowest latency."""
+"""Options of a stage: a short list of mixes of replicas, from the fewest GPUs to the lowest latency."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def options(
 
 
 def largest_shares(table: StageTable, bound_s: float) -> Floats:
-    """Per shape, the largest share of the requests that keeps within `bound_s` (0: none), between levels as well.
+    """Largest share of the requests per shape that keeps within `bound_s` (0: none), between levels as well.
 
     Equal replicas take 1/k each, so whole levels do for them; unequal ones take what each is able to.
     """
@@ -103,7 +103,7 @@ def thinned(choices: list[Option], at_most: int) -> list[Option]:
 
 
 def _undominated(found: Iterable[Option]) -> list[Option]:
-    """By cost ascending, each with a lower bound than all cheaper ones."""
+    """Options by cost ascending, each with a lower bound than all cheaper ones."""
     ordered = sorted(found, key=lambda o: (o.usd_per_hour, o.gpus, o.bound_s))
     kept: list[Option] = []
     for option in ordered:
@@ -119,7 +119,7 @@ def _finite(
 
 
 def _spaced(values: "np.ndarray[tuple[int], np.dtype[np.float64]]", ratio: float) -> list[float]:
-    """From below, and the largest: the cheapest mix may keep no other."""
+    """Values spaced from below, and the largest: the cheapest mix may keep no other."""
     kept: list[float] = []
     for value in values.tolist():
         if not kept or value >= kept[-1] * ratio or value == values[-1]:

@@ -1,3 +1,4 @@
-"""Why no plan meets the bounds: which bound binds, and the nearest value that would do. Of the planner it may
-import `baselines`, `account`, `refinement`, `search`, `stability`, `deployment`, `routing`, `allocation`, `tables`.
+"""Explanation why no plan meets the bounds: which bound binds, and the nearest value that would do. Of the
+planner it may import `baselines`, `account`, `refinement`, `search`, `stability`, `deployment`, `routing`,
+`allocation`, `tables`.
 """

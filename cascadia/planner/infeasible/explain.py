@@ -1,4 +1,4 @@
-"""Why there is no plan: which constraint binds, and the nearest value that would do.
+"""Explanation why there is no plan: which constraint binds, and the nearest value that would do.
 
 Whatever is named was asked for: planning with it found a plan.
 """
@@ -21,7 +21,7 @@ from cascadia.planner.infeasible.nearest import (
 from cascadia.planner.refinement.refine import Candidate
 from cascadia.planner.refinement.state import PLAINLY_OVERLOADED
 from cascadia.planner.search.bilevel import BilevelResult, priced
-from cascadia.planner.search.context import Search
+from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.reference_tables import References
 
 LOOSER = (1.0, 1.01, 1.03, 1.1, 1.3, 2.0)
@@ -31,7 +31,7 @@ LOOSER = (1.0, 1.01, 1.03, 1.1, 1.3, 2.0)
 def quality_out_of_reach(search: Search, planning: Planning) -> Infeasible | None:
     """Set if no routing at all has the quality asked for."""
     bar, routings = search.problem.objective.quality_min, search.routings
-    if bar is None or (routings.lower >= bar).any():
+    if bar is None or allowed(search).any():
         return None
     best = int(routings.lower.argmax())
     confidence = search.problem.confidence
@@ -45,7 +45,7 @@ def quality_out_of_reach(search: Search, planning: Planning) -> Infeasible | Non
 
 
 def _of_which_kept(search: Search, bar: float, planning: Planning) -> str:
-    """What the cluster's GPUs leave of the best quality; empty where that is all of it."""
+    """Part that the cluster's GPUs leave of the best quality; empty where that is all of it."""
     found = best_bar(search, bar, priced(References.of(search)), planning)
     have, rate = search.problem.cluster.gpus, search.problem.workload.rate_rps
     if found.sustained is None:
@@ -60,7 +60,7 @@ def _of_which_kept(search: Search, bar: float, planning: Planning) -> str:
 def why_none(
     search: Search, loop: BilevelResult, found: Sequence[Candidate], planning: Planning
 ) -> Infeasible:
-    """Of what was simulated (`found`) nothing holds, or nothing was there to be simulated."""
+    """Infeasible, where of what was simulated (`found`) nothing holds, or nothing was there to be simulated."""
     refused = [c for c in found if c.certificate is not None and not c.certificate.holds]
     if refused:
         return does_not_hold(search, refused, planning)
@@ -82,7 +82,7 @@ def does_not_hold(search: Search, refused: Sequence[Candidate], planning: Planni
 
 
 def _rate_that_holds(search: Search, planning: Planning) -> str:
-    """As text; what is named was planned with."""
+    """Rate that holds, as text; what is named was planned with."""
     held = best_rate(search, planning)
     return f"{held:g} requests/s would hold" if held else "no tenth of that rate holds either"
 
@@ -108,7 +108,7 @@ def _needed(search: Search, largest: Pool, need: Nearest[Pool]) -> str:
 
 
 def _of_pool(search: Search, pool: Pool) -> str:
-    """How the GPUs lie, and among several pools of which they are."""
+    """Words on how the GPUs lie, and among several pools of which they are."""
     nodes = f"{pool.nodes} nodes of {pool.gpus_per_node}" if pool.nodes > 1 else "on one node"
     others = len(search.problem.cluster.pools) > 1
     return f" in pool {pool.name} ({nodes}; the others as they are)" if others else f" ({nodes})"
@@ -136,7 +136,7 @@ def too_slow(search: Search, found: Sequence[Candidate], planning: Planning) -> 
 
 
 def _looser(lowest_s: float) -> list[float]:
-    """To three digits, upward."""
+    """Looser bounds, to three digits, upward."""
     digit = 10 ** (np.floor(np.log10(lowest_s)) - 2)
     return [float(f"{np.ceil(lowest_s * times / digit) * digit:.6g}") for times in LOOSER]
 

@@ -74,7 +74,9 @@ def first_that_holds(
 
 @dataclass(frozen=True, slots=True)
 class Nearest(Generic[T]):
-    """What can be sustained, and what keeps the latency bound too; None where nothing (that was tried) does."""
+    """Nearest values: what can be sustained, and what keeps the latency bound too; None where nothing (that was
+    tried) does.
+    """
 
     sustained: T | None
     kept: T | None
@@ -167,5 +169,5 @@ def _with_pool(search: Search, size: Pool) -> Search:
 
 
 def rounded_down(quality: float) -> float:
-    """To two decimals, downward: what is named must be reachable."""
+    """Quality to two decimals, downward: what is named must be reachable."""
     return float(np.floor(quality * 100) / 100)

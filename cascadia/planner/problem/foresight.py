@@ -1,4 +1,4 @@
-"""What a file of `cascadia judge train --foresight` foresees of the table's prompts."""
+"""Forecasts that a file of `cascadia judge train --foresight` makes of the table's prompts."""
 
 import hashlib
 from dataclasses import replace

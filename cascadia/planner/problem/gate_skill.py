@@ -1,4 +1,4 @@
-"""Whether a gate's scores tell right answers from wrong ones, and what follows where they do not."""
+"""Skill of a gate: whether its scores tell right answers from wrong ones, and what follows where they do not."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def weak_gates(table: QualityTable) -> Iterator[str]:
 
 
 def weak(found: Agreement) -> str | None:
-    """What follows from an AUC that a coin could have; None from a better one."""
+    """Warning that follows from an AUC that a coin could have; None from a better one."""
     low, high = found.auc - 1.96 * found.standard_error, found.auc + 1.96 * found.standard_error
     at = f"tell right answers from wrong ones with an AUC of {found.auc:.2f} ± {1.96 * found.standard_error:.2f}"
     if high < 0.5:
@@ -37,7 +37,8 @@ def weak(found: Agreement) -> str | None:
 
 
 def skill(score: Floats, quality: Floats) -> Agreement | None:
-    """Of scores (m) with quality (m): above 50 is right where that divides the answers, else above the median.
+    """Agreement of scores (m) with quality (m): above 50 is right where that divides the answers, else above
+    the median.
 
     None where there is nothing to tell apart, or the score is the quality itself.
     """
@@ -47,7 +48,7 @@ def skill(score: Floats, quality: Floats) -> Agreement | None:
 
 
 def right_of(quality: Floats) -> Bools:
-    """Which answers (m) count as right: those above 50, or, where these are all or none, above the median."""
+    """Answers (m) that count as right: those above 50, or, where these are all or none, above the median."""
     right = quality > 50.0
     if right.all() or not right.any():
         right = quality > np.median(quality)

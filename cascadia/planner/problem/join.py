@@ -96,7 +96,7 @@ def join(
 
 
 def _shared_blocks(trace: Trace) -> SharedBlocks | None:
-    """As the trace hashes its prompts' blocks, else as its sessions grow."""
+    """Shared blocks as the trace hashes its prompts' blocks, else as its sessions grow."""
     if trace.hash_ids is not None and any(trace.hash_ids):
         return of_hashes(trace.hash_ids, trace.output_tokens)
     if trace.session_id is not None and any(trace.session_id):

@@ -27,7 +27,7 @@ def build_stages(specs: tuple[StageSpec, ...], folder: Path, file: str) -> tuple
 
 
 def find_architecture(model: str, folder: Path, where: str) -> Architecture:
-    """From the config.json that `model` is the path of, or from the catalogue by name."""
+    """Architecture from the config.json that `model` is the path of, or from the catalogue by name."""
     path = config_path(model, folder)
     if path is None:
         with told_at(where):
@@ -67,7 +67,9 @@ def engine_config(spec: EngineOptions, found: Architecture, folder: Path, where:
 
 
 def leaves_batch_tokens(spec: EngineOptions) -> bool:
-    """Whether the planner chooses `max_num_batched_tokens`: where the spec does not, and prompts are read in pieces."""
+    """Tells whether the planner chooses `max_num_batched_tokens`: where the spec does not, and prompts are read
+    in pieces.
+    """
     return (
         "max_num_batched_tokens" not in spec.model_fields_set
         and spec.enable_chunked_prefill
@@ -99,9 +101,9 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         spec.name,
         spec.model,
         found,
-        spec.engine,
-        spec.quantization,
-        config,
-        weights,
+        engine=spec.engine,
+        quantization=spec.quantization,
+        config=config,
+        weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
     )

@@ -1,4 +1,5 @@
-"""Who made a table's scores, and on which scale: what a Parquet file says of itself, or else the spec says of it.
+"""Judge that made a table's scores, and on which scale: what a Parquet file says of itself, or else the spec
+says of it.
 
 Scores are 0-100 inside. A table on another scale that says so is converted; one that looks like another scale and says
 nothing is refused: a score of 7 of 10 taken for 7 of 100 makes every threshold and every bound meaningless, and what is
@@ -21,14 +22,14 @@ USUAL_SCALES = (1.0, 5.0, 10.0)
 
 
 def metadata_of(judge: ScoredBy | None) -> dict[bytes, bytes]:
-    """What a written table says: whoever wrote it by this program wrote 0-100."""
+    """Metadata that a written table has: whoever wrote it by this program wrote 0-100."""
     said = judge or ScoredBy()
     fields = {"kind": said.kind, "model": said.model, "prompt_version": said.prompt_version, "scale": 100.0}
     return {KEY: json.dumps({name: value for name, value in fields.items() if value is not None}).encode()}
 
 
 def said_by(metadata: Mapping[bytes, bytes] | None, where: str) -> ScoredBy | None:
-    """Who a file says that made its scores; None where it says nothing. Raises `BadInput`."""
+    """Judge that a file says made its scores; None where it says nothing. Raises `BadInput`."""
     if not metadata or KEY not in metadata:
         return None
     try:
@@ -54,7 +55,9 @@ def settled_scale(path: Path, said: ScoredBy | None, told: float | None) -> floa
 
 
 def refuse_unlikely(path: Path, column: str, values: Any) -> None:
-    """Where no scale was named and the column (n numbers, 0-100) never leaves one that judges commonly use."""
+    """Refuses a column (n numbers, 0-100) that never leaves a scale that judges commonly use, where none was
+    named.
+    """
     greatest = float(values.max())
     likely = next((scale for scale in USUAL_SCALES if greatest <= scale), None)
     if greatest > 0 and likely is not None:

@@ -1,4 +1,4 @@
-"""From a spec file to the planner's input: everything it names is looked up, read and joined."""
+"""Reading of a spec file into the planner's input: everything it names is looked up, read and joined."""
 
 import hashlib
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""A router's workload log, all files of a folder together: a trace, and what second looks give: a quality table."""
+"""Workload log of a router, all files of a folder together: a trace, and, of shadow evaluations, a quality
+table.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +21,8 @@ QUALITY_COLUMNS = ("prompt_id", "stage", "score", "input_tokens", "output_tokens
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """`quality` None: no second look, or none that saw the stages of the latest one. `left_out` second looks did not
-    see all of these, or were not scored there.
+    """`quality` None: no shadow evaluation, or none that saw the stages of the latest one. `left_out`
+    evaluations did not see all of these, or were not scored there.
     """
 
     trace: Trace
@@ -53,9 +55,9 @@ def _by_arrival(parts: Sequence[Trace]) -> Trace:
                 np.arange(len(part)),
                 part.arrival_s,
                 part.input_tokens,
-                part.output_tokens,
-                None,
-                part.session_id,
+                output_tokens=part.output_tokens,
+                prompt_id=None,
+                session_id=part.session_id,
             )
             for part in parts
         ]
@@ -66,8 +68,8 @@ def _by_arrival(parts: Sequence[Trace]) -> Trace:
         rows.arrival_s,
         rows.input_tokens.astype(np.int64),
         rows.output_tokens.astype(np.int64),
-        None,
-        sessions,
+        prompt_id=None,
+        session_id=sessions,
     )
 
 
@@ -94,9 +96,9 @@ def _quality(files: Sequence[Path]) -> tuple[QualityTable | None, int]:
         tuple(prompts),
         stages,
         numbers("score"),
-        numbers("score"),
-        numbers("input_tokens"),
-        numbers("output_tokens"),
+        quality=numbers("score"),
+        input_tokens=numbers("input_tokens"),
+        output_tokens=numbers("output_tokens"),
     )
     return table, asked - len(prompts)
 

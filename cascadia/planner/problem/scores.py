@@ -1,4 +1,6 @@
-"""Whether the judge that made a table's scores is the spec's, and whether its scores tell right from wrong at all."""
+"""Checks of a table's scores: whether the judge that made them is the spec's, and whether its scores tell right
+from wrong at all.
+"""
 
 from collections.abc import Iterator
 
@@ -9,7 +11,7 @@ from cascadia.planner.problem.gate_skill import weak_gates
 
 
 def judge_notes(table: QualityTable, judge: Judge, file: str) -> list[str]:
-    """What the user should know of `table`'s scores. Raises `BadInput` where another kind of judge made them."""
+    """Notes for the user on `table`'s scores. Raises `BadInput` where another kind of judge made them."""
     return [*_of_another(table, judge, file), *weak_gates(table)]
 
 

@@ -48,7 +48,7 @@ def _work_each(chosen: Alike, demands: Mapping[int, Demand], parts: Mapping[int,
 
 
 def steps(here: Deployment, demands: Mapping[int, Demand], cluster: Cluster) -> Iterator[Deployment]:
-    """Those beside `here` that fit."""
+    """Deployments beside `here` that fit."""
     chosen = read_alike(here)
     for after in _changed(chosen, demands, cluster):
         found = deployed_alike(here.routing, after)

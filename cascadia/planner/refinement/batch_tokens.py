@@ -1,4 +1,4 @@
-"""How many tokens an engine takes in one iteration (`max_num_batched_tokens`), searched stage by stage.
+"""Tokens that an engine takes in one iteration (`max_num_batched_tokens`), searched stage by stage.
 
 With few of them long prompts are read in small pieces, and decoding waits less for each; with many they are read with
 fewer iterations. (Sarathi-Serve section 4.2; Cascadia appendix F tunes it for each case.)
@@ -39,7 +39,7 @@ def other_budgets(search: Search, here: Deployment, *, few: bool) -> Iterator[De
 
 
 def engine_config(served: Stage | Judge, mix: Mix) -> EngineConfig:
-    """How the engines of `mix` are set up: as the spec says, with as many tokens an iteration as was chosen."""
+    """Configuration of the engines of `mix`: as the spec says, with as many tokens an iteration as was chosen."""
     config = served.config or EngineConfig()
     return replace(config, max_num_batched_tokens=tokens_of(mix, served)) if mix else config
 
@@ -75,7 +75,9 @@ def _others(tokens: int, *, few: bool) -> list[int]:
 
 
 def _with_budget(search: Search, stage: int, mix: Mix, tokens: int) -> Mix | None:
-    """None where a replica would have no room, or its engine would not start."""
+    """The mix with `tokens` an iteration; None where a replica would have no room, or its engine would not
+    start.
+    """
     try:
         return tuple(_retimed(search, stage, r, tokens) for r in mix)
     except (DoesNotFit, InvalidShape):

@@ -78,7 +78,9 @@ def mixtures(search: Search, least: float) -> Routings | None:
 
 
 def least_quality(objective: Objective, found: float) -> float:
-    """What a mixture must reach: the bar, or where quality itself is to be large, more than was `found` without."""
+    """Quality that a mixture must reach: the bar, or where quality itself is to be large, more than was `found`
+    without.
+    """
     least = objective.quality_min or 0.0
     return max(least, found + 1e-6) if objective.goal == "quality" else least
 
@@ -102,7 +104,7 @@ def _starts(only: Search, found: Found) -> Iterator[Deployment]:
 
 
 def _among(found: Found, mixed: Routings, one: Found) -> Found:
-    """What was found of mixtures `one`, numbered after the routings that are `found`'s."""
+    """Findings of mixtures `one`, numbered after the routings that are `found`'s."""
     assert one.best is not None
     first = len(found.search.routings)
 

@@ -54,7 +54,9 @@ def neighbours(
 def _routings_near(
     state: Refinement, here: int, routings: Sequence[int], light: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """On the same stages: those of `light` with no more load anywhere, and the nearest of `routings` and of `light`."""
+    """Routings on the same stages: those of `light` with no more load anywhere, and the nearest of `routings`
+    and of `light`.
+    """
     known, reached = state.search.routings, state.search.routings.reached
 
     def nearest(among: Sequence[int]) -> list[int]:

@@ -28,7 +28,7 @@ from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.refinement.certified import first_certified
 from cascadia.planner.refinement.neighbours import neighbours
 from cascadia.planner.refinement.shares import reshared
-from cascadia.planner.refinement.shortlist import shortlist
+from cascadia.planner.refinement.shortlist import light, shortlist
 from cascadia.planner.refinement.state import (
     EFFORT,
     Candidate,
@@ -42,7 +42,6 @@ from cascadia.planner.refinement.state import (
 )
 from cascadia.planner.refinement.state import composer as composer_of
 from cascadia.planner.refinement.whole_nodes import whole_nodes
-from cascadia.planner.routing.dominance import lightest
 from cascadia.planner.search.bilevel import BilevelResult, bilevel
 from cascadia.planner.search.composition import Composer
 from cascadia.planner.search.context import Search, allowed, restricted
@@ -127,7 +126,7 @@ def refine(
     if problem.objective.goal == "cost" and problem.objective.latency_max_s is not None:
         _tighten(state, composer, routings, effort, problem.objective.latency_max_s)
     progress(f"refine: {len(state.seen)} cascades simulated")
-    _climb(state, simulations, [k for k in routings if state.menu(k)], _light(search))
+    _climb(state, simulations, [k for k in routings if state.menu(k)], light(search))
     _share_anew(state)
     _batch_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")
@@ -177,13 +176,6 @@ def _best_first(ranked: Sequence[Sequence[Ranked]], most: int) -> list[Deploymen
     first = sorted((r[0] for r in ranked if r), key=lambda r: r.key)
     rest = sorted((x for r in ranked for x in r[1:]), key=lambda r: r.key)
     return [x.deployment for x in [*first, *rest][:most]]
-
-
-def _light(search: Search) -> list[int]:
-    """Routings worth stepping to for their load alone; none where quality is what is sought."""
-    if search.problem.objective.goal == "quality":
-        return []
-    return list(lightest(search.routings.reached, allowed(search)).tolist())
 
 
 def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: Sequence[int]) -> None:
@@ -246,7 +238,7 @@ def _step_budgets(state: Refinement, here: Candidate) -> None:
 
 
 def _best(problem: Problem, candidates: Iterable[Candidate]) -> Candidate | None:
-    """Of those that keep the bounds."""
+    """Best of those that keep the bounds."""
     within = [c for c in candidates if within_limits(problem, c)]
     return min(within, key=lambda c: rank(problem, c), default=None)
 

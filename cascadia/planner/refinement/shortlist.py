@@ -1,4 +1,4 @@
-"""Which routings are worth combining options for.
+"""Shortlist of the routings that are worth combining options for.
 
 For the goal `latency`: the best by J of the bi-level loop, first of all among the lightest: those that reach the bar
 and send no stage more than another that reaches it. J knows the largest stage's quantile, which says little of a
@@ -35,7 +35,7 @@ CLOSER = 16
 
 
 def shortlist(state: Refinement, loop: BilevelResult, most: int) -> list[int]:
-    """At most about `most` routings, those of the asked quality only."""
+    """Shortlist of at most about `most` routings, those of the asked quality only."""
     good = allowed(state.search)
     goal = state.search.problem.objective.goal
     if goal == "latency":
@@ -66,9 +66,8 @@ def by_score(search: Search, loop: BilevelResult, most: int) -> list[int]:
     chosen: list[int] = []
     sets: set[bytes] = set()
     ordered = list(iterate_by_score(loop, search.problem.objective, routings))
-    if search.problem.objective.goal != "quality":
-        light = set(lightest(routings.reached, allowed(search)).tolist())
-        ordered = [*(k for k in ordered if k in light), *ordered]
+    if first := set(light(search)):
+        ordered = [*(k for k in ordered if k in first), *ordered]
     for k in ordered:
         deployed = routings.deployed[k].tobytes()
         room = len(chosen) < most
@@ -77,6 +76,13 @@ def by_score(search: Search, loop: BilevelResult, most: int) -> list[int]:
         chosen.append(k)
         sets.add(deployed)
     return chosen
+
+
+def light(search: Search) -> list[int]:
+    """Routings that are worth a look for their load alone; none where quality is what is sought."""
+    if search.problem.objective.goal == "quality":
+        return []
+    return list(lightest(search.routings.reached, allowed(search)).tolist())
 
 
 def usd_needed(references: References) -> Floats:
@@ -109,7 +115,7 @@ def _bands(search: Search, need: Floats, low: float, high: float, bands: int) ->
 
 
 def _ranked(state: Refinement, composer: Composer, routings: Sequence[int]) -> list[int]:
-    """By what their best combination promises, those that sustain nothing left out."""
+    """Routings by what their best combination promises, those that sustain nothing left out."""
     distinct = list(dict.fromkeys(routings))
     found = list(state.search.threads.map(lambda k: combine(state, composer, k, QUICK), distinct))
     keyed = [(ranked[0].key, k) for ranked, k in zip(found, distinct, strict=True) if ranked]

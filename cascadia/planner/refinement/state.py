@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to simulate: routings looked at, combinations each, whole cascades (in requests, all told).
+    """Budget of simulation: routings looked at, combinations each, whole cascades (in requests, all told).
 
     `descents`: sweeps over all pairs of stages by which each routing's best combination is improved.
     """
@@ -98,7 +98,7 @@ class Refinement:
         return menu if all(menu.values()) else {}
 
     def most_gpus(self, demands: int) -> int | None:
-        """What one of so many demands may take, where parts are equal; None: any number."""
+        """GPUs that one of so many demands may take, where parts are equal; None: any number."""
         return self.search.problem.cluster.gpus // demands if self.equal_parts else None
 
     def simulate(self, deployments: Iterable[Deployment]) -> list[Candidate]:
@@ -118,7 +118,7 @@ class Refinement:
         return Candidate(d, latency, float(self.search.routings.lower[d.routing]), self._load(d))
 
     def _load(self, d: Deployment) -> float:
-        """By the nearest tables: near enough to leave out what is plainly overloaded."""
+        """Load by the nearest tables: near enough to leave out what is plainly overloaded."""
         worst = 0.0
         for stage, mix in d.mixes:
             if stage not in self.references.by_stage:
@@ -131,19 +131,19 @@ class Refinement:
         return worst
 
     def certified(self, c: Candidate) -> Candidate:
-        """With its certificate, and what has settled where the trace is short."""
+        """Candidate with its certificate, and what has settled where the trace is short."""
         found = self.certificate(c.deployment)
         return replace(c, certificate=found, latency_s=found.stability.objective_once_s)
 
     def certificate(self, d: Deployment, factor: float = 1.0) -> Certificate:
-        """Of a deployment at `factor` times the rate."""
+        """Certificate of a deployment at `factor` times the rate."""
         decided = self.search.decisions(d.routing)
         shares = self.search.capacities.shares(self.search.problem, d, decided)
         return certify(self.simulator, d, decided, shares, factor=factor)
 
 
 def composer(search: Search, requests: int) -> Composer:
-    """On a window of so many requests; one for all searches that share their memory."""
+    """Composer on a window of so many requests; one for all searches that share their memory."""
     known: dict[int, Composer] = search.memory.setdefault("composers", {})
     if requests not in known:
         known[requests] = Composer.on(windowed(search.problem, requests))
@@ -151,7 +151,7 @@ def composer(search: Search, requests: int) -> Composer:
 
 
 def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:
-    """What the objective compares, then what breaks ties."""
+    """Key that candidates are ranked by: what the objective compares, then what breaks ties."""
     goal = problem.objective.goal
     if goal == "latency":
         return c.latency_s, c.usd_per_hour

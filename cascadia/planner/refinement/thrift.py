@@ -42,7 +42,9 @@ def cheapest_within(
     candidates: Sequence[Candidate],
     progress: Callable[[str], None],
 ) -> Thrift:
-    """For the goal `latency`; `candidates` are those that were simulated on the way to `fastest`."""
+    """Cheapest candidate near the fastest, for the goal `latency`; `candidates` are those that were simulated
+    on the way to `fastest`.
+    """
     objective = search.problem.objective
     limit_s = fastest.latency_s * (1 + objective.within)
     known = {c.deployment.key: c for c in candidates}
@@ -77,7 +79,7 @@ def _by_cost(c: Candidate) -> tuple[float, int, float]:
 def _down_the_slope(
     search: Search, loop: BilevelResult, chosen: Candidate, fastest_s: float
 ) -> list[Candidate]:
-    """Under each looser bound, what is cheapest by composition for the chosen routing, simulated."""
+    """Candidates under ever looser bounds: what is cheapest by composition for the chosen routing, simulated."""
     under = _under(search, fastest_s)
     state = Refinement(under, Simulator.of(search.problem), loop.references)
     window = composer(under, EFFORT.window_requests)

@@ -16,7 +16,8 @@ Menu = dict[int, list[Option]]
 
 
 def whole_nodes(state: Refinement, routing: int) -> Menu:
-    """Per demand of a routing and per pool, each number of its widest replicas that keeps up; empty where one has none.
+    """Menu per demand of a routing and per pool: each number of its widest replicas that keeps up; empty where
+    one has none.
 
     On a single pool, numbers that leave too little for the others are left out.
     """

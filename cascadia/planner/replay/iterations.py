@@ -1,4 +1,5 @@
-"""Where an iteration's time goes on each replica of a plan, and what the same batch would take on other shapes.
+"""Time of an iteration, term by term, on each replica of a plan, and what the same batch would take on other
+shapes.
 
 The batch is a typical one of the plan's own: by Little's law a stage has rate x (latency - time to first token)
 sequences decoding at any time, shared by its replicas as the plan shares requests, and by the batches that a pipeline
@@ -8,7 +9,7 @@ token, so its iteration is one prompt.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from cascadia_sim.models.architecture import Architecture
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user set of a batch; None: as the plan predicts."""
+    """Batch as far as the user set it; None: as the plan predicts."""
 
     decoding: int | None = None
     context_tokens: int | None = None
@@ -73,6 +74,7 @@ class Explained:
     stage: str
     model: str
     gpu: str
+    _: KW_ONLY
     group: ReplicaGroup
     iteration: Iteration
     here: OnShape
@@ -81,7 +83,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """What a group's engines run, and on what."""
+    """Site of a group's engines: what they run, and on what."""
 
     architecture: Architecture
     config: EngineConfig
@@ -172,7 +174,7 @@ def _of_group(name: str, model: str, site: _Site, group: ReplicaGroup, iteration
     others = tuple(
         _on_shape(site, tp, pp, iteration) for tp, pp in other_shapes(site.pool, group.tp, group.pp)
     )
-    return Explained(name, model, site.pool.gpu, group, iteration, here, others)
+    return Explained(name, model, site.pool.gpu, group=group, iteration=iteration, here=here, others=others)
 
 
 def other_shapes(pool: Pool, tp: int, pp: int) -> tuple[tuple[int, int], ...]:

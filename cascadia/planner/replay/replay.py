@@ -73,12 +73,12 @@ def replay(
         stages,
         plan.cluster,
         _judge(plan.judge, folder),
-        workload,
-        known,
-        plan.objective,
-        0.95,
-        seed,
-        plan.digest,
+        workload=workload,
+        quality=known,
+        objective=plan.objective,
+        confidence=0.95,
+        seed=seed,
+        digest=plan.digest,
         foresight=Foresight(plan.foresight.digest, plan.foresight.latency_s) if plan.foresight else None,
     )
     decisions = gate_decisions(plan, known, workload.row, drawn=table is None)
@@ -91,7 +91,15 @@ def replay(
     quality = _quality(plan, table, decisions, problem)
     usd = sum(_usd(plan, g) for g in plan.groups)
     shares = Capacities().shares(problem, found, decisions)
-    predicted = predict(problem, run, arrivals, usd, plan.proof.objective_s, quality, shares)
+    predicted = predict(
+        problem,
+        run,
+        arrivals,
+        usd_per_hour=usd,
+        stage_bound_s=plan.proof.objective_s,
+        quality=quality,
+        shares=shares,
+    )
     certificate = certify(simulator, found, decisions, shares)
     return Replay(predicted, run, problem, notes, certificate)
 
@@ -108,7 +116,15 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
     foreseen = np.where(_entered(plan, share, by, random), ACCEPTED, REFUSED)
     lengths = np.array([[s.output_ratio] for s in plan.stages]) * np.full(DRAWN_PROMPTS, 1000.0)
     ids = tuple(f"drawn-{i}" for i in range(DRAWN_PROMPTS))
-    return QualityTable(ids, tuple(s.name for s in plan.stages), score, score, lengths, lengths, foreseen)
+    return QualityTable(
+        ids,
+        tuple(s.name for s in plan.stages),
+        score,
+        quality=score,
+        input_tokens=lengths,
+        output_tokens=lengths,
+        foreseen=foreseen,
+    )
 
 
 def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:
@@ -121,7 +137,9 @@ def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -
 
 
 def gate_decisions(plan: Plan, table: QualityTable, rows: Ints, *, drawn: bool = False) -> Decisions:
-    """What each stage does with requests of the table's `rows`, in order of arrival; `drawn` rows say it themselves."""
+    """Decisions of each stage on requests of the table's `rows`, in order of arrival; `drawn` rows say it
+    themselves.
+    """
     deployed = np.array([s.deployed for s in plan.stages])
     if drawn:
         none = (SKIPS_NONE,) * (len(deployed) - 1)
@@ -188,7 +206,15 @@ def _mix(
 def _stage(stage: StagePlan, folder: Path) -> Stage:
     found = find_architecture(stage.model, folder, f"plan: stage {stage.name}")
     engine: Engine = stage.engine  # type: ignore[assignment]
-    return Stage(stage.name, stage.model, found, engine, stage.quantization, stage.config, stage.weights)
+    return Stage(
+        stage.name,
+        stage.model,
+        found,
+        engine=engine,
+        quantization=stage.quantization,
+        config=stage.config,
+        weights=stage.weights,
+    )
 
 
 def _judge(judge: JudgePlan, folder: Path) -> Judge:

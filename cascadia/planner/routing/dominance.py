@@ -1,4 +1,4 @@
-"""Which points no other point dominates: exact filters for the frontier of routings.
+"""Points that no other point dominates: exact filters for the frontier of routings.
 
 A point has loads (less is better) and a total quality (more is better). q dominates p if it is no worse in
 any of them and better in one; of equal points the first is kept.
@@ -116,7 +116,7 @@ def _undominated(point: Ranks, least: Ranks, most: Ranks) -> Bools:
 
 @njit(cache=True, nogil=True)
 def best_of_last_gates(total: Ints, last: Ints, prompts: int) -> Bools:
-    """Within each block (b, :, :): vectors that no other beats by its last two gates alone.
+    """Marks, within each block (b, :, :), the vectors that no other beats by its last two gates alone.
 
     `total` and `last` (B, T, U): quality and prompts reaching the last stage, for U thresholds of the last
     gate and T of the one before. The load on the stage between grows with T, `last` with both, so a vector is

@@ -116,7 +116,9 @@ def _subsets(stages: int) -> Iterator[tuple[int, ...]]:
 def _subset(
     table: QualityTable, subset: tuple[int, ...], skips: tuple[float, ...], limit: int, keep_worse: bool
 ) -> Routings:
-    """At most `limit` vectors of thresholds of one deployed subset with `skips`, as in the module's head."""
+    """Routings of at most `limit` vectors of thresholds of one deployed subset with `skips`, as in the module's
+    head.
+    """
     prompts, gates = len(table), subset[:-1]
     enters = entering(table, subset, skips)
     scores = [
@@ -154,7 +156,9 @@ def _subset(
     deployed = np.zeros((size, len(table.stages)), dtype=np.bool_)
     deployed[:, subset] = True
     mean = np.minimum(total.ravel()[chosen] * (QUALITY_UNIT / prompts), 100.0)
-    return Routings(thresholds[:, :-1], deployed, share, mean, np.zeros(size), skip_below=skip_below[:, :-1])
+    return Routings(
+        thresholds[:, :-1], deployed, share, mean=mean, lower=np.zeros(size), skip_below=skip_below[:, :-1]
+    )
 
 
 def _sums(
@@ -197,7 +201,7 @@ def _product(levels: list[Floats]) -> int:
 
 
 def _thinned(scores: list[Floats], levels: list[Floats], limit: int) -> list[Floats]:
-    """As many levels per gate as `limit` vectors allow, at even quantiles of the gate's scores."""
+    """Levels, as many per gate as `limit` vectors allow, at even quantiles of the gate's scores."""
     cap = max(len(level) for level in levels)
     while cap > 1 and _product([level[:cap] for level in levels]) > limit:
         cap = cap - max(1, cap // 50)

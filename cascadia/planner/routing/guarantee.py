@@ -104,7 +104,8 @@ def _lowest(means: Singles, tail: int) -> Floats:
 
 
 def fixed_bounds(table: QualityTable, routings: Routings, confidence: float, seed: int) -> Floats:
-    """What `lower_bounds` would be (k) had each routing been fixed before the table was seen: none can be higher.
+    """Bounds as `lower_bounds` would give (k) had each routing been fixed before the table was seen: none can
+    be higher.
 
     Not valid after choosing; it tells how much of a bound is the table's size, and how much the choice.
     """

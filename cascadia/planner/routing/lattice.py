@@ -58,7 +58,7 @@ class Lattice:
         return Lattice(levels, gates, _routings(at, gates, foresees=table.foreseen is not None))
 
     def chorded(self) -> "Lattice | None":
-        """With chords in place of steps; None where routings a step apart are too near for that."""
+        """Lattice with chords in place of steps; None where routings a step apart are too near for that."""
         steps = _steps(self.shape)
         return replace(self, chords=steps) if 0 < len(steps) <= CHORDS else None
 
@@ -82,7 +82,9 @@ class Lattice:
         )
 
     def around(self, routings: Routings) -> tuple[Ints, Ints]:
-        """For each routing (k) the nearest node that passes on no less, and the nearest that passes on no more."""
+        """Nodes around each routing (k): the nearest node that passes on no less, and the nearest that passes
+        on no more.
+        """
         if not self.levels:
             only = np.zeros(len(routings), dtype=np.int64)
             return only, only
@@ -100,8 +102,9 @@ class Lattice:
         return np.asarray(np.ravel_multi_index(tuple(at), self.shape), dtype=np.int64)
 
     def beside(self, values: Floats) -> Floats:
-        """For each node (v), the most of `values` (v) among those a step away, in one coordinate or along a chord; -inf
-        where none is."""
+        """Most, for each node (v), of `values` (v) among those a step away, in one coordinate or along a chord;
+        -inf where none is.
+        """
         if len(self.chords):
             return self._along(values)
         found = np.full(self.shape, -np.inf)
@@ -135,7 +138,9 @@ def _steps(shape: tuple[int, ...]) -> Ints:
 
 
 def _levels(values: Floats, lowest: float, at_most: int) -> Floats:
-    """From the `lowest`, which all reach, to one that none does; between them observed levels at even quantiles."""
+    """Levels from the `lowest`, which all reach, to one that none does; between them observed levels at even
+    quantiles.
+    """
     inner = np.unique(values)[1:]
     room = max(at_most - 2, 0)
     if len(inner) > room:
@@ -145,11 +150,16 @@ def _levels(values: Floats, lowest: float, at_most: int) -> Floats:
 
 
 def _routings(nodes: Floats, gates: int, *, foresees: bool) -> Routings:
-    """As routings of all stages; loads and means, which nobody asks for here, are not worked out."""
+    """Nodes as routings of all stages; loads and means, which nobody asks for here, are not worked out."""
     count = len(nodes)
     nothing = np.zeros(count)
     skips = nodes[:, gates:] if foresees else None
     deployed = np.ones((count, gates + 1), dtype=np.bool_)
     return Routings(
-        nodes[:, :gates], deployed, np.zeros((count, gates + 1)), nothing, nothing, skip_below=skips
+        nodes[:, :gates],
+        deployed,
+        np.zeros((count, gates + 1)),
+        mean=nothing,
+        lower=nothing,
+        skip_below=skips,
     )

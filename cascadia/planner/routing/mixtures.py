@@ -59,7 +59,7 @@ def _ends(table: QualityTable, lattice: Lattice) -> Routings:
     used = deployed & (reached > 0)
     used[np.arange(len(used)), deployed.shape[1] - 1 - deployed[:, ::-1].argmax(axis=1)] = True
     mean = outcomes(table, lattice.nodes).mean(axis=1, dtype=np.float64)
-    return Routings(thresholds, used, reached, mean, np.zeros(len(mean)))
+    return Routings(thresholds, used, reached, mean=mean, lower=np.zeros(len(mean)))
 
 
 def _deployed(thresholds: Floats) -> Bools:
@@ -84,7 +84,7 @@ def _tried(table: QualityTable, lattice: Lattice, ends: Routings, least: float) 
 
 
 def _mixed(ends: Routings, near: Ints, far: Ints, share: Floats, lower: Floats) -> Routings:
-    """Of each pair the mixture; most requests go by its own thresholds, the lesser share by the other's."""
+    """Mixture of each pair; most requests go by its own thresholds, the lesser share by the other's."""
     swapped = share > 0.5
     own, other = np.where(swapped, far, near), np.where(swapped, near, far)
     part = np.where(swapped, 1 - share, share)
@@ -113,7 +113,7 @@ def _written(ends: Routings, k: Ints, deployed: Bools) -> Routings:
         np.where(at_end, ACCEPTS_ALL, thresholds),
         deployed,
         ends.reached[k],
-        ends.mean[k],
-        ends.lower[k],
+        mean=ends.mean[k],
+        lower=ends.lower[k],
         skip_below=np.where(at_end, SKIPS_NONE, skips),
     )

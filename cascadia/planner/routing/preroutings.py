@@ -22,7 +22,9 @@ MOST = 1_000
 
 
 def by_question_alone(table: QualityTable) -> Routings:
-    """Those of them that none beats in mean and loads, at most `MOST`. Raises `ValueError` where none is foreseen."""
+    """Routings by the question alone that none beats in mean and loads, at most `MOST`. Raises `ValueError`
+    where none is foreseen.
+    """
     if table.foreseen is None:
         raise ValueError("the table foresees nothing")
     as_scores = replace(table, score=table.foreseen, foreseen=None)
@@ -45,7 +47,7 @@ def by_question_alone(table: QualityTable) -> Routings:
 
 
 def _answered(routings: Routings) -> Floats:
-    """What part of the prompts each stage answers (k, S), where those come to it that the ones before it left."""
+    """Part of the prompts that each stage answers (k, S), where those come to it that the ones before it left."""
     answered = routings.reached.copy()
     left = np.zeros(len(answered))
     for stage in reversed(range(answered.shape[1])):

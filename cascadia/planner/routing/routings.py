@@ -7,7 +7,7 @@ last deployed stage answers and accepts always.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,7 @@ class Routings:
     thresholds: Floats
     deployed: Bools
     reached: Floats
+    _: KW_ONLY
     mean: Floats
     lower: Floats
     exact: bool = True
@@ -59,11 +60,11 @@ class Routings:
             self.thresholds[chosen],
             self.deployed[chosen],
             self.reached[chosen],
-            self.mean[chosen],
-            self.lower[chosen],
-            self.exact,
-            None if self.skip_below is None else self.skip_below[chosen],
-            None if self.mixed is None else self.mixed.take(chosen),
+            mean=self.mean[chosen],
+            lower=self.lower[chosen],
+            exact=self.exact,
+            skip_below=None if self.skip_below is None else self.skip_below[chosen],
+            mixed=None if self.mixed is None else self.mixed.take(chosen),
         )
 
     def judged(self, chosen: NDArray[np.integer]) -> Bools:
@@ -88,7 +89,7 @@ class Routings:
 
     @property
     def plain(self) -> "Routings":
-        """Those that are not mixed; they come before mixtures."""
+        """Routings that are not mixed; they come before mixtures."""
         return self if self.mixed is None else replace(self.take(self.mixed.share <= 0), mixed=None)
 
     def alike(self, k: int, other: int) -> bool:
@@ -118,8 +119,10 @@ class Routings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixed:
-    """Of k routings: that `other` routing which a `share` (k) of the requests goes by, 0 where none does, and what part
-    of the rest reaches each stage (k, S). Both are written for all stages that either deploys."""
+    """Mixtures of k routings: that `other` routing which a `share` (k) of the requests goes by, 0 where none
+    does, and what part of the rest reaches each stage (k, S). Both are written for all stages that either
+    deploys.
+    """
 
     share: Floats
     other: Routings
@@ -130,9 +133,11 @@ class Mixed:
 
 
 class Decisions(NamedTuple):
-    """What a stage does with each prompt or request that comes to it, (S, n): whether it is asked for an answer, and
-    whether that one is accepted; never the second without the first. `foresees`: whether the question alone decides
-    who enters. `judged`: whether a verdict decides who is accepted; where it is not, all are."""
+    """Decisions of a stage on each prompt or request that comes to it, (S, n): whether it is asked for an
+    answer, and whether that one is accepted; never the second without the first. `foresees`: whether the
+    question alone decides who enters. `judged`: whether a verdict decides who is accepted; where it is not, all
+    are.
+    """
 
     enters: Bools
     accepts: Bools
@@ -143,7 +148,7 @@ class Decisions(NamedTuple):
         return Decisions(*(of_all[:, rows] for of_all in self))
 
     def mixed(self, other: "Decisions", share: float) -> "Decisions":
-        """Of requests in order of arrival, a `share` of which goes by `other`."""
+        """Decisions on requests in order of arrival, a `share` of which goes by `other`."""
         turns = takes_other(np.arange(self.enters.shape[1]), share)
         return Decisions(*(np.where(turns, b, a) for a, b in zip(self, other, strict=True)))
 
@@ -200,10 +205,10 @@ def joined(parts: Sequence[Routings]) -> Routings:
         np.concatenate([part.thresholds for part in parts]),
         np.concatenate([part.deployed for part in parts]),
         np.concatenate([part.reached for part in parts]),
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.lower for part in parts]),
-        all(part.exact for part in parts),
-        np.concatenate(skips) if len(skips) == len(parts) else None,
+        mean=np.concatenate([part.mean for part in parts]),
+        lower=np.concatenate([part.lower for part in parts]),
+        exact=all(part.exact for part in parts),
+        skip_below=np.concatenate(skips) if len(skips) == len(parts) else None,
     )
 
 
@@ -220,13 +225,13 @@ def with_mixtures(plain: Routings, mixtures: Routings) -> Routings:
 
 
 def decisions(table: QualityTable, routings: Routings, k: int) -> Decisions:
-    """Of the table's prompts under routing k; of a mixture, under its own thresholds."""
+    """Decisions on the table's prompts under routing k; of a mixture, under its own thresholds."""
     skip_below = None if routings.skip_below is None else routings.skip_below[k]
     return decided(table, routings.deployed[k], routings.thresholds[k], skip_below)
 
 
 def requests_decided(table: QualityTable, rows: Ints, routings: Routings, k: int) -> Decisions:
-    """Of requests in order of arrival, whose rows of the table are `rows`, under routing k."""
+    """Decisions on requests in order of arrival, whose rows of the table are `rows`, under routing k."""
     own = decisions(table, routings, k).take(rows)
     if routings.mixed is None or routings.mixed.share[k] <= 0:
         return own
@@ -240,7 +245,7 @@ def answered_by(table: QualityTable, routings: Routings, k: int) -> Ints:
 
 
 def thin(routings: Routings, at_most: int) -> Routings:
-    """At most `at_most` of the routings, well spread over the loads, by falling mean.
+    """Thins to at most `at_most` of the routings, well spread over the loads, by falling mean.
 
     The loads' space is cut into equal boxes, as fine as the number allows, and each box keeps its best mean.
     Depends on nothing else, so plans for different quality bars choose from the same routings. The best mean

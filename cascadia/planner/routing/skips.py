@@ -1,4 +1,5 @@
-"""Which stages a routing may skip, and below which level of the quality that the question alone promises.
+"""Skips: stages that a routing may skip, and the level of the quality that the question alone promises, below
+which it does.
 
 Every subset of stages has at most `SKIP_VECTORS` vectors of such levels, one level a gate, at even quantiles of what is
 foreseen; the first of them skips nobody. The last stage of a subset is never skipped.
@@ -37,14 +38,14 @@ def _skip_levels(foreseen: Floats, at_most: int) -> list[float]:
 
 
 def foresees_few(table: QualityTable) -> bool:
-    """Whether every level of what is foreseen is tried."""
+    """Tells whether every level of what is foreseen is tried."""
     gates = len(table.stages) - 1
     each = _levels_each(gates, SKIP_VECTORS)
     return table.foreseen is None or all(len(np.unique(row)) <= each for row in table.foreseen[:gates])
 
 
 def entering(table: QualityTable, subset: tuple[int, ...], skips: tuple[float, ...]) -> list[Bools]:
-    """Which prompts each stage of the subset is asked for an answer to if they come to it; the last to all."""
+    """Prompts that each stage of the subset is asked for an answer to if they come to it; the last to all."""
     every = np.ones(len(table), dtype=np.bool_)
     if table.foreseen is None:
         return [every] * len(subset)

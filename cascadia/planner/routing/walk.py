@@ -1,4 +1,5 @@
-"""How far each routing rises: bars from the lowest up, and at each the routings that may pass, one after the other.
+"""Walk that finds how far each routing rises: bars from the lowest up, and at each the routings that may pass,
+one after the other.
 
 At a bar b, a node of the lattice is beyond doubt if its every draw is at least b. From those, tests go from neighbour
 to neighbour: a node is tested once one beside it has passed. Let N be the nodes that truly miss b and have one beside
@@ -10,7 +11,7 @@ Where no node is beyond doubt there is nowhere to begin, and all contested nodes
 and Wolf 2005): those that pass no longer count, which raises the rank for the others, until no more pass.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -37,12 +38,14 @@ SPENT_ON_MIXTURES = 0.2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """Of v nodes: `mean` (v) and the `least` and `most` of their draws; `lowest` (v, tail + 1), ascending, and which
-    draws the first `tail` of these are."""
+    """Draws of v nodes: `mean` (v) and the `least` and `most` of their draws; `lowest` (v, tail + 1),
+    ascending, and which draws the first `tail` of these are.
+    """
 
     mean: Floats
     spread: float
     least: Floats
+    _: KW_ONLY
     most: Floats
     lowest: Floats
     which: Ints
@@ -60,16 +63,16 @@ class Draws:
             means.mean(axis=1, dtype=np.float64),
             float(np.median(means.std(axis=1))),
             means.min(axis=1).astype(np.float64),
-            means.max(axis=1).astype(np.float64),
-            np.take_along_axis(values, by_value, axis=1).astype(np.float64),
-            np.take_along_axis(lowest, by_value, axis=1)[:, :tail],
-            means.shape[1],
-            share,
+            most=means.max(axis=1).astype(np.float64),
+            lowest=np.take_along_axis(values, by_value, axis=1).astype(np.float64),
+            which=np.take_along_axis(lowest, by_value, axis=1)[:, :tail],
+            draws=means.shape[1],
+            share=share,
         )
 
     @property
     def spent(self) -> int:
-        """So many draws may lie below their bounds."""
+        """Number of draws that may lie below their bounds."""
         tail = self.which.shape[1]
         return tail if len(self.mean) == 1 else int(self.share * tail)
 
@@ -106,7 +109,9 @@ def _bars(nodes: Draws) -> Floats:
 
 
 def _passed(lattice: Lattice, nodes: Draws, low: float, high: float) -> tuple[int, Floats]:
-    """For bars between `low` and `high`: the rank that bounds there, and up to which bar each node has passed (v)."""
+    """Result for bars between `low` and `high`: the rank that bounds there, and up to which bar each node has
+    passed (v).
+    """
     certain = nodes.least >= high
     if not certain.any():
         return _stepped_down(nodes, low, high), np.full(len(nodes.mean), np.inf)

@@ -21,7 +21,7 @@ from cascadia.domain.objective import Objective
 from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.routing.dominance import lightest
 from cascadia.planner.routing.routings import Routings
-from cascadia.planner.search.context import Search
+from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.pricing import Prices
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.throughput import most_sustaining
@@ -94,7 +94,7 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
         routing = next((k for k in np.argsort(scores, kind="stable").tolist() if k not in exact), -1)
         if routing < 0 or not np.isfinite(scores[routing]):
             break
-    good = routings.lower >= (objective.quality_min or 0.0)
+    good = allowed(search)
     if not np.isfinite(prices[good]).any():
         for routing in _near_saturation(search, np.flatnonzero(good & ~np.isin(every, list(exact)))):
             progress("no routing seems to be sustained; looking closely")
@@ -112,7 +112,7 @@ def evaluated(search: Search, routing: int, solve: Solver) -> Round:
 
 
 def _near_saturation(search: Search, routings: NDArray[np.int64]) -> list[int]:
-    """Those of `routings` that tables of their own may show to be sustained, though the references' do not.
+    """Members of `routings` that tables of their own may show to be sustained, though the references' do not.
 
     References know whole levels of load only, and the tokens of all requests instead of a routing's own.
     """
@@ -122,7 +122,7 @@ def _near_saturation(search: Search, routings: NDArray[np.int64]) -> list[int]:
 
 
 def improves(score: float, best: float) -> bool:
-    """Is `score` better than `best` by more than the share that counts as standing still?"""
+    """Tells whether `score` is better than `best` by more than the share that counts as standing still."""
     return score < best - STABLE * abs(best) if np.isfinite(best) else np.isfinite(score)
 
 
@@ -152,19 +152,19 @@ def proportional(routings: Routings) -> int:
 def priced(references: References) -> Floats:
     """The price of every routing, or of as many as time allows, spread over those that are good enough; else NaN."""
     search = references.search
-    objective, routings = search.problem.objective, search.routings
     at_most = MAX_PRICED if len(search.problem.cluster.pools) == 1 else MAX_RELAXED
-    chosen = _most_useful(objective, routings, at_most)
-    prices = np.full(len(routings.mean), np.nan)
+    chosen = _most_useful(search, at_most)
+    prices = np.full(len(search.routings), np.nan)
     prices[chosen] = Prices(references, chosen).least_bound_s()
     return prices
 
 
-def _most_useful(objective: Objective, routings: Routings, at_most: int) -> NDArray[np.int64]:
+def _most_useful(search: Search, at_most: int) -> NDArray[np.int64]:
     """All routings, or the lightest that reach the bar and, evenly spread by quality, others that do."""
+    routings = search.routings
     if len(routings) <= at_most:
         return np.arange(len(routings))
-    good = np.flatnonzero(routings.lower >= (objective.quality_min or 0.0))
+    good = np.flatnonzero(allowed(search))
     chosen = good if len(good) else np.arange(len(routings))
     light = _spread(
         lightest(routings.reached, np.isin(np.arange(len(routings)), chosen)), routings, at_most // 2
@@ -174,7 +174,7 @@ def _most_useful(objective: Objective, routings: Routings, at_most: int) -> NDAr
 
 
 def _spread(chosen: NDArray[np.int64], routings: Routings, at_most: int) -> NDArray[np.int64]:
-    """At most so many of `chosen`, evenly by quality."""
+    """Sample of at most so many of `chosen`, evenly by quality."""
     ordered = chosen[np.argsort(routings.lower[chosen], kind="stable")]
     keep = np.unique(np.rint(np.linspace(0, len(ordered) - 1, at_most)).astype(int))
     spread: NDArray[np.int64] = ordered[keep]

@@ -42,7 +42,9 @@ class Composer:
     def rows(
         self, routings: Routings, routing: int, stages: Sequence[int], choices: Sequence[Sequence[Option]]
     ) -> tuple[list[Floats], Floats]:
-        """Per demand, latencies (options, n) of each request (0 where it does not pass), and fixed delays (n)."""
+        """Rows per demand: latencies (options, n) of each request (0 where it does not pass), and fixed delays
+        (n).
+        """
         decided = decisions(self.window, routings, routing)
         reached_ = decided.reached
         judged = decided.judged
@@ -113,7 +115,8 @@ def descend(
     start: Sequence[int],
     sweeps: int,
 ) -> tuple[Ints, Floats]:
-    """From one combination, better ones: the best options of each pair of demands in turn, the others held.
+    """Descends from one combination to better ones: the best options of each pair of demands in turn, the
+    others held.
 
     Returns those passed on the way, as `best_combinations` does.
     """

@@ -1,4 +1,6 @@
-"""What the steps of a search share: the problem, its routings, the shapes of each stage, the tables made so far."""
+"""Context that the steps of a search share: the problem, its routings, the shapes of each stage, the tables
+made so far.
+"""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -57,7 +59,7 @@ class Search:
         return JUDGE in self.shapes
 
     def decisions(self, routing: int) -> Decisions:
-        """What each stage does with each request (n) that comes to it."""
+        """Decisions of each stage on each request (n) that comes to it."""
         if routing not in self._decisions:
             self._decisions[routing] = decisions(self.problem, self.routings, routing)
         return self._decisions[routing]
@@ -133,7 +135,7 @@ class Search:
         return LIGHT * self.budget(shape)
 
     def budget(self, shape: Shape) -> int:
-        """How many replicas of `shape` its pool could hold."""
+        """Number of replicas of `shape` that its pool could hold."""
         return self.problem.cluster.pool(shape.pool).gpus // shape.gpus
 
 

@@ -1,15 +1,18 @@
-"""About how many GPUs would sustain a routing at the bar, latency aside: where to begin to ask for a plan."""
+"""Estimate of the GPUs that would sustain a routing at the bar, latency aside: where to begin to ask for a
+plan.
+"""
 
 import sys
 
 import numpy as np
+import pulp
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Pool
 from cascadia.planner.allocation.demand import JUDGE, Demand
+from cascadia.planner.allocation.highs import solve
 from cascadia.planner.allocation.knapsack import EPS, cover
-from cascadia.planner.allocation.milp import Milp
-from cascadia.planner.search.context import Search
+from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.reference_tables import References
 
 Floats = NDArray[np.float64]
@@ -21,7 +24,7 @@ MOST_COVERED, MOST_RELAXED = 200, 24
 def gpus_wanted(search: Search, references: References, pool: Pool, times: int) -> float:
     """GPUs of `pool` (up to `times` as many as it has), the other pools as they are; infinite: more than that."""
     several = len(search.problem.cluster.pools) > 1
-    routings = np.flatnonzero(search.routings.lower >= (search.problem.objective.quality_min or 0.0))
+    routings = np.flatnonzero(allowed(search))
     most = MOST_RELAXED if several else MOST_COVERED
     if len(routings) > most:
         routings = routings[np.unique(np.linspace(0, len(routings) - 1, most).astype(int))]
@@ -50,22 +53,24 @@ def _covered(needs: list[tuple[Demand, float]], most: int, covers: dict[int, Flo
 
 def _relaxed(search: Search, needs: list[tuple[Demand, float]], pool: Pool, times: int) -> float:
     """Minimise the pool's GPUs, fractions of replicas allowed; every other pool gives at most what it has."""
-    milp = Milp()
-    spent: dict[str, list[tuple[int, float]]] = {p.name: [] for p in search.problem.cluster.pools}
-    for demand, need in needs:
+    program = pulp.LpProblem("least_gpus", pulp.LpMinimize)
+    spent: dict[str, list[pulp.LpVariable]] = {p.name: [] for p in search.problem.cluster.pools}
+    covering = []
+    for at, (demand, need) in enumerate(needs):
         shares = demand.table.shares(sys.float_info.max).tolist()
-        row = []
-        for name, columns in spent.items():
+        carried = []
+        for name, gpus in spent.items():
             own = [a / s.gpus for s, a in zip(demand.shapes, shares, strict=True) if s.pool == name and a > 0]
             if own:
-                column = milp.real(cost=float(name == pool.name))
-                row.append((column, max(own)))
-                columns.append((column, 1.0))
-        if not row:
+                gpus.append(program.add_variable(f"gpus_{at}_{name}", 0))
+                carried.append(max(own) * gpus[-1])
+        if not carried:
             return np.inf
-        milp.at_least(need, row)
+        covering.append(pulp.lpSum(carried) >= need)
+    program += pulp.lpSum(spent[pool.name])
+    for constraint in covering:
+        program += constraint
     for p in search.problem.cluster.pools:
-        if spent[p.name]:
-            milp.at_most(float(p.gpus * (times if p.name == pool.name else 1)), spent[p.name])
-    solved = milp.solve(10.0)
-    return np.inf if solved.values is None else solved.objective
+        program += pulp.lpSum(spent[p.name]) <= p.gpus * (times if p.name == pool.name else 1)
+    found = solve(program, 10.0).found
+    return float(pulp.value(program.objective)) if found else np.inf

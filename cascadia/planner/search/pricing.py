@@ -6,14 +6,16 @@ work relative to the nearest table's, and the least bound L is found on a grid b
 the routing that wins a round is then priced exactly, by tables of its own and the integer program.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import pulp
 from numpy.typing import NDArray
 
 from cascadia.planner.allocation.demand import JUDGE, Demand
+from cascadia.planner.allocation.highs import solve
 from cascadia.planner.allocation.knapsack import EPS
-from cascadia.planner.allocation.milp import Milp
 from cascadia.planner.search.reference_tables import References, judge_tokens, stage_tokens
 from cascadia.planner.tables.tables import StageTable
 
@@ -111,24 +113,28 @@ class Prices:
 
     def _relaxed(self, k: int, bound_s: float) -> bool:
         """Could fractions of each pool's GPUs carry routing `k` within `bound_s`?"""
-        milp = Milp()
-        spent: dict[str, list[tuple[int, float]]] = {pool.name: [] for pool in self._cluster.pools}
+        program = pulp.LpProblem("relaxed", pulp.LpMinimize)
+        spent: dict[str, list[pulp.LpVariable]] = {pool.name: [] for pool in self._cluster.pools}
+        covering = []
         for stage, work in self._work.items():
             if work[k] <= 0:
                 continue
             reference = self._references[stage][int(self._nearest[stage][k])]
             allowed = self._allowed(stage, bound_s, bool(self._judged[k, stage]))
-            row = []
+            carried = []
             for pool, per_gpu in _per_gpu(reference.demand, allowed, list(spent)):
-                column = milp.real(cost=1.0)
-                row.append((column, per_gpu))
-                spent[pool].append((column, 1.0))
-            if not row:
+                gpus = program.add_variable(f"gpus_{stage}_{pool}", 0)
+                carried.append(per_gpu * gpus)
+                spent[pool].append(gpus)
+            if not carried:
                 return False
-            milp.at_least(float(work[k]) / reference.work, row)
+            covering.append(pulp.lpSum(carried) >= float(work[k]) / reference.work)
+        program += pulp.lpSum(itertools.chain(*spent.values()))
+        for constraint in covering:
+            program += constraint
         for pool_ in self._cluster.pools:
-            milp.at_most(float(pool_.gpus), spent[pool_.name])
-        return milp.solve(10.0).values is not None
+            program += pulp.lpSum(spent[pool_.name]) <= pool_.gpus
+        return solve(program, 10.0).found
 
 
 def _per_gpu(demand: Demand, allowed_s: float, pools: Sequence[str]) -> list[tuple[str, float]]:

@@ -40,7 +40,7 @@ class References:
 
     @staticmethod
     def of(search: Search) -> "References":
-        """With the tables of every stage for all requests (and of the judge for all verdicts)."""
+        """References with the tables of every stage for all requests (and of the judge for all verdicts)."""
         found = References(search)
         for demand, work in search.whole_demands():
             found._add(Reference(demand, work))
@@ -57,7 +57,7 @@ class References:
             known.sort(key=lambda r: -r.work)
 
     def nearest(self, stage: int, work: Floats) -> Ints:
-        """For each amount of work, the position of the smallest reference that was made for no less."""
+        """Position, for each amount of work, of the smallest reference that was made for no less."""
         known = np.array([r.work for r in self.by_stage[stage]])
         found: Ints = np.maximum((known[None, :] >= work[:, None] * (1 - 1e-6)).sum(axis=1) - 1, 0)
         return found

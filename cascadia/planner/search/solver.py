@@ -1,4 +1,4 @@
-"""Which integer program solves the deployment of a routing."""
+"""Choice of the integer program that solves the deployment of a routing."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""What stages and verdicts cost an hour, each on just what its requests take of its cheapest replicas."""
+"""Cost of stages and verdicts an hour, each on just what its requests take of its cheapest replicas."""
 
 from cascadia.domain.problem import Problem
 from cascadia.domain.quality import Floats
@@ -13,20 +13,20 @@ def stage_usd(search: Search) -> dict[int, float]:
 
 
 def verdict_usd(search: Search, usd: dict[int, float]) -> float:
-    """Of a verdict on all requests at one gate, where stages and judge cost `usd`."""
+    """Cost of a verdict on all requests at one gate, where stages and judge cost `usd`."""
     return usd.get(JUDGE, 0.0) / max(len(search.problem.stages) - 1, 1) or _external_usd_per_hour(
         search.problem
     )
 
 
 def _usd_per_hour(saturated: Floats, shapes: tuple[Shape, ...]) -> float:
-    """Of all requests at one stage, on fractions of the replicas that serve them cheapest."""
+    """Cost of all requests at one stage, on fractions of the replicas that serve them cheapest."""
     needed: list[float] = saturated.tolist()
     return min(x * shape.usd_per_hour for x, shape in zip(needed, shapes, strict=True))
 
 
 def _external_usd_per_hour(problem: Problem) -> float:
-    """What a judge elsewhere charges for a verdict on every request of the first stage."""
+    """Dollars an hour that a judge elsewhere charges for a verdict on every request of the first stage."""
     judge, w = problem.judge, problem.workload
     read = float((w.input_tokens[0] + w.output_tokens[0]).mean()) + judge.prompt_tokens
     usd = (

@@ -1,4 +1,4 @@
-"""How much traffic could a cluster carry, latency aside, with the deployment that is best for that?
+"""Throughput: the traffic that a cluster could carry, latency aside, with the deployment that is best for that.
 
 A replica keeps up as long as its share of a stage's work stays under `STABLE_SHARE` of what it sustains
 (`tables.saturation_level`). For a routing, the largest factor by which today's rate can grow is found by bisection
@@ -8,14 +8,16 @@ by simulation, with the certificate that plans are held to (`stability/headroom.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 
 import numpy as np
+import pulp
 from numpy.typing import NDArray
 
 from cascadia.planner.allocation.columns import EPS
 from cascadia.planner.allocation.demand import JUDGE, Demand, Replicas
+from cascadia.planner.allocation.highs import solve, whole
 from cascadia.planner.allocation.knapsack import cover
-from cascadia.planner.allocation.milp import Milp
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import Simulator
@@ -84,7 +86,7 @@ def carried_rps(search: Search, found: Sequence[tuple[float, Deployment]]) -> fl
 def most_sustaining(
     search: Search, routings: Ints, *, equal_parts: bool = False, most: int = CLOSER
 ) -> list[tuple[int, float]]:
-    """Those of `routings` that seem to sustain the most, with the factor of today's rate that they seem to.
+    """Members of `routings` that seem to sustain the most, with the factor of today's rate that they seem to.
 
     Of equal ones the lightest come first, and none is nearly another's twin.
     """
@@ -133,31 +135,31 @@ def _covering(
     search: Search, demands: Sequence[Demand], equal_parts: bool, factor: float
 ) -> dict[int, Mix] | None:
     """Replicas that sustain `factor` times the demands' work, each sent what it can carry; None if there are none."""
-    milp = Milp()
-    columns = [(d, s) for d in demands for s in range(len(d.shapes))]
-    shapes = [d.shapes[s] for d, s in columns]
-    for shape in shapes:
-        milp.integer(cost=float(shape.gpus), upper=search.budget(shape))
+    program = pulp.LpProblem("throughput", pulp.LpMinimize)
+    shapes = [shape for d in demands for shape in d.shapes]
+    n = [
+        program.add_variable(f"n{j:05}", 0, search.budget(shape), pulp.LpInteger)
+        for j, shape in enumerate(shapes)
+    ]
+    columns = iter(n)
+    own = {d.stage: list(islice(columns, len(d.shapes))) for d in demands}
+    program += pulp.lpDot([shape.gpus for shape in shapes], n)
     part = search.problem.cluster.gpus // len(demands)
-    for demand in demands:
-        shares = 1.0 / np.maximum(demand.table.saturated, EPS)
-        mine = [(j, s) for j, (d, s) in enumerate(columns) if d is demand]
-        milp.at_least(factor * (1 - EPS), [(j, float(shares[s])) for j, s in mine])
+    for d in demands:
+        shares = 1.0 / np.maximum(d.table.saturated, EPS)
+        program += pulp.lpDot(shares.tolist(), own[d.stage]) >= factor * (1 - EPS)
         if equal_parts:
-            milp.at_most(float(part), [(j, float(shapes[j].gpus)) for j, _ in mine])
+            program += pulp.lpDot([shape.gpus for shape in d.shapes], own[d.stage]) <= part
     for pool in search.problem.cluster.pools:
         for weights, limit in packing_rows(pool, shapes):
-            milp.at_most(float(limit), [(j, float(w)) for j, w in enumerate(weights) if w])
-    values = milp.solve(5.0).values
-    if values is None:
+            program += pulp.lpDot(weights, n) <= limit
+    if not solve(program, 5.0).found:
         return None
-    mixes: dict[int, Mix] = {}
-    for demand in demands:
-        mine = [(j, s) for j, (d, s) in enumerate(columns) if d is demand]
-        levels = demand.table.saturated.tolist()
-        mixes[demand.stage] = tuple(
-            Replicas(demand.shapes[s], round(values[j]), max(levels[s], EPS))
-            for j, s in mine
-            if round(values[j])
+    return {
+        d.stage: tuple(
+            Replicas(shape, whole(count), max(level, EPS))
+            for shape, count, level in zip(d.shapes, own[d.stage], d.table.saturated.tolist(), strict=True)
+            if whole(count)
         )
-    return mixes
+        for d in demands
+    }

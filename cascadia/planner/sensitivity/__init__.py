@@ -1,4 +1,4 @@
-"""What lies around a plan: other bars, other rates, other systems, and what latency costs. Of the planner it may
+"""Sensitivity of a plan: other bars, other rates, other systems, and what latency costs. Of the planner it may
 import `plan`, `replay`, `problem`, `spec`, `infeasible`, `baselines`, `account`, `refinement`, `search`,
 `stability`, `deployment`, `routing`, `allocation`, `tables`.
 """

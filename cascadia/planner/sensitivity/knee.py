@@ -1,10 +1,10 @@
-"""What latency costs: of all deployments that were simulated, those that none beats in both.
+"""Price of latency: of all deployments that were simulated, those that none beats in both.
 
 A curve of what was tried, not of what there is: a search for the fastest plan looks little at cheap ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.planner.account.assemble import groups
@@ -25,6 +25,7 @@ class KneePoint:
     usd_per_hour: float
     latency_s: float
     gpus: int
+    _: KW_ONLY
     quality_lower: float
     replicas: dict[str, tuple[ReplicaGroup, ...]]
     chosen: bool
@@ -32,7 +33,7 @@ class KneePoint:
 
 
 def knee(result: PlanResult) -> tuple[KneePoint, ...]:
-    """By rising cost and falling latency; empty for the goal `quality`, whose candidates differ in it."""
+    """Points by rising cost and falling latency; empty for the goal `quality`, whose candidates differ in it."""
     if result.search.problem.objective.goal == "quality":
         return ()
     bar = result.search.problem.objective.quality_min or 0.0
@@ -55,15 +56,16 @@ def knee(result: PlanResult) -> tuple[KneePoint, ...]:
 
 
 def _may_hold(c: Candidate, certified: Candidate) -> bool:
-    """Only the best are certified to carry the traffic. What seems to beat one of these was refused, or passed over
-    as the twin of what was."""
+    """Tells whether a candidate may hold: only the best are certified to carry the traffic. What seems to beat
+    one of these was refused, or passed over as the twin of what was.
+    """
     refused = c.certificate is not None and not c.certificate.holds
     beats = c.latency_s <= certified.latency_s and c.usd_per_hour <= certified.usd_per_hour
     return not refused and not beats and c.load <= OVERLOADED
 
 
 def unbeaten(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those that no other beats in both $/h and latency, by rising cost."""
+    """Candidates that no other beats in both $/h and latency, by rising cost."""
     kept: list[Candidate] = []
     for c in sorted(candidates, key=lambda c: (c.usd_per_hour, c.latency_s)):
         if not kept or c.latency_s < kept[-1].latency_s:
@@ -78,8 +80,8 @@ def _point(result: PlanResult, c: Candidate) -> KneePoint:
         c.usd_per_hour,
         c.latency_s,
         c.deployment.gpus,
-        c.quality_lower,
-        replicas,
-        c.deployment.key == result.chosen.deployment.key,
-        c.deployment.key == result.fastest.deployment.key,
+        quality_lower=c.quality_lower,
+        replicas=replicas,
+        chosen=c.deployment.key == result.chosen.deployment.key,
+        fastest=c.deployment.key == result.fastest.deployment.key,
     )

@@ -1,4 +1,5 @@
-"""What lies around a plan, for its report: other bars, other rates, other systems. Quick looks, not full searches.
+"""Surroundings of a plan, for its report: other bars, other rates, other systems. Quick looks, not full
+searches.
 
 Each bar gets the best of a few composed combinations, simulated end to end. Each model alone is what `compare` deploys:
 the same function with the same effort; so is the coin. CascadeServe gets less of it, and its name says so: `compare`

@@ -161,7 +161,7 @@ class ObjectiveSpec(Section):
 
 
 class Spec(Section):
-    """What to plan: models, GPUs, judge, workload, quality and objective."""
+    """Spec of what to plan: models, GPUs, judge, workload, quality and objective."""
 
     stages: Annotated[tuple[StageSpec, ...], Field(strict=False, min_length=1, max_length=5)] = Field(
         description="The cascade's models, from small to large."

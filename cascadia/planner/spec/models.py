@@ -127,7 +127,7 @@ class EngineOptions(Section):
         return self
 
     def _not_trtllm(self) -> str | None:
-        """What only a file can tell it."""
+        """Option that TensorRT-LLM takes from a file alone."""
         if self.kv_cache_dtype != "auto":
             return "kv_cache_dtype"
         if self.attention_dp > 1:
@@ -155,7 +155,7 @@ _USED_BY = {
 
 
 class JudgeSpec(EngineOptions):
-    """Who scores an answer at a gate."""
+    """Judge that scores an answer at a gate."""
 
     kind: Literal["llm", "external", "embedding", "certainty"] = Field(
         description=(
@@ -187,7 +187,7 @@ class JudgeSpec(EngineOptions):
 
     @property
     def runs(self) -> Literal["self-hosted", "external", "embedding", "certainty"]:
-        """Where verdicts are made: the one word that decides which of the fields are used."""
+        """Place where verdicts are made: the one word that decides which of the fields are used."""
         if self.kind == "llm":
             return self.placement or "self-hosted"
         return self.kind

@@ -1,6 +1,6 @@
 """A spec with some of its values replaced, e.g. by flags of the command line. The result is checked anew."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -22,11 +22,14 @@ _SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """None leaves the spec's own value. `gpus` are (pool or None for the only one, number of GPUs)."""
+    """Values in place of a spec's; None leaves the spec's own value. `gpus` are (pool or None for the only one,
+    number of GPUs).
+    """
 
     gpus: tuple[tuple[str | None, int], ...] = ()
     rate_rps: float | None = None
     quality_min: float | None = None
+    _: KW_ONLY
     latency_max_s: float | None = None
     quantile: float | None = None
     confidence: float | None = None
@@ -64,7 +67,7 @@ def _pool_index(pools: tuple[PoolSpec, ...], name: str | None) -> int:
 
 
 def _sized(pool: PoolSpec, gpus: int) -> dict[str, Any]:
-    """As whole nodes, or as a part of one."""
+    """Size as whole nodes, or as a part of one."""
     if gpus < 1:
         raise BadInput(f"{_WHERE}: --gpus", f"must be at least 1, is {gpus}")
     if gpus <= pool.gpus_per_node:

@@ -1,4 +1,4 @@
-"""How much of what its replicas sustain a stage is sent: 1 is the most that it could carry for ever.
+"""Share of what its replicas sustain that a stage is sent: 1 is the most that it could carry for ever.
 
 Requests go to the replica with the least in hand, so that unequal replicas are busy alike: together they sustain the
 sum of what each does.
@@ -21,7 +21,7 @@ from cascadia_sim.iteration.timing import ReplicaTiming
 
 @dataclass(eq=False)
 class Capacities:
-    """What replicas sustain, kept by shape and load."""
+    """Capacities: what replicas sustain, kept by shape and load."""
 
     known: dict[tuple[int, str], tuple[ReplicaTiming, float]] = field(default_factory=dict)
 
@@ -32,14 +32,14 @@ class Capacities:
         return self.known[key][1]
 
     def share(self, mix: Mix, load: Load) -> float:
-        """Of the mix's capacity, what the load takes."""
+        """Share of the mix's capacity that the load takes."""
         if not len(load):
             return 0.0
         total = sum(r.count * self.rps(r.shape.timing, load) for r in mix)
         return load.rate_rps / total if total > 0 else np.inf
 
     def shares(self, problem: Problem, deployment: Deployment, decided: Decisions) -> Mapping[int, float]:
-        """By stage index, and under `JUDGE` for a judge with GPUs; of those that have replicas."""
+        """Shares by stage index, and under `JUDGE` for a judge with GPUs; of those that have replicas."""
         reached = decided.reached
         found = {
             s: self.share(mix, stage_load(problem, s, reached[s]))

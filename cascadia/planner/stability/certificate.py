@@ -57,7 +57,9 @@ OVERLOADED = 1.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate:
-    """What became of it. `round_run` is one round's run on `simulator`; `why` is empty where the deployment holds."""
+    """Outcome of the test of stability. `round_run` is one round's run on `simulator`; `why` is empty where the
+    deployment holds.
+    """
 
     stability: Stability
     simulator: Simulator
@@ -67,7 +69,7 @@ class Certificate:
 
     @property
     def problem(self) -> Problem:
-        """With the requests of one round."""
+        """Problem with the requests of one round."""
         return self.simulator.problem
 
     @property
@@ -83,7 +85,8 @@ def certify(
     *,
     factor: float = 1.0,
 ) -> Certificate:
-    """Of `deployment` under `decided` (n) on the simulator's requests, at `factor` times their rate.
+    """Certificate of `deployment` under `decided` (n) on the simulator's requests, at `factor` times their
+    rate.
 
     `shares` of capacity are by stage, at the rate as it is.
     """
@@ -148,14 +151,18 @@ def _settle(simulator: Simulator, deployment: Deployment, decided: Decisions, fa
 def _played(
     settled: _Settled, deployment: Deployment, shares: Mapping[int, float], factor: float, times: int
 ) -> tuple[CascadeRun, str]:
-    """So many rounds, and why they show that the deployment does not hold; empty where they do not."""
+    """Plays so many rounds: their run, and why they show that the deployment does not hold; empty where they do
+    not.
+    """
     quantiles = _asked(settled.once)
     every = repeated(settled.once, times)
     run = every.run(deployment, decided_repeated(settled.decided, times))
     over = {s: x * factor for s, x in shares.items() if x * factor > OVERLOADED}
     once_s, all_s = (_quantiles(r, quantiles) for r in (settled.run, run))
     curtailed = _repeats(settled.once) < REPEATS
-    return run, _why(settled.once, over, once_s, all_s, quantiles, times, curtailed)
+    return run, _why(
+        settled.once, over, once_s, all_s=all_s, quantiles=quantiles, played=times, curtailed=curtailed
+    )
 
 
 def _asked(simulator: Simulator) -> tuple[float, ...]:
@@ -167,7 +174,7 @@ def _repeats(once: Simulator) -> int:
 
 
 def _rounds(once: Simulator, run: CascadeRun, quantile: float, rounds: int) -> int:
-    """How often a trace must be played so that it is long enough beside the latency that it shows."""
+    """Number of times that a trace must be played so that it is long enough beside the latency that it shows."""
     span_s = period_ps(once.problem) / PS_PER_S
     need_s = SETTLED * quantile_s(once.latency_s(run), quantile)
     if span_s <= 0 or span_s >= need_s or rounds >= MOST_ROUNDS:
@@ -183,6 +190,7 @@ def _why(
     simulator: Simulator,
     over: dict[int, float],
     once_s: list[float],
+    *,
     all_s: list[float],
     quantiles: tuple[float, ...],
     played: int,
@@ -201,7 +209,7 @@ def _why(
 
 
 def _backlogs(once: Simulator, run: CascadeRun, played: int) -> Iterator[tuple[int, Floats]]:
-    """Per stage, and for a judge with GPUs, how many are in hand when each round ends."""
+    """Backlogs, per stage and for a judge with GPUs: how many are in hand when each round ends."""
     ends = period_ps(once.problem) * np.arange(1, played + 1)
     for visits in run.stages:
         yield visits.stage, _in_hand(visits.arrival_ps, visits.run.finish_ps, ends)

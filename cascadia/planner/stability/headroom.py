@@ -1,4 +1,6 @@
-"""How many times the rate a deployment carries, by bisection over the certificate of stability."""
+"""Headroom of a deployment: the multiple of the rate that it carries, by bisection over the certificate of
+stability.
+"""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""How many requests a second one replica sustains: its throughput in steady state.
+"""Requests a second that one replica sustains: its throughput in steady state.
 
 A replica holds up to `held` requests at once. Measured over fewer than several times as many, throughput is that of
 the first batch, which begins together, pays hardly a prefill and never waits: too high by anything from 9 % to a
@@ -64,7 +64,9 @@ def sustained_rps(timing: ReplicaTiming, load: Load, *, times: int = 1) -> float
 
 
 def held_at_once(timing: ReplicaTiming, load: Load) -> int:
-    """How many of the load's requests fill the replica: by sequences, or by the KV cache that they take on the way."""
+    """Number of the load's requests that fill the replica: by sequences, or by the KV cache that they take on
+    the way.
+    """
     each = float((load.input_tokens + load.output_tokens / 2).mean())
     return int(np.clip(timing.lanes * timing.kv_tokens / max(each, 1.0), 1, timing.max_num_seqs))
 

@@ -51,10 +51,6 @@ class Load:
             hasher.update(column.tobytes())
         return hasher.hexdigest()
 
-    @property
-    def longest_tokens(self) -> int:
-        return int((self.input_tokens + self.output_tokens).max(initial=0))
-
     def evenly(self, count: int) -> "Load":
         """`count` of the requests (some many times where there are fewer), of which every stretch has like lengths.
 
@@ -80,8 +76,10 @@ def arrival_ps(problem: Problem) -> Ints:
 
 
 def keeps_blocks(problem: Problem, stage: int) -> bool:
-    """Whether the stage's prefix caches are simulated: its engine has one, the trace says what prompts share, and no
-    hit rate is given. Engines keep no prefixes of models with recurrent layers by themselves, nor llama.cpp at all."""
+    """Tells whether the stage's prefix caches are simulated: its engine has one, the trace says what prompts
+    share, and no hit rate is given. Engines keep no prefixes of models with recurrent layers by themselves, nor
+    llama.cpp at all.
+    """
     s = problem.stages[stage]
     return (
         problem.workload.blocks is not None
@@ -112,7 +110,9 @@ def _least_found(problem: Problem) -> Ints:
 
 
 def period_ps(problem: Problem) -> int:
-    """From a trace's first request to where its next round would begin: its length and one mean gap."""
+    """Picoseconds from a trace's first request to where its next round would begin: its length and one mean
+    gap.
+    """
     n, last_s = len(problem.workload), float(problem.workload.arrival_s[-1])
     return round(last_s * n / (n - 1) * PS_PER_S) if n > 1 else 0
 
@@ -133,7 +133,7 @@ def cached_tokens(problem: Problem, stage: int) -> Ints:
 
 
 def stage_load(problem: Problem, stage: int, reached: Bools) -> Load:
-    """What stage `stage` gets when the requests in `reached` (n) run on it.
+    """Load that stage `stage` gets when the requests in `reached` (n) run on it.
 
     Arrivals are the trace's own: that a request first spends time in earlier stages shifts them by seconds and
     matters only to the end-to-end simulation, which has it.

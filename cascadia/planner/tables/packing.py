@@ -1,4 +1,4 @@
-"""When do tensor-parallel groups fit on the nodes of a pool?
+"""Condition under which tensor-parallel groups fit on the nodes of a pool.
 
 A tensor-parallel group stays within a node; a pipeline is `pp` such groups, which may lie on several nodes. With
 group sizes of which each divides the next (1, 2, 4, 8), first-fit-decreasing packs perfectly (Coffman, Garey and

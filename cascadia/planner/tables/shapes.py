@@ -1,4 +1,5 @@
-"""Which replicas could serve a model: every (pool, tp, pp) whose memory holds weights and a working KV cache.
+"""Shapes of replicas that could serve a model: every (pool, tp, pp) whose memory holds weights and a working KV
+cache.
 
 DESIGN section 5.1; Cascadia section 3.2 "Parallelism strategy search".
 """
@@ -41,7 +42,7 @@ class Shape:
 
     @property
     def key(self) -> tuple[str, int, int, int]:
-        """What tells it from the other shapes of its stage."""
+        """Key that tells it from the other shapes of its stage."""
         return self.pool, self.tp, self.pp, self.timing.max_num_batched_tokens
 
     @property

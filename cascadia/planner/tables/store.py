@@ -22,9 +22,6 @@ from cascadia_sim.iteration.timing import ReplicaTiming
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_FILES = 4000
-"""Beyond this many, the oldest half is deleted."""
-
 
 def cache_folder() -> Path:
     if named := os.environ.get("CASCADIA_CACHE_DIR"):
@@ -42,7 +39,7 @@ def digest_of(
     stable_share: float,
 ) -> str:
     """SHA-256 of what a table depends on: its inputs, and the code that makes it."""
-    hasher = hashlib.sha256(f"{_code()} {load} {quantile!r} {tuple(limits)} {stable_share!r}".encode())
+    hasher = hashlib.sha256(f"{code_digest()} {load} {quantile!r} {tuple(limits)} {stable_share!r}".encode())
     hasher.update(levels.tobytes())
     for timing in timings:
         for field in fields(timing):
@@ -52,11 +49,12 @@ def digest_of(
 
 
 @cache
-def _code() -> str:
-    """SHA-256 of the sources of the simulator and of the tables, so that a change of either starts a new store."""
+def code_digest(simulator: Path = Path(cascadia_sim.__file__).parent) -> str:
+    """SHA-256 of the sources of the simulator, in all its folders, and of the tables: a change of either starts a new
+    store."""
     hasher = hashlib.sha256()
     for path in (
-        *sorted(Path(cascadia_sim.__file__).parent.rglob("*.py")),
+        *sorted(simulator.rglob("*.py")),
         *(Path(__file__).with_name(name) for name in ("tables.py", "capacity.py", "loads.py")),
     ):
         hasher.update(path.read_bytes())
@@ -79,16 +77,5 @@ def save_table(digest: str, latency_s: Floats, saturated: Floats) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with whole_file(folder / f"{digest}.npz", 0o600) as part, part.open("wb") as file:
             np.savez(file, latency_s=latency_s, saturated=saturated)
-    except OSError:
-        return
-
-
-def prune() -> None:
-    """Delete the oldest half once there are too many."""
-    try:
-        with os.scandir(cache_folder()) as entries:
-            known = sorted((e.stat().st_mtime, e.path) for e in entries if e.is_file())
-        for _, path in known[: len(known) // 2] if len(known) > MOST_FILES else ():
-            Path(path).unlink(missing_ok=True)
     except OSError:
         return

@@ -61,12 +61,12 @@ class StageTable:
     requests: int
 
     def best_level(self, bound_s: float) -> Ints:
-        """Per shape, the index of the smallest level with latency within `bound_s`; -1 where there is none."""
+        """Index, per shape, of the smallest level with latency within `bound_s`; -1 where there is none."""
         within = self.latency_s <= bound_s
         return np.where(within.any(axis=1), within.argmax(axis=1), -1)
 
     def shares(self, bound_s: float) -> Floats:
-        """Per shape, the largest share of the stage's requests that keeps within `bound_s` (0: none)."""
+        """Largest share, per shape, of the stage's requests that keeps within `bound_s` (0: none)."""
         level = self.best_level(bound_s)
         return np.where(level >= 0, 1.0 / self.levels[level], 0.0)
 
@@ -226,7 +226,9 @@ def _sample_requests(timing: ReplicaTiming) -> int:
 
 
 def saturation_level(timing: ReplicaTiming, load: Load, stable_share: float = STABLE_SHARE) -> float:
-    """How many such replicas the load needs to be stable: its rate over `stable_share` of what one sustains."""
+    """Number of such replicas that the load needs to be stable: its rate over `stable_share` of what one
+    sustains.
+    """
     if not len(load) or load.period_ps <= 0:
         return 0.0
     return load.rate_rps / (stable_share * sustained_rps(timing, load))

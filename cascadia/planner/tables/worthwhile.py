@@ -1,4 +1,4 @@
-"""Which shapes of a stage are worth tables of their own for each routing.
+"""Shapes of a stage that are worth tables of their own for each routing.
 
 Many are not: a 70B model on four GPUs as TP2 PP2 carries less than as TP4 and takes longer under any load. With all
 requests sent to a stage each shape has a table once; a shape a is left out from then on if some b of its pool is better

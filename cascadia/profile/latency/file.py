@@ -34,7 +34,9 @@ def write_profile(found: Profile, path: Path) -> None:
 
 
 def read_measurements(path: Path, setup: Setup) -> dict[Point, list[Seen]]:
-    """What an earlier run measured on the same `setup`. Raises `BadInput` for another, or no such file."""
+    """Measurements that an earlier run made on the same `setup`. Raises `BadInput` for another, or no such
+    file.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -56,7 +58,7 @@ def read_measurements(path: Path, setup: Setup) -> dict[Point, list[Seen]]:
 
 
 def _told(setup: Setup) -> dict[str, Any]:
-    """What two runs must have in common."""
+    """Settings that two runs must have in common."""
     return {
         "model": setup.architecture.name,
         "gpu": setup.gpu.name,

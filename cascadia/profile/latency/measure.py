@@ -58,7 +58,9 @@ def first_token(point: Point, found: Sequence[Streamed]) -> Seen:
 
 
 def decoding(point: Point, found: Sequence[Streamed]) -> Seen | AtMost | str:
-    """Between the last first token and the first last token, all sequences decode and nothing else happens."""
+    """Measures decoding: between the last first token and the first last token, all sequences decode and
+    nothing else happens.
+    """
     start_s = max(one.chunks_s[0] for one in found)
     end_s = min(one.chunks_s[-1] for one in found)
     edges_s = np.linspace(start_s, max(start_s, end_s), PIECES + 1)

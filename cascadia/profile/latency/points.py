@@ -1,4 +1,4 @@
-"""What a profile measures: single prompts of many lengths, and decoding at rising concurrency."""
+"""Points that a profile measures: single prompts of many lengths, and decoding at rising concurrency."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class Point:
 
     @property
     def expected(self) -> Observation:
-        """What a measurement at the point would be, but for its seconds."""
+        """Observation that a measurement at the point would be, but for its seconds."""
         context = self.sequences * (self.prompt_tokens + self.output_tokens / 2)
         return Observation(self.decodes, self.sequences, self.prompt_tokens, context, 1.0)
 
@@ -62,7 +62,7 @@ def ladder(max_model_len: int, max_sequences: int, kv_tokens: int | None) -> tup
 
 
 def needed(points: Sequence[Point], seen: Sequence[Observed], longest: int, most: int) -> list[Point]:
-    """Of `points`, the cheapest for each part of an engine that `seen` tells nothing of; cheapest first.
+    """Cheapest of `points` for each part of an engine that `seen` tells nothing of; cheapest first.
 
     Their answers are short: where there is time, longer ones are measured later and count instead (`lasting`).
     `longest`: of the engine's requests, in tokens; `most`: that it works on at once.
@@ -81,7 +81,7 @@ def needed(points: Sequence[Point], seen: Sequence[Observed], longest: int, most
 
 
 def lasting(seen: Mapping[Point, T], tells_all: Callable[[Sequence[Point]], bool]) -> dict[Point, T]:
-    """Without the measurements of short answers, where the longer ones tell of as much."""
+    """Measurements without those of short answers, where the longer ones tell of as much."""
     whole = {p: found for p, found in seen.items() if not 1 < p.output_tokens < DECODED}
     return whole if tells_all(list(whole)) else dict(seen)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -47,6 +47,7 @@ class Profile:
     facts: EngineFacts
     setup: Setup
     fitted: Fitted
+    _: KW_ONLY
     seen: dict[Point, list[Seen]]
     left_out: dict[Point, str]
     missing: tuple[str, ...]
@@ -114,16 +115,33 @@ async def profile_latency(
     if done.broke is None:
         seconds = began_s + MIXED_UNTIL * max_seconds - clock()
         progress((clock() - began_s) / max_seconds, "checking on mixed requests")
-        checked = await _check(asker, setup, facts, found, longest, seconds, draw, began_s + max_seconds)
+        checked = await _check(
+            asker,
+            setup,
+            facts,
+            found=found,
+            longest=longest,
+            seconds=seconds,
+            draw=draw,
+            end_s=began_s + max_seconds,
+        )
     notes += [] if checked else ["no time was left to check the fit on mixed requests; raise --max-seconds"]
     notes += _of_others(before, await _load(client))
     return Profile(
-        facts, setup, found, done.seen, done.left_out, told(lacking), checked, clock() - began_s, tuple(notes)
+        facts,
+        setup,
+        found,
+        seen=done.seen,
+        left_out=done.left_out,
+        missing=told(lacking),
+        mixed=checked,
+        took_s=clock() - began_s,
+        notes=tuple(notes),
     )
 
 
 def _longer(wanted: Sequence[Point], done: Rounds, max_seconds: float) -> list[str]:
-    """How long a run must be for what is missing, where this one was too short for it."""
+    """Words on how long a run must be for what is missing, where this one was too short for it."""
     if done.broke is not None or not wanted or not done.took_s:
         return []
     longest_s = max(guessed_s(point, done.took_s) for point in wanted)
@@ -153,7 +171,9 @@ async def _settled(asker: Asker, max_seconds: float, end_s: float, kept: bool) -
 
 
 def _known(asker: Asker, kept: Mapping[Point, Sequence[Seen]]) -> Known:
-    """What was measured before, and what the last answer of warming up says of a lone prompt and its decoding."""
+    """Knowledge before the run: what was measured, and what the last answer of warming up says of a lone prompt
+    and its decoding.
+    """
     seen = {point: list(found) for point, found in kept.items()}
     took_s = {}
     for point, answer in asker.warm_up[-1:]:
@@ -166,7 +186,7 @@ def _known(asker: Asker, kept: Mapping[Point, Sequence[Seen]]) -> Known:
 
 
 def _widened(found: Fitted, setup: Setup, lacking: Sequence[str]) -> Fitted:
-    """What is missing is off by as much as the catalogue's own entry would be."""
+    """The fit, widened: what is missing is off by as much as the catalogue's own entry would be."""
     c = found.calibration
     assumed = standing(setup.gpu, setup.config.engine, setup.precision).error_tpot
     mean = max(assumed, c.fit.held_out_mean_error or 0.0)
@@ -177,7 +197,7 @@ def _widened(found: Fitted, setup: Setup, lacking: Sequence[str]) -> Fitted:
 
 
 async def _load(client: OpenAIEngine) -> Load | None:
-    """None also where a busy engine does not answer soon: it is only asked for a note."""
+    """Load of the engine; None also where a busy one does not answer soon: it is only asked for a note."""
     try:
         async with asyncio.timeout(LOAD_S):
             return await load(client)
@@ -197,7 +217,7 @@ def _of_others(before: Load | None, after: Load | None) -> list[str]:
 
 
 def timing_of(setup: Setup, calibration: Calibration, kv_tokens: int | None) -> ReplicaTiming:
-    """With the KV cache that the engine reports, where it does."""
+    """Timing of a replica with the KV cache that the engine reports, where it does."""
     config = replace(setup.config, calibration=calibration)
     timing = replica_timing(setup.architecture, setup.gpu, tp=setup.tp, pp=setup.pp, config=config)
     if kv_tokens is None:
@@ -224,13 +244,14 @@ async def _check(
     asker: Asker,
     setup: Setup,
     facts: EngineFacts,
+    *,
     found: Fitted,
     longest: int,
     seconds: float,
     draw: np.random.Generator,
     end_s: float,
 ) -> Check | None:
-    """None where there is too little time, or the answers do not come in it."""
+    """Check of the fit; None where there is too little time, or the answers do not come in it."""
     timing = timing_of(setup, found.calibration, facts.kv_tokens)
     rate_rps = MIXED_LOAD * capacity_rps(lengths_of(CAPACITY_REQUESTS, longest, draw), timing)
     if rate_rps * seconds < FEWEST_MIXED:

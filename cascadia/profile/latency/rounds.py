@@ -1,4 +1,6 @@
-"""Which point is measured next, and when to stop: what a fit cannot do without comes first, and time is kept."""
+"""Order in which points are measured, and the end of it: what a fit cannot do without comes first, and time is
+kept.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
@@ -28,14 +30,16 @@ class Rounds(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known before: measurements, and how many seconds requests took, from which first guesses are made."""
+    """Knowledge before a run: measurements, and how many seconds requests took, from which first guesses are
+    made.
+    """
 
     seen: dict[Point, list[Seen]]
     took_s: dict[Point, float]
 
 
 class Limits(NamedTuple):
-    """Until when the points are measured again and again, and until when those that are needed may be."""
+    """Time limits: until when points are measured again and again, and until when those that are needed may be."""
 
     until_s: float
     needed_until_s: float
@@ -61,7 +65,7 @@ async def rounds(
     broke: str | None = None
 
     async def try_one(point: Point, until_s: float, most_s: float) -> bool:
-        """Whether it was measured."""
+        """Measures a point and tells whether that went well."""
         nonlocal at_most, broke
         began_s, guess_s = clock(), guessed_s(point, took_s)
         if point in skipped or broke is not None or began_s + guess_s > until_s:
@@ -108,7 +112,9 @@ def _all(seen: dict[Point, list[Seen]]) -> list[Seen]:
 
 
 def guessed_s(point: Point, took_s: dict[Point, float]) -> float:
-    """As long as it took before; else what the longest prompt took, a token, and the widest answer, a step."""
+    """Seconds that a point is likely to take: as long as before; else what the longest prompt took, a token,
+    and the widest answer, a step.
+    """
     if point in took_s:
         return took_s[point]
     longest = max(took_s, key=lambda p: (p.prompt_tokens * p.sequences, -p.output_tokens))

@@ -27,6 +27,6 @@ class MadeUp:
         return " ".join(self.draw.choice(WORDS, words))
 
     def counted(self, few: tuple[int, int], many: tuple[int, int]) -> "MadeUp":
-        """As the engine counts: two prompts' (words, tokens)."""
+        """Prompts sized as the engine counts: two prompts' (words, tokens)."""
         slope = max(0.1, (many[1] - few[1]) / (many[0] - few[0]))
         return MadeUp(self.draw, slope, few[1] - few[0] * slope)

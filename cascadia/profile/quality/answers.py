@@ -20,7 +20,9 @@ class KeptAnswers:
         self._stream = stream
 
     def add(self, done: Done, answer: str) -> None:
-        """On the disk before this returns: call it before the journal says that the answer is done."""
+        """Writes the answer to the disk before this returns: call it before the journal says that the answer is
+        done.
+        """
         self._stream.write(json.dumps(asdict(done) | {"answer": answer}).encode() + b"\n")
         self._stream.flush()
         os.fsync(self._stream.fileno())

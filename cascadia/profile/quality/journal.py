@@ -1,4 +1,4 @@
-"""What a run has done so far, kept line by line so that a crash loses at most what was under way.
+"""Journal of what a run has done so far, kept line by line so that a crash loses at most what was under way.
 
 The first line says of which inputs; each further line is one finished answer, or one that failed and why. A line is on
 the disk before its answer counts as done. Whatever follows the last line's end was being written when the
@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,6 +31,7 @@ class Done:
     prompt_id: str
     stage: str
     score: float
+    _: KW_ONLY
     quality: float | None
     input_tokens: int
     output_tokens: int
@@ -62,7 +63,7 @@ class Journal:
 
 
 def journal_path(table: Path) -> Path:
-    """Beside the table that the run will write."""
+    """Path beside the table that the run will write."""
     return table.with_name(table.name + ".journal.jsonl")
 
 

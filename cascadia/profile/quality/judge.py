@@ -1,4 +1,6 @@
-"""From an answer to its score and quality: an LLM judge's opinion, a check against the reference, or both."""
+"""Judging of an answer, to its score and quality: an LLM judge's opinion, a check against the reference, or
+both.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

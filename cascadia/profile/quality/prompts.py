@@ -37,7 +37,7 @@ class Prompt:
 
 
 def digest(prompts: tuple[Prompt, ...]) -> str:
-    """Of everything that answers, checks and identities depend on, order left aside."""
+    """Digest of everything that answers, checks and identities depend on, order left aside."""
     hasher = hashlib.sha256()
     for prompt in sorted(prompts, key=lambda one: one.id):
         line = [prompt.id, list(prompt.messages), prompt.check, prompt.reference]

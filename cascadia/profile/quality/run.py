@@ -45,7 +45,7 @@ class Job:
         return len(self.prompts) * len(self.stages)
 
     def done(self, pairs: Container[tuple[str, str]]) -> list[tuple[str, str]]:
-        """What of the job is in `pairs`, as (prompt_id, stage)."""
+        """Part of the job that is in `pairs`, as (prompt_id, stage)."""
         every = ((prompt.id, stage.name) for stage in self.stages for prompt in self.prompts)
         return [pair for pair in every if pair in pairs]
 
@@ -165,8 +165,16 @@ class _Lane:
         except Unanswered as error:
             return _failed(prompt, stage, "judge", error)
         # An empty answer still takes a token, its end, to write; a table has none below 1.
-        tokens = max(1, reply.input_tokens), max(1, reply.output_tokens)
-        outcome = Done(prompt.id, stage, judged.score, judged.quality, *tokens, reply.cut, judged.expected)
+        outcome = Done(
+            prompt.id,
+            stage,
+            judged.score,
+            quality=judged.quality,
+            input_tokens=max(1, reply.input_tokens),
+            output_tokens=max(1, reply.output_tokens),
+            cut=reply.cut,
+            expected=judged.expected,
+        )
         return Finished(outcome, reply.text)
 
 

@@ -1,4 +1,6 @@
-"""What a run found: how good each stage is, and whether the judge's score tells right answers from wrong ones."""
+"""Summary of what a run found: how good each stage is, and whether the judge's score tells right answers from
+wrong ones.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ Z_95 = 1.959964
 
 
 class Mean(NamedTuple):
-    """With the ends of its 95 % confidence interval."""
+    """Mean with the ends of its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -25,7 +27,8 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StageSummary:
-    """Over the prompts in the table. `quality` is of those with a reference, of which there are `checked`.
+    """Summary of a stage over the prompts in the table. `quality` is of those with a reference, of which there
+    are `checked`.
 
     `cut`: answers that ran into the limit of tokens. `agreement`: None unless scores come from a judge.
     """
@@ -64,12 +67,12 @@ def stage_summary(
 
 
 def agreement_of(checked: Sequence[Done]) -> Agreement | None:
-    """Of the score with a check's outcome; None where the answers are all right or all wrong."""
+    """Agreement of the score with a check's outcome; None where the answers are all right or all wrong."""
     return agreement(np.array([row.score for row in checked], dtype=np.float64), _quality(checked) > 50.0)
 
 
 def mean_of(values: Floats) -> Mean:
-    """Of n >= 1 values, 0-100.
+    """Mean of n >= 1 values, 0-100.
 
     The interval is normal; where all are 0 or 100 it is Wilson's (JASA 22, 1927): 20 of 20 proves no perfection.
     """

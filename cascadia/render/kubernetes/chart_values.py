@@ -20,7 +20,9 @@ def defaults() -> Values:
 
 
 def merged(base: Values, over: Values) -> Values:
-    """As Helm coalesces values: maps member by member, anything else as a whole; null takes a member away."""
+    """Values coalesced as Helm does it: maps member by member, anything else as a whole; null takes a member
+    away.
+    """
     result = dict(base)
     for key, value in over.items():
         if value is None:
@@ -33,7 +35,7 @@ def merged(base: Values, over: Values) -> Values:
 
 
 def whole_numbers(values: Any) -> Any:
-    """As Helm writes numbers: 2.0 is 2."""
+    """Values as Helm writes numbers: 2.0 is 2."""
     if isinstance(values, dict):
         return {key: whole_numbers(value) for key, value in values.items()}
     if isinstance(values, list):

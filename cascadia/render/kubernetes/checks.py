@@ -38,7 +38,7 @@ def check(release: Release) -> None:
 
 
 def refusals(release: Release) -> Iterator[BadInput]:
-    """What must hold between values that fit the schema."""
+    """Refusals by what must hold between values that fit the schema."""
     values, space = release.values, release.namespace
     if not _NAMESPACE.fullmatch(space) or len(space) > 63:
         what = f"{json.dumps(space)} is no name of one"
@@ -142,7 +142,7 @@ def _mounts(where: str, mounts: Sequence[dict[str, Any]], volumes: Sequence[str]
 
 
 def _resources(where: str, found: dict[str, Any]) -> Iterator[BadInput]:
-    """None requests more than its limit; what cannot be shared, as much."""
+    """Refuses resources: none requests more than its limit; what cannot be shared, as much."""
     limits = found.get("limits", {})
     for name, asked in sorted(found.get("requests", {}).items()):
         if name in limits and _quantity(asked) > _quantity(limits[name]):
@@ -172,7 +172,7 @@ def _fits_the_schema(values: Values) -> None:
     import jsonschema
 
     def pattern(_: Any, wanted: str, found: Any, *_schema: Any) -> Iterator[jsonschema.ValidationError]:
-        """As Go has it, `$` is the end, and not before a last line's end."""
+        """Checks a pattern as Go has it, where `$` is the end, and not before a last line's end."""
         if isinstance(found, str) and (found.endswith("\n") or not re.search(wanted, found)):
             yield jsonschema.ValidationError(f"{found!r} does not match {wanted!r}")
 

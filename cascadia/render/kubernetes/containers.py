@@ -1,4 +1,4 @@
-"""What all pods have in common: they pass the "restricted" Pod Security Standard, with a read-only root."""
+"""Containers as all pods have them: they pass the "restricted" Pod Security Standard, with a read-only root."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ APP_VERSION = "0.1.0"
 
 
 def pod_security(over: Values) -> dict[str, Any]:
-    """`over` is a user's, put over ours."""
+    """Security context of a pod; `over` is a user's, put over ours."""
     ours = {
         "runAsNonRoot": True,
         "runAsUser": USER_ID,
@@ -38,27 +38,27 @@ def container_security(over: Values) -> dict[str, Any]:
 
 
 def scheduling(values: Values) -> dict[str, Any]:
-    """Where the pods of a service of ours may run, and before whom."""
+    """Scheduling: where the pods of a service of ours may run, and before whom."""
     return given(
         **{key: values[key] for key in ("priorityClassName", "nodeSelector", "affinity", "tolerations")}
     )
 
 
 def variables(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of a container: the last of a name is the one."""
+    """Environment variables of a container: the last of a name is the one."""
     last = {one["name"]: i for i, one in enumerate(found)}
     return [one for i, one in enumerate(found) if last[one["name"]] == i]
 
 
 def image(release: Release, found: Values) -> str:
-    """Of our own: a digest goes before a tag, and the chart's version before none."""
+    """Image of our own: a digest goes before a tag, and the chart's version before none."""
     registry = release.values["imageRegistry"]
     name = f"{registry}/{found['repository']}" if registry else found["repository"]
     return f"{name}@{found['digest']}" if found["digest"] else f"{name}:{found['tag'] or APP_VERSION}"
 
 
 def given(**members: Any) -> dict[str, Any]:
-    """Those that are not empty."""
+    """Members that are not empty."""
     return {name: value for name, value in members.items() if value}
 
 

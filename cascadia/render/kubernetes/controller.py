@@ -1,8 +1,11 @@
 """The controller: it makes the workloads of engines and what routers are told, with rights over just these."""
 
+import hashlib
+import json
 from collections.abc import Iterator
 from typing import Any
 
+from cascadia.render.kubernetes.chart_values import whole_numbers
 from cascadia.render.kubernetes.containers import service_ports
 from cascadia.render.kubernetes.own_service import Mounted, own_deployment
 from cascadia.render.kubernetes.release import Release
@@ -12,6 +15,8 @@ from cascadia.render.yaml_text import yaml_text
 
 NAME = "controller"
 _GRACE_S = 60
+SETTINGS_DIGEST = "cascadia/settings"
+"""Annotation of the pods, which are replaced when it changes: a controller reads its settings at its start."""
 VALUES, SPEC, SAMPLES = "/etc/cascadia", "/spec", "/samples"
 
 
@@ -52,7 +57,10 @@ def controller(release: Release) -> Iterator[dict[str, Any]]:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": release.metadata(NAME, NAME),
-        "data": {"values.yaml": yaml_text([release.values])},
+        "data": {
+            "values.yaml": yaml_text([release.values]),
+            "controller.yaml": yaml_text([values["settings"]]),
+        },
     }
     yield own_deployment(
         release,
@@ -61,11 +69,12 @@ def controller(release: Release) -> Iterator[dict[str, Any]]:
             **values,
             "args": [*_arguments(release), *values["args"]],
             "env": [*samples_token(release), *values["env"]],
+            "podAnnotations": {SETTINGS_DIGEST: _digest(values["settings"]), **values["podAnnotations"]},
         },
-        release.named(NAME),
-        _mounted(release),
-        _GRACE_S,
-        "/ready",
+        account=release.named(NAME),
+        mounted=_mounted(release),
+        grace_s=_GRACE_S,
+        ready_path="/ready",
     )
     # For Prometheus alone, which is to hear also of one that is not ready.
     yield {
@@ -81,6 +90,12 @@ def controller(release: Release) -> Iterator[dict[str, Any]]:
     }
 
 
+def _digest(settings: dict[str, Any]) -> str:
+    """SHA-256 of the settings as Helm's `toJson` writes them: keys in order, no spaces, 2.0 as 2."""
+    text = json.dumps(whole_numbers(settings), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _arguments(release: Release) -> list[str]:
     return [
         "controller",
@@ -90,6 +105,7 @@ def _arguments(release: Release) -> list[str]:
         f"--namespace={release.namespace}",
         f"--release={release.name}",
         f"--values={VALUES}/values.yaml",
+        f"--settings={VALUES}/controller.yaml",
         *([f"--samples={SAMPLES}"] if release.values[NAME]["samples"]["claimName"] else []),
         "--run-dir=/tmp/run",
         "--host=0.0.0.0",

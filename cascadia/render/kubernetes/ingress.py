@@ -1,4 +1,4 @@
-"""How clients outside the cluster come in: an Ingress, or a route of a Gateway. TLS ends there."""
+"""Entrance for clients outside the cluster: an Ingress, or a route of a Gateway. TLS ends there."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -29,7 +29,9 @@ def judge_service(release: Release) -> Iterator[dict[str, Any]]:
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": matching}},
     }
     service = judge["service"]
-    yield own_deployment(release, NAME, service, release.full_name, _head(service["head"]), _GRACE_S)
+    yield own_deployment(
+        release, NAME, service, account=release.full_name, mounted=_head(service["head"]), grace_s=_GRACE_S
+    )
 
 
 def _head(head: dict[str, str]) -> list[Mounted]:

@@ -31,7 +31,7 @@ def kubernetes_yaml(values: Values, namespace: str) -> str:
 
 
 def objects(release: Release) -> Iterator[Object]:
-    """What the chart's templates make of the same release, object by object.
+    """Objects that the chart's templates make of the same release, object by object.
 
     Workloads come with the largest pods first: small ones would scatter and leave no node
     whole.

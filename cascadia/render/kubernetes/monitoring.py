@@ -1,4 +1,4 @@
-"""What Prometheus scrapes, and the dashboards that Grafana's sidecar picks up."""
+"""Monitoring: what Prometheus scrapes, and the dashboards that Grafana's sidecar picks up."""
 
 from collections.abc import Iterator
 from importlib import resources

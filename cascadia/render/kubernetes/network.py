@@ -1,4 +1,4 @@
-"""Who may talk to whom: nobody, but for what is said here."""
+"""Network policies, by which pods may talk to whom: nobody, but for what is said here."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -44,8 +44,9 @@ def _router(release: Release) -> dict[str, Any]:
 
 
 def _engines(release: Release) -> dict[str, Any]:
-    """Of whichever plan: pods of the last one serve on while those of the next start, and a controller may not write
-    policies. With one, that goes for ranks too."""
+    """Policy for engines of whichever plan: pods of the last one serve on while those of the next start, and a
+    controller may not write policies. With one, that goes for ranks too.
+    """
     matching: dict[str, Any] = {
         "matchLabels": release.selector(),
         "matchExpressions": [{"key": "cascadia/service", "operator": "Exists"}],

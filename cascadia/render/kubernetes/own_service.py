@@ -23,6 +23,7 @@ def own_deployment(
     release: Release,
     component: str,
     values: dict[str, Any],
+    *,
     account: str,
     mounted: list[Mounted],
     grace_s: int,

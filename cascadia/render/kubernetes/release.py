@@ -1,4 +1,4 @@
-"""What the chart's templates see: the release's name and namespace, its values, the cluster's APIs."""
+"""Release as the chart's templates see it: the release's name and namespace, its values, the cluster's APIs."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -60,7 +60,7 @@ class Release:
         }
 
     def metadata(self, stem: str, component: str, **more: Any) -> dict[str, Any]:
-        """Of an object called after `stem`; without a stem, after the release alone."""
+        """Metadata of an object called after `stem`; without a stem, after the release alone."""
         return {
             "name": self.named(stem) if stem else self.full_name,
             "namespace": self.namespace,

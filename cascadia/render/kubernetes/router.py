@@ -128,7 +128,7 @@ def _pod(release: Release, matching: dict[str, str]) -> dict[str, Any]:
 
 
 def _data(release: Release) -> dict[str, Any]:
-    """Where the workload log goes: a volume that the controller reads too, where there is one."""
+    """Volume that the workload log goes to: a volume that the controller reads too, where there is one."""
     controller = release.values["controller"]
     if controller["enabled"] and controller["samples"]["claimName"]:
         return {"persistentVolumeClaim": {"claimName": controller["samples"]["claimName"]}}
@@ -177,6 +177,6 @@ def _environment(release: Release) -> list[dict[str, Any]]:
 
 
 def samples_token(release: Release) -> list[dict[str, Any]]:
-    """What routers and controllers know each other by."""
+    """Token that routers and controllers know each other by."""
     controller = release.values["controller"]
     return [from_secret(SAMPLES_TOKEN, controller["samples"])] if hands_out_samples(controller) else []

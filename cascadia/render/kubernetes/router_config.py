@@ -40,7 +40,7 @@ def router_config(release: Release) -> dict[str, Any]:
 
 
 def hands_out_samples(controller: Values) -> bool:
-    """Whether routers are asked for their workload logs."""
+    """Tells whether routers are asked for their workload logs."""
     samples = controller["samples"]
     return bool(controller["enabled"] and samples["secretName"] and not samples["claimName"])
 

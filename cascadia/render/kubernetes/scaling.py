@@ -1,4 +1,4 @@
-"""What scales the router with its own load. Engines are not scaled so: their number is the plan's."""
+"""Autoscaler of the router with its own load. Engines are not scaled so: their number is the plan's."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What pods share: an account without a token, and a volume for what engines download."""
+"""Objects that pods share: an account without a token, and a volume for what engines download."""
 
 from collections.abc import Iterator
 from typing import Any

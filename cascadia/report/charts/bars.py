@@ -1,7 +1,7 @@
 """Bars side by side or on top of each other, upright or lying."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,7 +63,7 @@ def bar_chart(
             lane, lanes = (0, 1) if stacked else (s, len(series))
             colour = bars.colours[i] if bars.colours else colours[s]
             tip = f"{owner}: {v_format(value)} {y_label}"
-            spots.append(_Spot(i, lane, lanes, float(bases[s, i]), value, colour, tip))
+            spots.append(_Spot(i, lane, lanes, base=float(bases[s, i]), value=value, colour=colour, tip=tip))
     totals = [float(t) for t in values.sum(axis=0)] if stacked or len(series) == 1 else None
     limits = span([bases + values, [v for v, _ in rules]], log=False, zero=True)
     label = f"{title}. {y_label}" + (f" by {x_label}" if x_label else "")
@@ -71,12 +71,12 @@ def bar_chart(
         categories,
         spots,
         totals,
-        Heading(title, y_label, keys, boxes=True),
-        limits,
-        v_format,
-        rules,
-        width,
-        label,
+        heading=Heading(title, y_label, keys, boxes=True),
+        limits=limits,
+        form=v_format,
+        rules=rules,
+        width=width,
+        label=label,
     )
     return _lying(job) if horizontal else _upright(job, height or HEIGHT, x_label)
 
@@ -88,24 +88,26 @@ class _Spot:
     category: int
     lane: int
     lanes: int
+    _: KW_ONLY
     base: float
     value: float
     colour: Colour
     tip: str
 
     def slot(self, start: float, size: float) -> tuple[float, float]:
-        """Where it stands across the slot, and how wide."""
+        """Position across the slot, and width."""
         lane = min(size * 0.72, 64.0 * self.lanes) / self.lanes
         return start + size / 2 + (self.lane - self.lanes / 2) * lane, lane - (1 if self.lanes > 1 else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What both ways of drawing need. `totals` go at the ends of bars where each category has one bar."""
+    """Input of both ways of drawing. `totals` go at the ends of bars where each category has one bar."""
 
     categories: Sequence[str]
     spots: Sequence[_Spot]
     totals: list[float] | None
+    _: KW_ONLY
     heading: Heading
     limits: Range
     form: Format

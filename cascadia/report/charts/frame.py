@@ -42,7 +42,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What stands above the plot: title, what y is, and a legend (name, colour, dashed) of lines or boxes."""
+    """Heading above the plot: title, what y is, and a legend (name, colour, dashed) of lines or boxes."""
 
     title: str
     y_label: str

@@ -87,7 +87,9 @@ def _answer_spans(stages: Sequence[FunnelStage], top: float, scale: float) -> li
 
 
 def _ribbon(x0: float, x1: float, a: tuple[float, float], b: tuple[float, float], bend: float) -> str:
-    """Between the spans `a` at x0 and `b` at x1 (y, y): level at first, bending in the last `bend` pixels."""
+    """Ribbon between the spans `a` at x0 and `b` at x1 (y, y): level at first, bending in the last `bend`
+    pixels.
+    """
     n = number
     start = max(x0, x1 - bend)
     middle = (start + x1) / 2

@@ -1,4 +1,4 @@
-"""How values are distributed."""
+"""Histogram of values."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What is drawn, as points in pixels, so that labels can keep off it."""
+"""Ink that is drawn, as points in pixels, so that labels can keep off it."""
 
 import numpy as np
 

@@ -101,7 +101,7 @@ def line_chart(
 
 
 def _names_at_ends(lines: Sequence[Drawn], box: Box) -> list[str] | None:
-    """None where the ends lie so close that names would drift from their lines."""
+    """Names at the lines' ends; None where these lie so close that names would drift from their lines."""
     ends = [line.end for line in lines]
     if any(end is None or end[0] < box.right - 30 for end in ends):
         return None

@@ -1,4 +1,4 @@
-"""From data to pixels, with ticks at round values."""
+"""Scale from data to pixels, with ticks at round values."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -53,7 +53,7 @@ class Scale:
 
 
 def linear_ticks(low: float, high: float, wanted: int) -> list[float]:
-    """About `wanted` multiples of 1, 2, 2.5 or 5 times a power of ten within low..high."""
+    """Ticks: about `wanted` multiples of 1, 2, 2.5 or 5 times a power of ten within low..high."""
     step = nice_step((high - low) / max(1, wanted))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
@@ -101,7 +101,7 @@ def span(values: Iterable[ArrayLike], *, log: bool, zero: bool = False, pad: flo
 
 
 def rounded(limits: Range, wanted: int) -> Range:
-    """Out to the next ticks of a linear scale."""
+    """Limits widened to the next ticks of a linear scale."""
     step = nice_step((limits[1] - limits[0]) / max(1, wanted))
     return math.floor(limits[0] / step + 1e-9) * step, math.ceil(limits[1] / step - 1e-9) * step
 

@@ -1,4 +1,4 @@
-"""How charts look. Colours are Okabe and Ito's (2008), told apart by the colour-blind; text is darker of hue.
+"""Style of charts. Colours are Okabe and Ito's (2008), told apart by the colour-blind; text is darker of hue.
 
 Each palette entry: the mark's colour, the colour of text of that hue on the page, and of text upon the mark.
 """

@@ -1,4 +1,4 @@
-"""Who may do what, and how much: keys, their limits, and OpenAI's words for a refusal.
+"""Access: who may do what, and how much: keys, their limits, and OpenAI's words for a refusal.
 
 The order is that of cost: the key before the body is read, the model's name and the limits before any engine is asked.
 """
@@ -13,11 +13,16 @@ from typing import Protocol
 from cascadia.router.access.key_metrics import KeyMetrics
 from cascadia.router.access.keys import Key, Keyring, Scope
 from cascadia.router.access.rate_limits import Kind, Told, Usage, Verdict
-from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.stream_usage import StreamUsage
 
 LONGEST_RETRY_S = 3600
+
+
+class Answered(Protocol):
+    """A request whose answer says what is left of its key's limits: `more` are lines of its head."""
+
+    more: bytes
 
 
 class Shared(Protocol):
@@ -31,7 +36,7 @@ class Shared(Protocol):
 
 
 class Account:
-    """What one key has used, and where it is counted. `limited`: whether any limit holds for it."""
+    """Account of one key: what it has used. `limited`: whether any limit holds for it."""
 
     __slots__ = ("admitted", "key", "limited", "told", "usage", "used")
 
@@ -75,7 +80,7 @@ class Hold:
         self.stream.add(part)
 
     def release(self, *, left: bool) -> None:
-        """Where the client `left` before its engines had counted, the estimate stands."""
+        """Frees what was taken. Where the client `left` before its engines had counted, the estimate stands."""
         account, used = self._account, self.spent or 0
         if self.stream is not None:
             used += self.stream.tokens(self._prompt)
@@ -122,7 +127,7 @@ class Access:
         return self._known(authorization[7:], scope)
 
     def reader(self, authorization: bytes, scope: Scope) -> Account:
-        """As `caller`, and takes a browser's name and password too: the password is the key."""
+        """Account as by `caller`, which takes a browser's name and password too: the password is the key."""
         if authorization[:6].lower() != b"basic ":
             return self.caller(authorization, scope)
         try:
@@ -132,9 +137,9 @@ class Access:
         return self._known(password, scope)
 
     async def admit(
-        self, exchange: Exchange, account: Account, model: str, tokens: int, prompt_tokens: int
+        self, exchange: Answered, account: Account, model: str, tokens: int, prompt_tokens: int
     ) -> Hold:
-        """As `admit_here`, by the limits that routers share where there are any."""
+        """Admits as `admit_here`, by the limits that routers share where there are any."""
         shared = self.shared
         if shared is None or not account.limited:
             return self.admit_here(exchange, account, model, tokens, prompt_tokens)
@@ -150,7 +155,7 @@ class Access:
         return self.admit_here(exchange, account, model, tokens, prompt_tokens)
 
     def admit_here(
-        self, exchange: Exchange, account: Account, model: str, tokens: int, prompt_tokens: int
+        self, exchange: Answered, account: Account, model: str, tokens: int, prompt_tokens: int
     ) -> Hold:
         """Lets a request of about `tokens` tokens in, `prompt_tokens` of them known already.
 
@@ -168,7 +173,7 @@ class Access:
         return Hold(account, tokens, prompt_tokens, None)
 
     def replace(self, keyring: Keyring) -> None:
-        """From now on these keys. What a key that is gone has used is forgotten once nothing of it runs."""
+        """Puts these keys in force. What a key that is gone has used is forgotten once nothing of it runs."""
         self.keyring = keyring
         accounts = self._accounts
         kept = {key.id: accounts.get(key.id) or Account(key, self.metrics) for key in keyring}
@@ -192,7 +197,7 @@ class Access:
             message = f"This key may not ask for the model {model[:100]!r}."
             raise _forbidden("model_not_allowed", message, param="model")
 
-    def _check(self, exchange: Exchange, account: Account, verdict: Verdict, tokens: int) -> None:
+    def _check(self, exchange: Answered, account: Account, verdict: Verdict, tokens: int) -> None:
         exchange.more += account.told.lines(verdict)
         if verdict.refused is not None:
             self.metrics.refused(account.key.name, verdict.refused)
@@ -200,7 +205,7 @@ class Access:
 
 
 def _unauthorized(code: str | None, message: str) -> ApiError:
-    """As OpenAI words it: a wrong key is an invalid request."""
+    """Refusal as OpenAI words it: a wrong key is an invalid request."""
     return ApiError(401, code, message, kind="invalid_request_error")
 
 

@@ -1,4 +1,5 @@
-"""Which pages of other origins may ask the models from a browser (https://fetch.spec.whatwg.org/#http-cors-protocol).
+"""CORS: pages of other origins that may ask the models from a browser
+(https://fetch.spec.whatwg.org/#http-cors-protocol).
 
 That is of `/v1/` alone: no page elsewhere is let at metrics, the page or the admin API, whatever key a browser holds. A
 preflight has no key, and tells nothing but what the settings allow.
@@ -29,7 +30,7 @@ EXPOSED = ", ".join(
 
 
 def lines_for(cors: CorsSettings, origin: bytes) -> bytes:
-    """What an answer to a page of `origin` says, in whole lines."""
+    """Header lines, whole, of an answer to a page of `origin`."""
     headers = _origin(cors, origin)
     return header_lines(
         [*headers, (b"access-control-expose-headers", EXPOSED)] if len(headers) > 1 else headers
@@ -37,14 +38,14 @@ def lines_for(cors: CorsSettings, origin: bytes) -> bytes:
 
 
 def is_preflight(scope: Scope) -> bool:
-    """Whether a browser asks, on behalf of a page, what it may send to a model."""
+    """Tells whether a browser asks, on behalf of a page, what it may send to a model."""
     names = {name for name, _ in scope["headers"]}
     asks = {b"origin", b"access-control-request-method"} <= names
     return bool(asks and scope["method"] == "OPTIONS" and scope["raw_path"].startswith(OPEN_TO_PAGES))
 
 
 async def answer_preflight(cors: CorsSettings, scope: Scope, send: Send) -> None:
-    """With what is allowed of what was asked for. The errand adds the origin itself."""
+    """Answers with what is allowed of what was asked for. The errand adds the origin itself."""
     given = dict(scope["headers"])
     headers: Headers = []
     if _allows(cors, given[b"origin"]):

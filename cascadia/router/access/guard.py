@@ -1,4 +1,4 @@
-"""Who may see the paths that FastAPI serves. What is not named here needs a key that may ask models."""
+"""Guard of the paths that FastAPI serves. What is not named here needs a key that may ask models."""
 
 from cascadia.router.access.access import Access
 from cascadia.router.http.asgi import Scope, Send
@@ -10,7 +10,7 @@ _CHALLENGE = {"read": b'Basic realm="cascadia"', "ask": b"Bearer"}
 
 
 def refusal(access: Access | None, scope: Scope) -> ApiError | None:
-    """What to say to a request for one of these paths; None where it may pass."""
+    """Refusal of a request for one of these paths; None where it may pass."""
     path = scope["path"]
     if access is None or path in OPEN or path in access.open_paths:
         return None
@@ -26,7 +26,7 @@ def refusal(access: Access | None, scope: Scope) -> ApiError | None:
 
 
 def reads(path: str) -> bool:
-    """Whether it is of those that a browser or Prometheus looks at: there a password may be the key."""
+    """Tells whether it is of those that a browser or Prometheus looks at: there a password may be the key."""
     return path == "/metrics" or path == "/ui" or path.startswith("/ui/")
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus sees of keys. `key` is a key's name in the file of keys: as many as there are keys."""
+"""Metrics of keys for Prometheus. `key` is a key's name in the file of keys: as many as there are keys."""
 
 from cascadia.router.telemetry.counters import Counts
 from cascadia.router.telemetry.metrics import Metrics

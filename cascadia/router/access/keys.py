@@ -7,7 +7,7 @@ microsecond. Keys are made by us only, so none has less in it.
 
 import secrets
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Literal
@@ -25,7 +25,9 @@ _ID = slice(len(MARK), len(MARK) + ID_CHARS)
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """None: without limit. Tokens are those of prompts and answers, of all stages that were asked."""
+    """Limits of a key; None: without limit. Tokens are those of prompts and answers, of all stages that were
+    asked.
+    """
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -46,6 +48,7 @@ class Key:
     id: str
     name: str
     digest: bytes = field(repr=False)
+    _: KW_ONLY
     scopes: frozenset[Scope] = frozenset({"inference"})
     models: frozenset[str] | None = None
     limits: KeyLimits = KeyLimits()

@@ -93,11 +93,6 @@ def revoke_key(path: Path, name_or_id: str) -> Key:
     return _key(found[0])
 
 
-def created_of(path: Path) -> dict[str, datetime | None]:
-    """When each key was made, by id."""
-    return {entry.id: entry.created for entry in _read(path)}
-
-
 def _read(path: Path) -> list[_Entry]:
     where = str(path)
     text = read_text(path, MAX_BYTES)

@@ -1,4 +1,4 @@
-"""What a key may still use: two buckets, filled evenly, and a count of requests under way.
+"""Rate limits of a key: two buckets, filled evenly, and a count of requests under way.
 
 A bucket holds a minute's worth. So a full minute's worth may come at once, and over any t minutes at most (1 + t) times
 the limit passes. Tokens are taken by an estimate when a request comes, and put right when its engines have counted; the
@@ -35,7 +35,9 @@ class Verdict(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Usage:
-    """Of one key. Levels in requests and tokens, as of `at_s`; before the first request both have filled for ever."""
+    """Usage of one key. Levels in requests and tokens, as of `at_s`; before the first request both have filled
+    for ever.
+    """
 
     running: int = 0
     requests: float = 0.0
@@ -112,7 +114,7 @@ class Told:
 
 
 def _lines(of: bytes, limit: int | None) -> bytes:
-    """With places for what is left, and for the milliseconds until all is back."""
+    """Header lines with places for what is left, and for the milliseconds until all is back."""
     if limit is None:
         return b""
     return b"".join(

@@ -1,4 +1,4 @@
-"""From settings to who may come in."""
+"""Access as the settings ask for it."""
 
 from cascadia.domain.errors import BadInput
 from cascadia.router.access.access import Access
@@ -10,7 +10,7 @@ from cascadia.router.telemetry.metrics import Metrics
 
 
 def access_of(settings: KeySettings | None, keyring: Keyring | None, metrics: Metrics) -> Access | None:
-    """None where no key is asked for."""
+    """Access by keys; None where no key is asked for."""
     if settings is None:
         return None
     return Access(

@@ -73,7 +73,7 @@ class SharedLimits:
         return self._down_until_s == 0.0
 
     async def take(self, key: Key, usage: Usage, tokens: int) -> Verdict | None:
-        """None where Redis cannot be asked."""
+        """Verdict of the shared limits; None where Redis cannot be asked."""
         loop = asyncio.get_running_loop()
         if self._down_until_s and loop.time() < self._down_until_s:
             self._failed("down")
@@ -182,7 +182,7 @@ def _place(key: str) -> str:
 
 
 async def within(seconds: float, what: Awaitable[Any]) -> Any:
-    """What it gives. Raises `StoreFailed` after `seconds`."""
+    """Result of `what`. Raises `StoreFailed` after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             return await what

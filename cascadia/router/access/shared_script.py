@@ -68,7 +68,7 @@ SCRIPTS = (TAKE, SETTLE)
 
 
 class Taken(NamedTuple):
-    """What `TAKE` says. `refused`: 0 granted, 1 requests, 2 tokens, 3 concurrent; `wait_ms` -1: never."""
+    """Reply of `TAKE`. `refused`: 0 granted, 1 requests, 2 tokens, 3 concurrent; `wait_ms` -1: never."""
 
     refused: int
     requests_1000: int

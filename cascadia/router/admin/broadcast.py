@@ -1,24 +1,24 @@
-"""What an operator asks of a router, done by all of its processes: whichever is asked does it, and tells the others.
+"""An operator's commands, done by all processes of a router: whichever is asked does it, and tells the others.
 
 A process that takes a dead one's place asks the others what was put, and does the same.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, Protocol
 
 import orjson
 
 from cascadia.domain.errors import BadInput
 from cascadia.router.admin import commands as admin
-from cascadia.router.admin.commands import Refused
+from cascadia.router.admin.commands import Commanded, Refused
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
-from cascadia.router.ui.process_state import replica_state, state, together
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.settings.model import RouterSettings
+from cascadia.router.telemetry.request_log import Journal
+from cascadia.router.ui.process_state import Process, replica_state, state, together
 
 LONGEST_WAIT_S = 600.0
 PATIENCE_S = 30.0
@@ -28,7 +28,9 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """`what`: thresholds, plan, drain or undrain; `body` is a document, or says which replica."""
+    """Override by an operator. `what`: thresholds, plan, drain or undrain; `body` is a document, or says which
+    replica.
+    """
 
     what: str
     body: bytes
@@ -38,22 +40,67 @@ class Put:
         return self.what.encode("ascii") + b"\n" + self.body
 
 
+class Outcome(Protocol):
+    """Outcome of reading the files again; a NamedTuple."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class Reloads(Protocol):
+    """The files of a router, which may be read again."""
+
+    @property
+    def loaded(self) -> RouterSettings: ...
+
+    @property
+    def last(self) -> Outcome | None: ...
+
+    async def reload(self, why: Literal["admin"]) -> Outcome: ...
+
+
+class Peers(Protocol):
+    """The other processes of this router: each has `answers` to what it is asked, by name."""
+
+    @property
+    def answers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]: ...
+
+    async def ask(self, what: str, body: bytes = b"", patience_s: float = 1.0) -> dict[int, bytes]: ...
+
+
+class Operated(Process, Commanded, Protocol):
+    """A router that an operator may change. `replicas`: all of the plan in force, with their stages."""
+
+    @property
+    def reloader(self) -> Reloads | None: ...
+
+    @property
+    def siblings(self) -> Peers: ...
+
+    @property
+    def events(self) -> Journal: ...
+
+    @property
+    def replicas(self) -> Iterator[tuple[Stage, Replica]]: ...
+
+
 class Operator:
     """`put` is in force beside the files, oldest first."""
 
-    def __init__(self, router: "Router") -> None:
+    def __init__(self, router: Operated) -> None:
         self._router = router
         self.put: list[Put] = []
-        router.siblings.answers |= {
-            "put": self._told,
-            "what was put": self._say,
-            "reload": self._reload_too,
-            "state": self._state,
-            "running": self._running,
-        }
+        router.siblings.answers.update(
+            {
+                "put": self._told,
+                "what was put": self._say,
+                "reload": self._reload_too,
+                "state": self._state,
+                "running": self._running,
+            }
+        )
 
     async def catch_up(self) -> None:
-        """Does what was put before this process began."""
+        """Repeats the overrides that were made before this process began."""
         for answer in (await self._router.siblings.ask("what was put")).values():
             for what, body in orjson.loads(answer):
                 await self._do(Put(what, body.encode()))
@@ -127,7 +174,7 @@ class Operator:
                 await admin.put_plan(self._router, put.body)
                 self.forget()
             case "drain" | "undrain":
-                for stage, replica in self._router.lineup.replicas:
+                for stage, replica in self._router.replicas:
                     if _which(stage, replica) == put.body:
                         replica.drain() if put.what == "drain" else replica.undrain()
                         # Who waits for it may find another, or it.
@@ -163,15 +210,15 @@ class Operator:
         return orjson.dumps(state(self._router))
 
     async def _running(self, which: bytes) -> bytes:
-        running = (r.running for stage, r in self._router.lineup.replicas if _which(stage, r) == which)
+        running = (r.running for stage, r in self._router.replicas if _which(stage, r) == which)
         return b"%d" % sum(running)
 
 
-def _named(router: "Router", name: str) -> tuple[Stage, Replica]:
-    for stage, replica in router.lineup.replicas:
+def _named(router: Operated, name: str) -> tuple[Stage, Replica]:
+    for stage, replica in router.replicas:
         if replica.name == name:
             return stage, replica
-    known = ", ".join(replica.name for _, replica in router.lineup.replicas)
+    known = ", ".join(replica.name for _, replica in router.replicas)
     raise Refused(404, "unknown_replica", f"There is no replica {name[:100]!r}; there are {known}.")
 
 

@@ -1,4 +1,4 @@
-"""What an operator may look at and change in a running router.
+"""Commands of an operator, who looks at and changes a running router.
 
 What is put here holds until the files change, are read again, or the process ends: the files say what should be.
 """
@@ -6,22 +6,37 @@ What is put here holds until the files change, are read again, or the process en
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import orjson
 
 from cascadia.domain.errors import BadInput
 from cascadia.router.settings.model import RouterSettings
 
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
-
-
 MOST_THRESHOLD_BYTES = 64 * 1024
 
 
+class Loaded(Protocol):
+    """Files of a router. `loaded`: the settings as they have them."""
+
+    @property
+    def loaded(self) -> RouterSettings: ...
+
+
+class Commanded(Protocol):
+    """A router whose settings may change; `reloader` None: it was not started from files."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def reloader(self) -> Loaded | None: ...
+
+    def swap(self, settings: RouterSettings) -> None: ...
+
+
 class Refused(Exception):
-    """What was asked for makes sense, but not now. `status` and `code` are of the answer."""
+    """Refusal of what makes sense, but not now. `status` and `code` are of the answer."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +45,7 @@ class Refused(Exception):
         self.message = message
 
 
-def put_thresholds(router: "Router", body: bytes) -> None:
+def put_thresholds(router: Commanded, body: bytes) -> None:
     """`body`: `{"STAGE": SCORE}`. Raises `BadInput`."""
     if len(body) > MOST_THRESHOLD_BYTES:
         raise BadInput("thresholds", f"is longer than {MOST_THRESHOLD_BYTES:,} bytes", "name stages only")
@@ -50,7 +65,7 @@ def put_thresholds(router: "Router", body: bytes) -> None:
     _swap(router, replace(router.settings, stages=stages))
 
 
-async def put_plan(router: "Router", body: bytes) -> None:
+async def put_plan(router: Commanded, body: bytes) -> None:
     """`body`: a plan.json of stages that the files have addresses for. Raises `BadInput`."""
     from cascadia.files.plan_file import parse_plan
     from cascadia.router.settings.from_plan import under_plan
@@ -64,7 +79,7 @@ async def put_plan(router: "Router", body: bytes) -> None:
     _swap(router, under_plan(files, plan))
 
 
-def _swap(router: "Router", settings: RouterSettings) -> None:
+def _swap(router: Commanded, settings: RouterSettings) -> None:
     from cascadia.router.settings.file import check_settings
 
     check_settings(settings, "the router")

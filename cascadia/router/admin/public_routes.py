@@ -1,6 +1,7 @@
-"""What FastAPI serves: models, health, metrics, version, and the description of the whole API."""
+"""Routes that FastAPI serves: models, health, metrics, version, and the description of the whole API."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
@@ -8,18 +9,83 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from cascadia import __version__
+from cascadia.router.observers.observers import Watchers
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.openapi import completion_paths
 from cascadia.router.openai.requests import APIS
 from cascadia.router.replicas.replica import Replica
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.merge import merged
+from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.routes import add_ui
 
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+
+class Reload(Protocol):
+    """Outcome of reading the files again, for anyone to see."""
+
+    @property
+    def document(self) -> dict[str, Any]: ...
 
 
-def face(router: "Router") -> FastAPI:
+class Reloads(Protocol):
+    @property
+    def last(self) -> Reload | None: ...
+
+
+class Peers(Protocol):
+    """The other processes of this router, which is the one of this `number`."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def number(self) -> int: ...
+
+    async def ask(self, what: str) -> dict[int, bytes]: ...
+
+
+class Public(Protocol):
+    """Router as anyone may see it. `older`: requests under plans before this one."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def stages(self) -> list[Stage]: ...
+
+    @property
+    def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def older(self) -> int: ...
+
+    @property
+    def departing(self) -> Iterable[Replica]: ...
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def watchers(self) -> Watchers: ...
+
+    @property
+    def siblings(self) -> Peers: ...
+
+    @property
+    def reloader(self) -> Reloads | None: ...
+
+
+def face(router: Public) -> FastAPI:
     """No pages that load scripts from elsewhere: `/openapi.json` is for the reader's own tools."""
     app = FastAPI(title="Cascadia router", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router)
@@ -38,7 +104,7 @@ def face(router: "Router") -> FastAPI:
     return app
 
 
-def _add_state(app: FastAPI, router: "Router") -> None:
+def _add_state(app: FastAPI, router: Public) -> None:
     @app.get("/health", summary="Whether this process is alive.")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
@@ -87,7 +153,7 @@ def _add_state(app: FastAPI, router: "Router") -> None:
         return Response(figures, media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_models(app: FastAPI, router: "Router") -> None:
+def _add_models(app: FastAPI, router: Public) -> None:
     def models() -> list[dict[str, Any]]:
         names = [router.settings.cascade, *(stage.name for stage in router.stages)]
         return [{"id": name, "object": "model", "created": 0, "owned_by": "cascadia"} for name in names]
@@ -107,11 +173,6 @@ def _add_models(app: FastAPI, router: "Router") -> None:
             404, "model_not_found", f"The model {model[:100]!r} is not served here.", param="model"
         )
         return JSONResponse(error.document, 404)
-
-
-def _state(replica: Replica) -> dict[str, Any]:
-    breaker = "closed" if replica.breaker.closed else "open"
-    return {"state": replica.state, "breaker": breaker, "running": replica.running}
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

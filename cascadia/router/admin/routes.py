@@ -4,7 +4,7 @@ Every call needs a key with the scope `admin` and leaves a line in the log: who,
 takes an address: those come from files only.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -13,19 +13,31 @@ from starlette.exceptions import HTTPException
 
 from cascadia import __version__
 from cascadia.domain.errors import BadInput
+from cascadia.router.access.access import Access
 from cascadia.router.access.guard import authorization_of, refuse
 from cascadia.router.admin.broadcast import Operator
 from cascadia.router.admin.commands import Refused
 from cascadia.router.http.asgi import Application, Receive, Scope, Send
 from cascadia.router.openai.errors import ApiError
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.telemetry.request_log import Journal
 
 MAX_BODY_BYTES = 32 * 2**20
 
 
-def admin_face(router: "Router") -> Application:
+class Administered(Protocol):
+    """A router with its operator; `events` gets a line of each call."""
+
+    @property
+    def operator(self) -> Operator: ...
+
+    @property
+    def access(self) -> Access | None: ...
+
+    @property
+    def events(self) -> Journal: ...
+
+
+def admin_face(router: Administered) -> Application:
     """The application, behind its key and its audit."""
     app = FastAPI(title="Cascadia admin", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router.operator)

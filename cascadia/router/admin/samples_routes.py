@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fastapi import FastAPI, HTTPException, Response
 
-from cascadia.clients.cluster.looks_asked import ask
+from cascadia.clients.cluster.evaluations_asked import ask
 from cascadia.router.access.guard import authorization_of, refuse
 from cascadia.router.http.asgi import Application, Receive, Scope, Send
 from cascadia.router.observers.samples_rows import KINDS
@@ -39,7 +39,7 @@ def samples_face(folder: Path, token: str) -> Application:
             raise HTTPException(404) from None
         return Response(content, media_type="application/vnd.apache.parquet")
 
-    @app.post(f"{PATH}/looks", status_code=202, summary="More second looks are wanted, for a while.")
+    @app.post(f"{PATH}/looks", status_code=202, summary="More shadow evaluations are wanted, for a while.")
     async def looks() -> None:
         await asyncio.to_thread(ask, folder)
 

@@ -4,16 +4,14 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from cascadia.router.admin.routes import admin_face
+from cascadia.router.admin.routes import Administered, admin_face
 from cascadia.router.http.connection import Front
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Dates, ids
 from cascadia.router.openai.errors import ApiError
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.settings.model import RouterSettings
 
 MOST_CONNECTIONS = 64
 SWEEP_S = 0.5
@@ -21,7 +19,7 @@ _ELSEWHERE = ApiError(404, "unknown_url", "Models are served at the router's own
 
 
 class _NoModels:
-    """Nothing is asked of models at this port."""
+    """Service of a port at which no model is asked."""
 
     def begin(self, exchange: Exchange) -> None:
         exchange.error(_ELSEWHERE)
@@ -30,12 +28,22 @@ class _NoModels:
         return _ELSEWHERE
 
 
+class Draining(Administered, Protocol):
+    """A router that may be about to end."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+
 class AdminServer:
-    """What connections of this port share. `listening` is closed in the end."""
+    """Server of the admin port: what its connections share. `listening` is closed in the end."""
 
     closing = False
 
-    def __init__(self, router: "Router", listening: socket.socket) -> None:
+    def __init__(self, router: Draining, listening: socket.socket) -> None:
         self._router = router
         self._listening = listening
         self._door: asyncio.Server | None = None
@@ -64,7 +72,7 @@ class AdminServer:
         self._sweep()
 
     async def stop(self) -> None:
-        """At once: who drains a router has read what it wanted to know."""
+        """Stops at once: who drains a router has read what it wanted to know."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         if self._door is not None:

@@ -1,4 +1,4 @@
-"""Which stage's answer a request gets: stage after stage, each answer scored, until one is good enough.
+"""The cascade: stage after stage, each answer scored, until one is good enough.
 
 Stage i's answer is accepted iff its score >= h_i; the last stage that the request may reach always accepts. A stage
 that fails is passed over; where nothing further can be had (failure, overload, deadline) the best earlier answer is
@@ -46,7 +46,9 @@ class Cascade:
         self.max_judged_choices = stages[0].limits.max_judged_choices
 
     def usd(self, steps: Sequence[Step]) -> float | None:
-        """What the engines' tokens of a request cost; None where no price is known. The judge's are not counted."""
+        """Dollars that the engines' tokens of a request cost; None where no price is known. The judge's are not
+        counted.
+        """
         prices = self.usd_per_token
         return None if prices is None else sum(prices[step.stage] * step.tokens for step in steps)
 
@@ -127,7 +129,7 @@ class Cascade:
         raise failure.api_error() if failure else ApiError(503, "no_stage", "No stage can take this request.")
 
     def _too_late(self, ask: Ask, stage: Stage) -> bool:
-        """Whether the deadline leaves less than this stage's answers took of late."""
+        """Tells whether the deadline leaves less than this stage's answers took of late."""
         return ask.deadline_s - monotonic() < stage.typical_s
 
     async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> Decision:
@@ -184,7 +186,7 @@ class Cascade:
 
 
 def _some_has_room(way: Sequence[Stage], stage: Stage) -> bool:
-    """Whether one of the larger stages on the way could answer at once."""
+    """Tells whether one of the larger stages on the way could answer at once."""
     return any(not larger.crowded for larger in way[way.index(stage) + 1 :])
 
 

@@ -1,4 +1,4 @@
-"""What the cascade is asked, and what it decided."""
+"""Question to the cascade, and its decision."""
 
 from dataclasses import dataclass, field
 from typing import Any

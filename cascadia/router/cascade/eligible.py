@@ -1,5 +1,5 @@
-"""Which stages may answer a request: those whose context it fits; the last alone, where it wants more choices than are
-judged.
+"""Eligible stages of a request: those whose context it fits; the last alone, where it wants more choices than
+are judged.
 """
 
 from collections.abc import Sequence
@@ -34,5 +34,5 @@ def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> list[S
 
 
 def too_long(refused: Reply[Any]) -> bool:
-    """Whether an engine refused for the length of the prompt, by its words."""
+    """Tells whether an engine refused for the length of the prompt, by its words."""
     return refused.status in (400, 413, 422) and any(mark in refused.body.lower() for mark in _TOO_LONG)

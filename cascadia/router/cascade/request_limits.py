@@ -27,7 +27,7 @@ class Urgency(NamedTuple):
 
 
 def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
-    """By when, and before whom, of a request to the cascade or straight to a stage. Raises `ApiError`."""
+    """Deadline and priority of a request to the cascade or straight to a stage. Raises `ApiError`."""
     least = 0 if exchange.hold is None else exchange.hold.key.priority
     if not exchange.given and fields.deadline_ms is UNSET and not fields.priority:
         return Urgency(exchange.started_s + total_s, max(0, least))

@@ -1,4 +1,6 @@
-"""What a stage's answer is worth, and whether that is enough: gate, thresholds, verifiers, and skips by foresight."""
+"""Scoring of a stage's answer, and whether it is good enough: gate, thresholds, verifiers, and skips by
+foresight.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -46,6 +48,7 @@ class Scoring:
         gate: Gate | None,
         judge: JudgeSettings | None,
         seconds: Spread,
+        *,
         examiner: Examiner,
         foresight: EmbeddingGate | None = None,
         foresight_told: JudgeSettings | None = None,
@@ -61,7 +64,7 @@ class Scoring:
         self._turns = count()
 
     def takes_other(self) -> bool:
-        """Whether the next request goes by the mixture's thresholds: requests are counted as they come."""
+        """Tells whether the next request goes by the mixture's thresholds: requests are counted as they come."""
         return self._mixture is not None and takes_other(next(self._turns), self._mixture.share)
 
     def threshold(self, ask: Ask, stage: Stage) -> float:
@@ -86,8 +89,9 @@ class Scoring:
         return self.judge is not None and self.judge.on_failure == "accept", "judge"
 
     async def skipped(self, ask: Ask, stages: Sequence[Stage]) -> frozenset[str]:
-        """Those of `stages` whose answer, by the question alone, is likely to be of no use (all are asked at once), and
-        those that this request's routing does without."""
+        """Stages whose answer, by the question alone, is likely to be of no use (all are asked at once), and
+        those that this request's routing does without.
+        """
         least = {stage.name: self._skip_below(ask, stage) for stage in stages}
         never = frozenset(name for name, told in least.items() if told is not None and told >= ASKS_NONE)
         asked = [stage for stage in stages if least[stage.name] is not None and stage.name not in never]
@@ -97,7 +101,7 @@ class Scoring:
         return never | frozenset(stage.name for stage, skips in zip(asked, told, strict=True) if skips)
 
     async def _skips(self, ask: Ask, stage: Stage, foresight: EmbeddingGate) -> bool:
-        """Not known is no."""
+        """Tells whether foresight skips the stage; not known is no."""
         told, least = self.foresight_told, self._skip_below(ask, stage)
         if told is None or least is None:
             return False
@@ -182,11 +186,11 @@ class Scoring:
             ask.path,
             body,
             headers,
-            ask.tokens,
-            ask.prefix,
-            ask.deadline_s,
-            ask.priority,
-            step,
+            tokens=ask.tokens,
+            prefix=ask.prefix,
+            deadline_s=ask.deadline_s,
+            priority=ask.priority,
+            step=step,
             most_output=ask.fields.most_output,
             # What broke off the engines of one stage may break those of the next.
             resets_max=1 if any(each.outcome == "reset" for each in ask.steps) else 2,

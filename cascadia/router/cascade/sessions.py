@@ -1,4 +1,5 @@
-"""Where a conversation goes on: at the stage that answered last, or at the first stage like any other request.
+"""Sessions: where a conversation goes on, at the stage that answered last, or at the first stage like any other
+request.
 
 Fresh is the default: each turn is judged on its own, which is what a plan's thresholds and load fractions assume, and a
 conversation that needed the large stage once is not served by it for ever. Sticky spares the small stage's answer and
@@ -46,7 +47,7 @@ class Conversations:
             self.tell(key, stage)
 
     def learn(self, key: bytes, stage: str, now_s: float) -> None:
-        """That it was answered, here or by another process."""
+        """Notes that it was answered, here or by another process."""
         self._stages[key] = stage, now_s + self.settings.kept_s
         self._stages.move_to_end(key)
         if len(self._stages) > self.settings.kept:
@@ -54,7 +55,9 @@ class Conversations:
 
 
 class Session:
-    """Of one request. `known`: whether it can have had an earlier turn, so that the memory is worth a look."""
+    """Session of one request. `known`: whether it can have had an earlier turn, so that the memory is worth a
+    look.
+    """
 
     __slots__ = ("key", "known")
 
@@ -64,7 +67,7 @@ class Session:
 
 
 def session_of(fields: Fields, header: bytes | None) -> Session | None:
-    """By the client's own name of it; else by the user and how it began, which later turns repeat."""
+    """Session by the client's own name of it; else by the user and the beginning, which later turns repeat."""
     if header:
         return Session(_hash(b"header", header), known=True)
     leading = leading_of(fields)

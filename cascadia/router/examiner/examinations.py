@@ -1,4 +1,4 @@
-"""What may take long for a text that somebody else wrote: applying a schema or pattern.
+"""Examinations that may take long for a text that somebody else wrote: applying a schema or pattern.
 
 Pure functions of a task, run by `program.py` in a process that may be killed. Schemas that were applied once
 are kept compiled.
@@ -29,14 +29,14 @@ KEPT = 256
 
 
 class SchemaTask(Struct, tag="schema"):
-    """Does the JSON text `document` meet `schema`, also JSON? True, False, or None: it cannot be applied."""
+    """Task: does the JSON text `document` meet `schema`, also JSON? True, False, or None: it cannot be applied."""
 
     schema: bytes
     document: str
 
 
 class VerifierTask(Struct, tag="verifier"):
-    """Do all `texts` pass the verifier? `reference` is the JSON of a pattern or schema."""
+    """Task: do all `texts` pass the verifier? `reference` is the JSON of a pattern or schema."""
 
     kind: VerifierKind
     reference: bytes
@@ -45,7 +45,7 @@ class VerifierTask(Struct, tag="verifier"):
 
 
 class SaidTask(Struct, tag="said"):
-    """What is compared of each of `texts`."""
+    """Task: what is compared of each of `texts`."""
 
     texts: list[str]
     extract: str | None
@@ -100,7 +100,9 @@ def _meets(task: SchemaTask) -> bool | None:
 
 @lru_cache(maxsize=KEPT)
 def _validator(schema: bytes) -> "Validator | None":
-    """None for what is no schema: that is between client and engine. Raises `Unfit` for one too large."""
+    """Validator of `schema`; None for what is no schema: that is between client and engine. Raises `Unfit` for
+    one too large.
+    """
     from jsonschema import Draft202012Validator, SchemaError
     from referencing import Registry
 
@@ -185,7 +187,7 @@ def _extract(pattern: str) -> Any:
 
 
 def said(text: str, extract: str | None = None) -> str:
-    """What of an answer is compared: as it looks, or what the last match of `extract` found; may be empty."""
+    """Part of an answer that is compared: as it looks, or what the last match of `extract` found; may be empty."""
     seen = plain(text, COMPARED_CHARACTERS)
     if extract is not None:
         found = list(_extract(extract).finditer(seen))

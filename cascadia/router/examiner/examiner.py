@@ -1,4 +1,5 @@
-"""Has other processes examine what a client's text may make run for long, so that the event loop never does.
+"""Examiner: has other processes examine what a client's text may make run for long, so that the event loop
+never does.
 
 A task has the CPU time of one budget; a process works on one task at a time, the rest wait in turn. A process that
 does not come back is killed and another takes its place. A task whose like was over its budget before is not tried
@@ -41,7 +42,7 @@ _decoder = msgspec.msgpack.Decoder(tuple[str, Any])
 
 
 def examines(settings: RouterSettings) -> bool:
-    """Whether each answer to be gated is examined, whatever its request asks for."""
+    """Tells whether each answer to be gated is examined, whatever its request asks for."""
     judged = settings.judge is not None and any(each.kind == "agreement" for each in settings.judge.all)
     return judged or any(stage.verifiers for stage in settings.stages)
 
@@ -55,7 +56,9 @@ class Unexamined(Exception):
 
 
 class Examiner:
-    """Its processes begin when first needed. `failed` is told what was not examined (`schema`, ...), and why."""
+    """Pool of examining processes, which begin when first needed. `failed` is told what was not examined
+    (`schema`, ...), and why.
+    """
 
     def __init__(self, limits: Limits, failed: Callable[[str, str], object] = lambda _, __: None) -> None:
         self.cpu_s = limits.examination_s
@@ -71,12 +74,12 @@ class Examiner:
         self._closed = False
 
     async def begin(self) -> None:
-        """Has a process ready that has examined something, so that the first request need not wait for one."""
+        """Starts a process and has it examine something, so that the first request need not wait for one."""
         with suppress(Unexamined):
             await self.said([""], None)
 
     async def meets(self, schema: bytes, document: str) -> bool | None:
-        """Whether the JSON `document` meets `schema`; None where that cannot be said."""
+        """Tells whether the JSON `document` meets `schema`; None where that cannot be said."""
         try:
             found: bool | None = await self._examined(SchemaTask(schema, document), "schema", schema)
         except Unexamined:
@@ -84,7 +87,7 @@ class Examiner:
         return found
 
     async def passes(self, verifier: Verifier, texts: list[str]) -> bool:
-        """Whether all `texts` pass. What cannot be looked at in bounded time does not."""
+        """Tells whether all `texts` pass. What cannot be looked at in bounded time does not."""
         reference = msgspec.json.encode(verifier.reference)
         task = VerifierTask(verifier.kind, reference, verifier.absent, texts)
         try:
@@ -93,7 +96,7 @@ class Examiner:
             return False
 
     async def said(self, texts: list[str], extract: str | None) -> list[str]:
-        """What is compared of each text. Raises `Unexamined`."""
+        """Part of each text that is compared. Raises `Unexamined`."""
         task = SaidTask(texts, extract)
         found: list[str] = await self._examined(task, "extract", msgspec.msgpack.encode(task))
         return found
@@ -178,7 +181,9 @@ class Examiner:
                 turn.set_exception(Unexamined(why))
 
     def _given_back(self, process: "_Process") -> None:
-        """To whoever has waited longest; one that is not fit for another task is replaced where any waits."""
+        """Gives the process to whoever has waited longest; one that is not fit for another task is replaced
+        where any waits.
+        """
         self._busy.discard(process)
         if not process.fit or self._closed:
             self._let_go(process)
@@ -197,7 +202,7 @@ class Examiner:
         self._idle.append(process)
 
     async def stop(self) -> None:
-        """Nothing is examined from here on; what is under way ends without a result."""
+        """Stops examining; what is under way ends without a result."""
         self._closed = True
         self._turned_away("busy")
         await asyncio.gather(*self._beginning)
@@ -240,7 +245,9 @@ class _Process(asyncio.Protocol):
         return process
 
     async def asked(self, content: bytes, wall_s: float) -> tuple[str, Any]:
-        """Its reply. Raises `Unexamined` where it does not come back; it is then not `fit` for another task."""
+        """Reply of the process. Raises `Unexamined` where it does not come back; it is then not `fit` for
+        another task.
+        """
         if self._transport is None:
             self.fit = False
             raise Unexamined("gone")
@@ -295,7 +302,7 @@ class _Process(asyncio.Protocol):
         return self._transport is None and self._program.poll() is not None
 
     async def over(self) -> None:
-        """After `close`, until it has ended."""
+        """Waits, after `close`, until it has ended."""
         await self._lost.wait()
         if self._reaping is not None:
             await self._reaping

@@ -28,7 +28,9 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class _OverBudget(BaseException):
-    """Not an `Exception`: nobody on the way may take it for a fault of the task's."""
+    """Signal that the budget is spent. It is no `Exception`: nobody on the way may take it for a fault of the
+    task's.
+    """
 
 
 def _over(*_: object) -> None:
@@ -70,7 +72,7 @@ def _received(connection: socket.socket) -> bytes | None:
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes | None:
-    """None where the other side is gone."""
+    """Bytes read, exactly `count`; None where the other side is gone."""
     parts: list[bytes] = []
     while count:
         part = connection.recv(min(count, 1 << 20))

@@ -1,5 +1,5 @@
-"""Whether a stage agrees with itself: it is asked again with some chance, and the score is the share of the
-same answer.
+"""Agreement of a stage with itself: it is asked again with some chance, and the score is the share of the same
+answer.
 
 Self-consistency (Wang et al. 2022), as a gate. It costs `samples` more answers of the stage, which pays
 where the stage is much cheaper than the next. Answers are compared as they look, less case, spacing and
@@ -49,7 +49,7 @@ class AgreementGate:
         return 100.0 * others.count(mine) / self.samples
 
     async def _said(self, texts: list[str]) -> list[str]:
-        """What of answers is compared; empty where `extract` finds nothing."""
+        """Part of each answer that is compared; empty where `extract` finds nothing."""
         try:
             return await self.examiner.said(texts, self.extract)
         except Unexamined as error:

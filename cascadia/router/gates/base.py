@@ -1,4 +1,4 @@
-"""Who scores an answer at a gate. A verdict is a score 0-100, or a `JudgeFailed` that names what went wrong."""
+"""Gate: what scores an answer. A verdict is a score 0-100, or a `JudgeFailed` that names what went wrong."""
 
 import asyncio
 import math
@@ -102,7 +102,7 @@ class LlmGate:
     async def _asked(
         self, question: str, text: str, manner: Manner, deadline_s: float
     ) -> tuple[str, list[Token]] | None:
-        """None where the engine cannot be asked in this manner."""
+        """Text and tokens of the reply; None where the engine cannot be asked in this manner."""
         while True:
             body = request(question, text, manner, reads_tokens=self.reads_tokens, logprobs=self.logprobs)
             content = orjson.dumps({"model": self.stage.settings.model, **_encodable(body)})
@@ -159,7 +159,7 @@ async def judged(gate: Gate, question: str, choice: Choice, timeout_s: float, de
 
 
 async def within(ask: Callable[[float], Awaitable[float]], timeout_s: float, deadline_s: float) -> float:
-    """What `ask` says, who is told until when. Raises `JudgeFailed`."""
+    """Result of `ask`, who is told until when. Raises `JudgeFailed`."""
     until_s = min(deadline_s, asyncio.get_running_loop().time() + timeout_s)
     try:
         async with asyncio.timeout_at(until_s):

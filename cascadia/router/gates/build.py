@@ -1,5 +1,6 @@
-"""From a judge's settings to its gate, the stages of its engines, and what can be said before a stage is
-asked."""
+"""Construction of a gate from a judge's settings, with the stages of its engines, and what can be said before a
+stage is asked.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ def judge_of(
 
 
 def _engines(settings: JudgeSettings) -> Iterator[JudgeSettings]:
-    """Those of a judge and its members that have engines of their own."""
+    """Settings of a judge and its members that have engines of their own."""
     if settings.stage is not None:
         yield settings
     for member in settings.members:

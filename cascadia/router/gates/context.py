@@ -1,5 +1,4 @@
-"""What some gates must know of a request beside question and answer: told beside their call, as spending
-is."""
+"""Context of a gate's call: what some gates must know beside question and answer, told as spending is."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar

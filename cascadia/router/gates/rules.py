@@ -48,7 +48,7 @@ _any = msgspec.json.Decoder(Raw)
 
 
 async def refusal(fields: Fields, choice: Choice, examiner: Examiner) -> str | None:
-    """Why `choice` has score 0 whatever a judge would say; None where a judge must be asked."""
+    """Reason why `choice` has score 0 whatever a judge would say; None where a judge must be asked."""
     if not choice.text.strip() and not choice.calls:
         return "empty"
     if choice.calls:
@@ -91,7 +91,9 @@ def _wanted(fields: Fields) -> tuple[str, bytes]:
 
 
 def _is(decoder: "msgspec.json.Decoder[Raw] | msgspec.json.Decoder[dict[str, Raw]]", text: str) -> bool:
-    """Whether `text` is JSON of the decoder's kind. Nothing is built of it: that takes a hundredth of the time."""
+    """Tells whether `text` is JSON of the decoder's kind. Nothing is built of it: that takes a hundredth of the
+    time.
+    """
     try:
         decoder.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):

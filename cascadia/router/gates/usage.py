@@ -1,4 +1,4 @@
-"""What the judges of one request spent, told beside their verdicts: a gate may ask others, keep or repeat them."""
+"""Usage of the judges of one request, told beside their verdicts: a gate may ask others, keep or repeat them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ def spend(usage: Usage) -> None:
 
 @contextmanager
 def counted() -> Iterator[list[Usage]]:
-    """What is spent within, by tasks begun within too."""
+    """Collects what is spent within, by tasks begun within too."""
     found: list[Usage] = []
     token = _spent.set(found)
     try:

@@ -58,7 +58,15 @@ async def cascaded(
             return _note(decision, stage, score, cascade.usd(decision.steps))
 
         noting = Noting(noted, response=response) if asked_usage else None
-        await relay(exchange, ask.api, stage, decision.live, headers, noting, decision.steps[-1])
+        await relay(
+            exchange,
+            ask.api,
+            stage,
+            live=decision.live,
+            headers=headers,
+            noting=noting,
+            step=decision.steps[-1],
+        )
         return
     assert held is not None
     note = _note(decision, stage, score, cascade.usd(decision.steps))
@@ -115,7 +123,7 @@ def _headers(decision: Decision, stage: Stage, score: float | None, usd: float |
 
 
 def _step(step: Step) -> bytes:
-    """As an item of a structured field (RFC 8941): `small;outcome=score;score=41.20;threshold=60.00`."""
+    """The step as an item of a structured field (RFC 8941): `small;outcome=score;score=41.20;threshold=60.00`."""
     # A plan's names are anyone's: what may not stand in such a field is written as %XX.
     parts = [quote(step.stage, safe="/:.!$&'*+"), f"outcome={step.outcome}"]
     if step.other:

@@ -18,7 +18,7 @@ from cascadia.router.telemetry.stage_record import Step
 def call_of(
     exchange: Exchange, fields: Fields, stage: Stage, record: Record, *, total_s: float, prefix: int | None
 ) -> Call:
-    """What the stage's engine is asked, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
+    """Call of the stage's engine, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
     body = exchange.body
     deadline_s, priority = urgency_of(exchange, fields, total_s)
     changes = stage.told(priority)
@@ -30,7 +30,18 @@ def call_of(
     kept = exchange.api == "responses" and refers_elsewhere(fields) is not None
     most = 0 if exchange.api == "embeddings" else fields.most_output
     tokens = prompt_tokens_of(body)
-    return Call(exchange.path, body, forwarded, tokens, prefix, deadline_s, priority, step, kept, most)
+    return Call(
+        exchange.path,
+        body,
+        forwarded,
+        tokens=tokens,
+        prefix=prefix,
+        deadline_s=deadline_s,
+        priority=priority,
+        step=step,
+        kept=kept,
+        most_output=most,
+    )
 
 
 async def straight(
@@ -49,7 +60,7 @@ async def straight(
             return
         step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
-        await relay(exchange, exchange.api, stage, live, [stage.header], None, step)
+        await relay(exchange, exchange.api, stage, live=live, headers=[stage.header], noting=None, step=step)
         return
     reply = await stage.buffered(call, read_usage, begun)
     if reply.found is None:

@@ -5,7 +5,7 @@ them. So each step is a callback of the one before. What turns out not to be pla
 """
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from cascadia.router.cascade.records import Record
 from cascadia.router.handlers.direct import answer, straight
@@ -17,8 +17,15 @@ from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.upstream.connection import Connection
 
-if TYPE_CHECKING:
-    from cascadia.router.handlers.service import Service
+
+class Serves(Protocol):
+    """Whoever the request is of: told of its end, however it ended, or goes on with it as a task."""
+
+    def close(self, exchange: Exchange, record: Record) -> None: ...
+
+    def fault(self, exchange: Exchange, record: Record, error: Exception) -> None: ...
+
+    def run(self, exchange: Exchange, record: Record, work: Coroutine[Any, Any, None]) -> None: ...
 
 
 class Plain:
@@ -28,7 +35,7 @@ class Plain:
 
     def __init__(
         self,
-        service: "Service",
+        service: Serves,
         exchange: Exchange,
         fields: Fields,
         stage: Stage,
@@ -44,7 +51,9 @@ class Plain:
         self._begun: Begun | None = None
 
     def begin(self) -> Coroutine[Any, Any, None] | None:
-        """None where it is under way; what is left to do where it is not plain from the start."""
+        """Begins the request and returns None where it is under way; what is left to do where it is not plain
+        from the start.
+        """
         begun = self.stage.begin_at_once(self.call, self.ended)
         if begun is None or begun.connection is None:
             return straight(self.exchange, self.fields, self.stage, self.call, begun)

@@ -25,12 +25,14 @@ async def relay(
     exchange: Exchange,
     api: Api,
     stage: Stage,
+    *,
     live: Live,
     headers: Headers,
     noting: Noting | None,
     step: Step,
 ) -> None:
-    """Until the engine's end. Breaks off with an error event where the engine does, after the last whole event.
+    """Passes the answer on until the engine's end. Breaks off with an error event where the engine does, after
+    the last whole event.
 
     `step` is told when that was, and how many tokens came: the engine's own count where `noting` sees it or the stream
     ends with it, else the events that hold anything.

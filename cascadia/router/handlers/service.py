@@ -42,6 +42,7 @@ class Service:
         settings: RouterSettings,
         stages: list[Stage],
         cascade: Cascade,
+        *,
         metrics: Metrics,
         journal: Journal,
         held: HeldBytes,
@@ -68,7 +69,7 @@ class Service:
         self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
 
     def turns_away(self, exchange: Exchange) -> ApiError | None:
-        """Why a request is refused by its head alone; None where it may come."""
+        """Refusal of a request by its head alone; None where it may come."""
         try:
             if self.access is not None:
                 self.access.caller(exchange.authorization, "inference")
@@ -149,7 +150,7 @@ class Service:
             self.close(exchange, record)
 
     def _work(self, exchange: Exchange, record: Record) -> Work | None:
-        """What is left to do for a request; None where it is under way."""
+        """Work that is left to do for a request; None where it is under way."""
         body, access = exchange.body, self.access
         if self.tracing is not None:
             record.trace = self.tracing.begin(exchange.traceparent, exchange.forwarded)
@@ -169,7 +170,9 @@ class Service:
         return self._routed_soon(exchange, fields, record)
 
     def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
-        """As `_routed`; of a long body in another turn of the event loop, as this one has read through it."""
+        """Work as of `_routed`; of a long body in another turn of the event loop, as this one has read through
+        it.
+        """
         if len(exchange.body) > LONG_BYTES:
             return self._routed_later(exchange, fields, record)
         return self._routed(exchange, fields, record)
@@ -188,7 +191,7 @@ class Service:
     def _routed(
         self, exchange: Exchange, fields: Fields, record: Record, *, as_task: bool = False
     ) -> Work | None:
-        """As `_work`; `as_task`: there is a task for it already, and always something left to do."""
+        """Work as of `_work`; `as_task`: there is a task for it already, and always something left to do."""
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
         if stage is None and (alias := self.aliases.get(fields.model)) is not None:
@@ -227,7 +230,7 @@ class Service:
         self.journal.line(entry)
 
     def _account(self, record: Record) -> None:
-        """What the cascade's answer cost, and what a single model would have read and written for it."""
+        """Counts what the cascade's answer cost, and what a single model would have read and written for it."""
         for step in record.steps:
             self.stages[step.stage].metrics.cascade_tokens.inc(step.tokens)
         if record.answered is not None:
@@ -243,7 +246,8 @@ class Service:
 
 
 def aliases(settings: RouterSettings, earlier: Sequence[str] = ()) -> dict[str, str]:
-    """By name of a stage without engines, the next larger stage that has some, else the largest.
+    """Substitute for each stage without engines, by name: the next larger stage that has some, else the
+    largest.
 
     Such names are of the plan's stages, and of those (`earlier`, from small to large) that were served before: clients
     go on to use what they were told once.

@@ -73,7 +73,7 @@ class Front(Reading):
         return self._asks_on(0)
 
     def _asks_on(self, probes: int) -> bool:
-        """Whether the client may still be there for its answer."""
+        """Tells whether the client may still be there for its answer."""
         running = self.running
         if self.gone or running is None or not running.probe():
             return False

@@ -1,4 +1,4 @@
-"""What a connection needs of the process that it belongs to, and of the requests that come over it."""
+"""Contracts of a connection with the process that it belongs to, and with the requests that come over it."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,11 +20,11 @@ class Hot(Protocol):
     def begin(self, exchange: Exchange) -> None: ...
 
     def turns_away(self, exchange: Exchange) -> ApiError | None:
-        """Why a request is refused by its head alone, before a body that is large has come."""
+        """Refusal of a request by its head alone, before a body that is large has come."""
 
 
 class Doors(Protocol):
-    """What all connections share: `Server`."""
+    """Server that all connections share: `Server`."""
 
     limits: "Limits"
     loop: asyncio.AbstractEventLoop
@@ -37,25 +37,27 @@ class Doors(Protocol):
 
     @property
     def closing(self) -> bool:
-        """Whether connections are closed as soon as they are idle."""
+        """Tells whether connections are closed as soon as they are idle."""
 
     @property
     def draining(self) -> bool:
-        """Whether each answer is the last of its connection, so that clients move on before the port is closed."""
+        """Tells whether each answer is the last of its connection, so that clients move on before the port is
+        closed.
+        """
 
     def says_to_page(self, origin: bytes) -> bytes:
-        """What answers to a page of `origin` say beside, in whole lines: see `access/cors.py`."""
+        """Header lines, whole, that answers to a page of `origin` have: see `access/cors.py`."""
 
     @property
     def service(self) -> "Hot":
-        """Where requests of `APIS` go."""
+        """Service that requests of `APIS` go to."""
 
     @property
     def face(self) -> Application: ...
 
 
 class Request(Protocol):
-    """What a connection has to do with: `Exchange` and `Errand`."""
+    """Request as its connection sees it: `Exchange` and `Errand`."""
 
     body: bytes
     length: int | None
@@ -63,10 +65,10 @@ class Request(Protocol):
     more: bytes
 
     def begin(self) -> None:
-        """It is here whole, and its answer may be written."""
+        """Marks that it is here whole, and its answer may be written."""
 
     def leave(self) -> None:
-        """Its client is gone."""
+        """Marks that its client is gone."""
 
     def probe(self) -> bool:
         """Sends the client something without meaning; False where there is no such thing."""

@@ -171,7 +171,7 @@ class Exchange:
         self._front.finished(lasting=lasting)
 
     def error(self, error: ApiError) -> None:
-        """In place of an answer, or where a stream has begun as its last event."""
+        """Writes the error in place of an answer, or where a stream has begun as its last event."""
         if self.status:
             self.last_part(b"data: " + error.body + b"\n\n")
             return

@@ -1,4 +1,4 @@
-"""From a client's bytes to requests, each held to its limits while it comes.
+"""Parser of a client's bytes into requests, each held to its limits while it comes.
 
 A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for FastAPI.
 """
@@ -34,8 +34,8 @@ _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that ca
 
 
 class Reading(asyncio.Protocol, ABC):
-    """What has come of one connection. `coming` is the request that is not here whole yet, `_ready` are those that
-    wait for their turn, `_refusal` is what the client is told after them. `Front` answers.
+    """Parser of one connection's bytes. `coming` is the request that is not here whole yet, `_ready` are those
+    that wait for their turn, `_refusal` is what the client is told after them. `Front` answers.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Reading(asyncio.Protocol, ABC):
 
     @abstractmethod
     def refuse(self, error: ApiError) -> None:
-        """Nothing more is read."""
+        """Refuses with `error` and reads no more."""
 
     @abstractmethod
     def invite(self) -> None:
@@ -244,7 +244,7 @@ class Reading(asyncio.Protocol, ABC):
         self.coming = None
 
     def _partly(self, came: int, of_body: int) -> None:
-        """After a part of a request whose head is here."""
+        """Looks at the limits after a part of a request whose head is here."""
         self._waste = 0 if of_body else self._waste + came
         if self._refusal is None and self._waste > self._limits.max_head_bytes:
             # Trailers, or extensions of chunks, without end.

@@ -1,4 +1,4 @@
-"""What is written of an answer beside its body: status line, date, chunks, and the ids of requests."""
+"""Bytes of an answer beside its body: status line, date, chunks, and the ids of requests."""
 
 import itertools
 import os

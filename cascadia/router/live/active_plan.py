@@ -1,4 +1,4 @@
-"""What serves requests under one plan: its stages, its judge, and the rules between them.
+"""Active plan: what serves requests under one plan, its stages, its judge, and the rules between them.
 
 A request belongs to the lineup that it began with, to its end. What plans have in common (replicas with their
 connections, breakers and health, queues) is shared between their lineups: see `swap.py`.
@@ -37,6 +37,7 @@ class Lineup:
         settings: RouterSettings,
         metrics: Metrics,
         journal: Journal,
+        *,
         access: Access | None,
         examiner: Examiner,
         held: HeldBytes,
@@ -45,7 +46,7 @@ class Lineup:
         watchers: Watchers,
         known: Addresses,
     ) -> None:
-        """Of `before` it takes over as they are the judge and the memory of conversations, where told the same.
+        """Takes over unchanged from `before`: the judge and the memory of conversations, where told the same.
 
         `known`: the addresses of names that DNS is asked for.
         """
@@ -78,17 +79,25 @@ class Lineup:
             gate,
             judge or _SCORED,
             metrics.judge_seconds,
-            examiner,
-            told,
-            foresight or judge or _SCORED,
-            settings.mixture,
+            examiner=examiner,
+            foresight=told,
+            foresight_told=foresight or judge or _SCORED,
+            mixture=settings.mixture,
         )
         self.cascade: Cascade = Cascade(
             self.stages, scoring, self.conversations, in_usd=settings.cost_unit is not None
         )
         earlier = () if before is None else before.names
         self.service = Service(
-            settings, self.stages, self.cascade, metrics, journal, held, access, watchers, earlier
+            settings,
+            self.stages,
+            self.cascade,
+            metrics=metrics,
+            journal=journal,
+            held=held,
+            access=access,
+            watchers=watchers,
+            earlier=earlier,
         )
 
     @property
@@ -98,7 +107,7 @@ class Lineup:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What clients may know of its stages, and of those before it, from small to large."""
+        """Names that clients may know of its stages, and of those before it, from small to large."""
         known = self.settings.names or tuple(self.service.order)
         return (*(name for name in self.service.aliases if name not in known), *known)
 
@@ -148,7 +157,7 @@ _SCORED = JudgeSettings("certainty")
 
 
 def _judges_alike(one: JudgeSettings | None, other: JudgeSettings | None) -> bool:
-    """Whether the same answer would have the same score: replicas and time limits do not matter.
+    """Tells whether the same answer would have the same score: replicas and time limits do not matter.
 
     What an embedding judge was trained on, its address does not say.
     """

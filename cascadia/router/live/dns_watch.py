@@ -3,23 +3,33 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cascadia.router.replicas.dns_names import Addresses, names_of
+from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
-
+from cascadia.router.telemetry.request_log import Journal
 
 LEAST_S = 0.01
+
+
+class Swappable(Protocol):
+    """Router as seen by what looks up its replicas' names. `events` gets what was found."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def events(self) -> Journal: ...
+
+    def swap(self, settings: RouterSettings) -> None: ...
 
 
 class Resolver:
     """`known`: what each name was last found to have. A name that cannot be looked up, or has no address any more,
     keeps those that it had: whether they are still there their health checks tell."""
 
-    def __init__(self, router: "Router") -> None:
+    def __init__(self, router: Swappable) -> None:
         self._router = router
         self.lookup: Callable[[str], Awaitable[tuple[str, ...]]] = addresses_of
         self._asking: asyncio.Task[None] | None = None

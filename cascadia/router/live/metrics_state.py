@@ -1,24 +1,37 @@
-"""What is a state and no event: read from the router when Prometheus asks, so that it is what is in force then."""
+"""Metrics that are states and no events: read from the router when Prometheus asks, so that it is what is in
+force then.
+"""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, get_args
+from typing import Protocol, get_args
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from cascadia.router.replicas.replica import State
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.replicas.stage import Stage
 
 STATES: tuple[State, ...] = get_args(State)
+
+
+class HasStages(Protocol):
+    """Stages that serve now. `judge` is among `all_stages` where it has engines."""
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def judge(self) -> Stage | None: ...
 
 
 class RouterState(Collector):
     """`router`'s stages as they are at this moment, after whatever change of plan."""
 
-    def __init__(self, router: "Router") -> None:
+    def __init__(self, router: HasStages) -> None:
         self.router = router
 
     def collect(self) -> Iterator[Metric]:

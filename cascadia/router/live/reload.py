@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from cascadia.domain.errors import CascadiaError
+from cascadia.router.access.access import Access
 from cascadia.router.access.keys import Keyring
 from cascadia.router.access.keys_file import read_keys
+from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.telemetry.request_log import Journal
 
 Why = Literal["signal", "file", "admin"]
 Outcome = Literal["swapped", "unchanged", "refused"]
@@ -41,14 +41,44 @@ class Reloaded(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        """For `/ready`, which anyone may read: whether, not what."""
+        """JSON for `/ready`, which anyone may read: whether, not what."""
         return {"outcome": self.outcome, "at": round(self.at, 3)}
+
+
+class Forgetful(Protocol):
+    """Whoever put something beside the files."""
+
+    def forget(self) -> None: ...
+
+
+class Reloadable(Protocol):
+    """A router whose files may be read again. `digest` is of the plan in force."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def access(self) -> Access | None: ...
+
+    @property
+    def operator(self) -> Forgetful: ...
+
+    @property
+    def plan_metrics(self) -> PlanMetrics: ...
+
+    @property
+    def events(self) -> Journal: ...
+
+    def swap(self, settings: RouterSettings) -> None: ...
 
 
 class Reloader:
     """`load` reads the settings anew, in a thread, and raises `CascadiaError` where they make no sense."""
 
-    def __init__(self, router: "Router", load: Callable[[], RouterSettings]) -> None:
+    def __init__(self, router: Reloadable, load: Callable[[], RouterSettings]) -> None:
         self._router = router
         self._load = load
         self.loaded = router.settings
@@ -69,7 +99,7 @@ class Reloader:
                 await self._watcher
 
     def request(self, why: Why) -> None:
-        """For a signal's handler: reloads soon."""
+        """Reloads soon: for a signal's handler."""
         task = asyncio.create_task(self.reload(why))
         self._once.add(task)
         task.add_done_callback(self._once.discard)
@@ -134,7 +164,7 @@ class Reloader:
 
 
 def signature(paths: Iterable[Path]) -> Signature:
-    """What changes when a file does: None where it is missing, as for a moment while it is replaced."""
+    """Signature that changes when a file does: None where it is missing, as for a moment while it is replaced."""
     return tuple(_one(path) for path in paths)
 
 
@@ -147,7 +177,7 @@ def _one(path: Path) -> tuple[int, int, int] | None:
 
 
 def _needs_restart(settings: RouterSettings, before: RouterSettings) -> tuple[str, ...]:
-    """What is decided when the process starts."""
+    """Names of changed settings that are decided when the process starts."""
     names = [name for name in AT_START if getattr(settings, name) != getattr(before, name)]
     at_start = ("head_s", "body_s", "max_head_bytes", "max_connections", "drain_s")
     changed = [name for name in at_start if getattr(settings.limits, name) != getattr(before.limits, name)]

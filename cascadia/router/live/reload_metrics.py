@@ -1,23 +1,39 @@
-"""What Prometheus sees of plans, and of the replicas that leave with them."""
+"""Metrics of plans, and of the replicas that leave with them."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from cascadia.router.live.metrics_state import STATES
+from cascadia.router.replicas.draining import Departing
+from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.counters import Counts
+from cascadia.router.telemetry.metrics import Metrics
 
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+
+class HasPlan(Protocol):
+    """A plan's digest and stages, and the replicas that leave with older ones."""
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def departing(self) -> Departing: ...
 
 
 class PlanMetrics(Collector):
     """Read from `router` when it is asked for. `reloads` has `outcome`: swapped, unchanged, refused."""
 
-    def __init__(self, router: "Router") -> None:
+    def __init__(self, router: HasPlan) -> None:
         self._router = router
         self.reloads = Counts("cascadia_reloads", "Times that files were read again.", ("outcome",))
         for outcome in ("swapped", "unchanged", "refused"):
@@ -27,7 +43,7 @@ class PlanMetrics(Collector):
         router.metrics.registry.register(self)
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing to look up while the router is being put together."""
+        """Describes no metric: there is nothing to look up while the router is being put together."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:

@@ -1,4 +1,5 @@
-"""Where conversations are, told to routers on other hosts through the Redis in which keys' limits are shared.
+"""Channel that tells where conversations are to routers on other hosts through the Redis in which keys' limits
+are shared.
 
 Published and not kept: who is not there to hear it starts that conversation afresh, and so do all while Redis is gone.
 """
@@ -17,8 +18,9 @@ PATIENCE_S = 1.0
 
 
 class ConversationChannel:
-    """Of all routers whose cascade has this name. `heard` is called with each message, our own among them; `failed`
-    with what is wrong, each time that listening ends."""
+    """Channel of all routers whose cascade has this name. `heard` is called with each message, our own among
+    them; `failed` with what is wrong, each time that listening ends.
+    """
 
     def __init__(
         self, url: str, cascade: str, heard: Callable[[bytes], None], failed: Callable[[str], None]

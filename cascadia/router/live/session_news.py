@@ -1,27 +1,58 @@
-"""Where conversations are, told to the other processes of this router and, through Redis where keys' limits are shared
-in one, to routers on other hosts: whichever gets the next turn knows.
+"""News of where conversations are, told to the other processes of this router and, through Redis where keys'
+limits are shared in one, to routers on other hosts: whichever gets the next turn knows.
 
 What happens within `GATHER_S` is told at once. Who is not reached starts that conversation afresh.
 """
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from cascadia.router.cascade.sessions import Conversations
+from cascadia.router.settings.model import RouterSettings
+from cascadia.router.telemetry.request_log import Journal
+
 if TYPE_CHECKING:
     from cascadia.router.live.session_channel import ConversationChannel
-    from cascadia.router.server.app import Router
 
 GATHER_S = 0.01
 _stages = msgspec.json.Decoder(dict[str, str])
 
 
+class Peers(Protocol):
+    """The other processes of this router: each has `answers` to what it is asked, by name."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def answers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]: ...
+
+    async def ask(self, what: str, body: bytes = b"") -> dict[int, bytes]: ...
+
+
+class Converses(Protocol):
+    """A router, as far as its conversations go."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def conversations(self) -> Conversations: ...
+
+    @property
+    def events(self) -> Journal: ...
+
+    @property
+    def siblings(self) -> Peers: ...
+
+
 class ConversationNews:
     """Tells of all that `router` answers, and hears the others. `channel`: to other hosts, once it has started."""
 
-    def __init__(self, router: "Router") -> None:
+    def __init__(self, router: Converses) -> None:
         self._router = router
         self._news: dict[str, str] = {}
         self._telling: set[asyncio.Future[object]] = set()
@@ -47,7 +78,7 @@ class ConversationNews:
             await channel.stop()
 
     def follow(self) -> None:
-        """From now on the conversations of the plan in force."""
+        """Follows the conversations of the plan in force from now on."""
         if self._router.siblings.count > 1 or self.channel is not None:
             self._router.conversations.tell = self._tell
 

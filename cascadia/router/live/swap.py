@@ -1,4 +1,4 @@
-"""From one lineup to the next without losing a request.
+"""Hot swap from one active plan to the next without losing a request.
 
 A stage that both have keeps its queue, and every replica of the same address, key and health check: its connections,
 breaker, health and what it has in hand. Its other replicas drain: they get nothing new, finish what they have, and are
@@ -48,7 +48,7 @@ def _take_over(stage: Stage, old: Stage) -> list[Replica]:
 
 
 def _update(replica: Replica, told: Replica, limits: Limits) -> None:
-    """What may change of a replica while it serves."""
+    """Updates what may change of a replica while it serves."""
     replica.weight = told.weight
     replica.max_concurrency = told.max_concurrency
     replica.limits = limits
@@ -59,7 +59,7 @@ def _update(replica: Replica, told: Replica, limits: Limits) -> None:
 
 
 def _name(stage: str, fresh: Iterable[Replica], taken: set[str]) -> None:
-    """Who stays keeps its name; who is new gets one that nobody has, those that leave included.
+    """Names replicas: who stays keeps its name; who is new gets one that nobody has, those that leave included.
 
     Who is known by an address is named after it.
     """

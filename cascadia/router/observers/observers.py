@@ -1,28 +1,30 @@
-"""Who looks at requests when they are over: spans, the workload log, second looks, the page. They outlive plans."""
+"""Observers of requests that are over: spans, the workload log, shadow evaluation, the page. They outlive
+plans.
+"""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cascadia.router.cascade.records import Observer
 from cascadia.router.observers.samples import Samples
-from cascadia.router.observers.shadow import Shadow
+from cascadia.router.observers.shadow import Cascaded, Shadow
 from cascadia.router.observers.tracing import Tracing
 from cascadia.router.observers.tracing_setup import tracing_of
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.metrics import Metrics
-from cascadia.router.ui.state import Page
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
-
+from cascadia.router.ui.state import Page, Shown
 
 TURN_S = 0.0005
 
 
-class Watchers:
-    """As the settings of the start ask for. `observers` are told of each request, in order."""
+class Watched(Cascaded, Shown, Protocol):
+    """A router, as second looks and the page see it."""
 
-    def __init__(self, settings: RouterSettings, metrics: Metrics, router: "Router") -> None:
+
+class Watchers:
+    """Observers that the settings of the start ask for. `observers` are told of each request, in order."""
+
+    def __init__(self, settings: RouterSettings, metrics: Metrics, router: Watched) -> None:
         self.tracing: Tracing | None = None
         self.samples: Samples | None = None
         self.shadow: Shadow | None = None
@@ -55,7 +57,7 @@ class Watchers:
             self.page.history.start()
 
     async def stop(self) -> None:
-        """What was seen and is not written yet is written, as far as that can be done soon."""
+        """Writes what was seen and is not written yet, as far as that can be done soon."""
         if self.page is not None:
             self.page.history.stop()
         if self.shadow is not None:

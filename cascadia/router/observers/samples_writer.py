@@ -25,7 +25,7 @@ STALE_S = 3600.0
 
 
 class Writer:
-    """Of one kind of rows. Its thread begins with the first of them."""
+    """Writer of one kind of rows. Its thread begins with the first of them."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Writer:
         self._files = 0
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Never waits."""
+        """Takes rows without waiting."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=f"samples-{self.kind}", daemon=True)
             self._thread.start()
@@ -103,7 +103,7 @@ class Writer:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Of all kinds together. Other processes may do the same at the same time."""
+        """Deletes the oldest files of all kinds together. Other processes may do the same at the same time."""
         for part in self.settings.folder.glob(f".*.parquet.*{PART}"):
             if time.time() - _changed_s(part) > STALE_S:
                 part.unlink(missing_ok=True)

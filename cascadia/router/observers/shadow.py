@@ -1,4 +1,5 @@
-"""A second look at a few requests: all stages answer, the judge scores them all, and quality tables stay fresh.
+"""Shadow evaluation of a few requests: all stages answer, the judge scores them all, and quality tables stay
+fresh.
 
 It begins when the client has its answer, goes on only where stages and judge have room to spare, ends at once where a
 client has to wait for a replica, and keeps within a number of tokens per hour. One look at a time, but for the ten
@@ -11,11 +12,12 @@ import random
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from msgspec import structs
 
-from cascadia.clients.cluster.looks_asked import asked_s
+from cascadia.clients.cluster.evaluations_asked import asked_s
+from cascadia.router.cascade.cascade import Cascade
 from cascadia.router.cascade.decision import Ask
 from cascadia.router.cascade.records import Record
 from cascadia.router.gates.base import Gate, JudgeFailed, judged
@@ -30,9 +32,7 @@ from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import JudgeSettings, ShadowSettings
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.telemetry.metrics import Metrics
 
 HOUR_S = 3600.0
 BURST_S = 600.0
@@ -43,10 +43,32 @@ class _GivenUp(Exception):
     """Says why, as the metric has it."""
 
 
-class Shadow:
-    """Of `router`, under whatever plan it has by then. What it learns goes to `samples`."""
+class Cascaded(Protocol):
+    """A router whose stages may be asked once more. `judge` has its engines, where it has some."""
 
-    def __init__(self, settings: ShadowSettings, samples: Samples, router: "Router") -> None:
+    @property
+    def stages(self) -> list[Stage]: ...
+
+    @property
+    def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def judge(self) -> Stage | None: ...
+
+    @property
+    def cascade(self) -> Cascade: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+
+class Shadow:
+    """Shadow evaluation for `router`, under whatever plan it has by then. What it learns goes to `samples`."""
+
+    def __init__(self, settings: ShadowSettings, samples: Samples, router: Cascaded) -> None:
         self.settings = settings
         self.samples = samples
         self.router = router
@@ -180,7 +202,7 @@ class Shadow:
     async def _score(
         self, ask: Ask, stage: Stage, written: Written, gate: Gate, judge: JudgeSettings, asked: str
     ) -> float:
-        """As the cascade would, had it asked."""
+        """Score as the cascade would give it, had it asked."""
         proven = await self.router.cascade.scoring.proven(ask, stage, written)
         if proven is not None:
             return proven
@@ -199,7 +221,7 @@ class Shadow:
         return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:
-        """Nobody waits, and after this one there is still room for a client's next."""
+        """Tells whether nobody waits, and after this one there is still room for a client's next."""
         ready = [replica for replica in stage.replicas if replica.state == "ready"]
         room = sum(replica.max_concurrency for replica in ready)
         running = sum(replica.running for replica in ready)

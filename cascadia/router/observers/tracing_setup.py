@@ -1,4 +1,6 @@
-"""Whether spans are wanted and where they go: router.yaml's section `tracing`, and OpenTelemetry's own variables."""
+"""Set-up of tracing: whether spans are wanted and where they go: router.yaml's section `tracing`, and
+OpenTelemetry's own variables.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -21,7 +23,7 @@ _SAMPLERS = {
 
 
 def tracing_from(environment: Mapping[str, str]) -> TracingSettings | None:
-    """None where no endpoint is named, or tracing is switched off. Raises `BadInput`."""
+    """Settings of tracing; None where no endpoint is named, or tracing is switched off. Raises `BadInput`."""
     endpoint = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     if not endpoint and (base := environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")):
         endpoint = base.rstrip("/") + "/v1/traces"

@@ -1,4 +1,4 @@
-"""What the router reads of an engine's whole answer, be it one JSON document or a held event stream.
+"""Reading of an engine's whole answer, be it one JSON document or a held event stream.
 
 An answer that is no answer (not JSON, no choices, a stream that breaks off) is an `UpstreamError` of kind `unreadable`.
 """
@@ -93,7 +93,7 @@ class _Event(Struct):
 
 
 class _LightUsage(Struct):
-    """In either vocabulary of OpenAI's."""
+    """Token counts in either vocabulary of OpenAI's."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -108,7 +108,7 @@ class _LightUsage(Struct):
 
 
 class _Light(Struct):
-    """Of an answer that is passed on unseen."""
+    """Outline of an answer that is passed on unseen."""
 
     choices: Raw = Raw(b"null")
     data: Raw = Raw(b"null")
@@ -128,7 +128,9 @@ _JSON = b"application/json"
 
 
 def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
-    """Of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding or response."""
+    """Usage of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding or
+    response.
+    """
     refuse_other_than_json(content_type)
     try:
         found = _light.decode(body)
@@ -140,7 +142,9 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
 
 
 def usage_at_end(tail: bytes) -> Usage | None:
-    """Of the last event in the end of a stream that counts tokens; None where there is none, or it is cut."""
+    """Usage of the last event in the end of a stream that counts tokens; None where there is none, or it is
+    cut.
+    """
     at = tail.rfind(b'"usage"')
     if at < 0:
         return None
@@ -155,12 +159,12 @@ def usage_at_end(tail: bytes) -> Usage | None:
 
 
 async def read_usage(content_type: bytes, body: bytes) -> Usage:
-    """As `usage_of_reply`, for whoever may have to wait."""
+    """Usage as of `usage_of_reply`, for whoever may have to wait."""
     return usage_of_reply(content_type, body)
 
 
 async def read_document(content_type: bytes, body: bytes) -> Written:
-    """Of a 200 in JSON."""
+    """Reads a 200 in JSON."""
     refuse_other_than_json(content_type)
     try:
         found = decoded(_document, body)
@@ -172,7 +176,7 @@ async def read_document(content_type: bytes, body: bytes) -> Written:
 
 
 async def read_events(content_type: bytes, body: bytes) -> Written:
-    """Of a 200 that is a held event stream. Others have their turn between its parts."""
+    """Reads a 200 that is a held event stream. Others have their turn between its parts."""
     if not content_type.startswith(EVENTS):
         raise UpstreamError("unreadable", "not an event stream by its content type")
     choices: dict[int, _Gathered] = {}
@@ -253,7 +257,9 @@ def _add(choices: dict[int, _Gathered], found: list[_Choice]) -> None:
 
 
 def _add_call(choice: _Gathered, call: _Call, *, whole: bool) -> None:
-    """In a stream a call comes in parts, told apart by their index; only the first has a name."""
+    """Adds a part of a call, which comes in a stream in parts, told apart by their index; only the first has a
+    name.
+    """
     name = (call.function.name if call.function else None) or ""
     arguments = (call.function.arguments if call.function else None) or ""
     if whole or not 0 <= call.index < len(choice.calls):

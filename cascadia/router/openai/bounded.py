@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 class _Left:
-    """How many values more may be decoded: there is one decoding at a time, on the event loop's thread."""
+    """Number of values that may still be decoded: there is one decoding at a time, on the event loop's thread."""
 
     count = MOST_VALUES
 
 
 class Counted(Struct):
-    """What is decoded into one of these counts as a value; see `decoded`."""
+    """Base whose subclasses are counted: what is decoded into one of these counts as a value; see `decoded`."""
 
     def __post_init__(self) -> None:
         _count()
@@ -66,14 +66,14 @@ _counted_listed = msgspec.json.Decoder(list[dict[_Name, Raw]], dec_hook=_counted
 
 
 def members_of(document: bytes) -> dict[str, Any]:
-    """Those of a JSON object, as they are. Raises `msgspec.DecodeError`, also for more than `MOST_VALUES`."""
+    """Members of a JSON object, as they are. Raises `msgspec.DecodeError`, also for more than `MOST_VALUES`."""
     if len(document) <= SMALL_BYTES:
         return dict(_members.decode(document))
     return {str(name): value for name, value in decoded(_counted_members, document).items()}
 
 
 def each_members_of(documents: bytes) -> list[dict[str, Any]]:
-    """As `members_of`, of each object in a list, all together counted."""
+    """Members, as `members_of` has them, of each object in a list, all together counted."""
     if len(documents) <= SMALL_BYTES:
         return [dict(each) for each in _listed.decode(documents)]
     found = decoded(_counted_listed, documents)

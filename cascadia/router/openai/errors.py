@@ -1,4 +1,4 @@
-"""What can go wrong for a request, and OpenAI's words for it."""
+"""Errors of a request, and OpenAI's words for them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How the paths that FastAPI does not serve are described in `/openapi.json`."""
+"""OpenAPI description in `/openapi.json` of the paths that FastAPI does not serve."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ _messages = msgspec.json.Decoder(list[Turn])
 
 
 def asked_of(fields: Fields) -> Asked:
-    """What a request asks; nothing of one with more messages than can be read at once."""
+    """Question that a request asks; nothing of one with more messages than can be read at once."""
     try:
         if prompt := fields.given("prompt"):
             return Asked(text_of(prompt), None)
@@ -46,6 +46,6 @@ def _turns(fields: Fields) -> list[tuple[str, str]]:
 
 
 def answer(choice: Choice) -> str:
-    """Its text; calls of tools are written out."""
+    """Text of the answer; calls of tools are written out."""
     calls = "\n".join(f"[calls {call.name} with {call.arguments}]" for call in choice.calls)
     return "\n".join(part for part in (choice.text, calls) if part)

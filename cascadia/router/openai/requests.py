@@ -1,4 +1,4 @@
-"""What the router reads of a request, and how it writes it for an engine. Everything else passes as it came.
+"""Reading of a request, and its writing for an engine. Everything else passes as it came.
 
 Only fields that decide something are decoded; the rest stays bytes (`msgspec.Raw`), so that nested tool schemas, images
 and unknown fields reach the engine unchanged.
@@ -67,7 +67,7 @@ class Fields(Struct):
 
     @property
     def has_own(self) -> bool:
-        """Whether a field of the cascade's own is there, be it null."""
+        """Tells whether a field of the cascade's own is there, be it null."""
         return not (
             self.max_stage is self.min_stage is self.deadline_ms is self.quality_min is self.priority is UNSET
         )
@@ -84,12 +84,12 @@ class Fields(Struct):
 
     @property
     def most_output(self) -> int | None:
-        """As `output_limit`, of all answers that are asked for."""
+        """Output limit, as `output_limit`, of all answers that are asked for."""
         limit = self.output_limit
         return limit * max(1, self.n or 1) if limit else None
 
     def beginning(self, name: str) -> bytes:
-        """As `given`, of a long field no more than is looked at: its bytes are not copied."""
+        """Value as `given`, of a long field no more than is looked at: its bytes are not copied."""
         value = getattr(self, name)
         if value is UNSET or len(memoryview(value)) <= SMALL_BYTES:
             return self.given(name)
@@ -167,7 +167,7 @@ def leading_of(fields: Fields) -> bytes:
 
 
 def _first_items(content: bytes) -> Iterator[bytes]:
-    """Of a JSON list, those within its first bytes where it is long."""
+    """Items of a JSON list, those within its first bytes where it is long."""
     if len(content) <= SMALL_BYTES:
         try:
             yield from map(bytes, _messages.decode(content) if content else ())

@@ -75,13 +75,13 @@ _event = msgspec.json.Decoder(_Event)
 
 
 async def read_response(content_type: bytes, body: bytes) -> Written:
-    """Of a 200 in JSON. Raises `UpstreamError` where it is no finished response."""
+    """Reads a 200 in JSON. Raises `UpstreamError` where it is no finished response."""
     refuse_other_than_json(content_type)
     return _written(body)
 
 
 async def read_response_events(content_type: bytes, body: bytes) -> Written:
-    """Of a 200 that is a held event stream: its last event has all of it."""
+    """Reads a 200 that is a held event stream: its last event has all of it."""
     if not content_type.startswith(EVENTS):
         raise UpstreamError("unreadable", "not an event stream by its content type")
     for part in slices(body):
@@ -143,7 +143,7 @@ _NOTHING = (b"null", b'""', b"[]")
 
 
 def turns_of(fields: Fields) -> list[tuple[str, str]]:
-    """Who said what, as `questions.py` writes it out. Raises `msgspec.MsgspecError`."""
+    """Turns of a conversation, as `questions.py` writes it out. Raises `msgspec.MsgspecError`."""
     found: list[tuple[str, str]] = []
     if instructions := fields.given("instructions"):
         found.append(("system", text_of(instructions)))

@@ -26,7 +26,9 @@ def with_note(document: bytes, note: dict[str, Any]) -> bytes:
 
 
 def without_logprobs(document: bytes) -> bytes:
-    """As it is where it has more members than can be told apart at once."""
+    """The document without its log-probabilities; as it is where it has more members than can be told apart at
+    once.
+    """
     try:
         members = members_of(document)
         choices = each_members_of(bytes(members["choices"])) if "choices" in members else []
@@ -98,7 +100,7 @@ class Noting:
         self._noted = self._response_line if response else self._line
 
     def part(self, data: bytes) -> bytes:
-        """As much as can be passed on after `data` came: all but a line that is not whole yet."""
+        """The part that can be passed on after `data` came: all but a line that is not whole yet."""
         data = self._rest + data
         whole = data.rfind(b"\n") + 1
         data, self._rest = data[:whole], data[whole:]

@@ -1,4 +1,4 @@
-"""How many tokens a stream that is passed on took: as its usage says, or one per event where it says nothing."""
+"""Tokens that a stream that is passed on took: as its usage says, or one per event where it says nothing."""
 
 import re
 
@@ -20,7 +20,7 @@ class StreamUsage:
         self._tail = part[-_TAIL_BYTES:] if len(part) >= _TAIL_BYTES else (self._tail + part)[-_TAIL_BYTES:]
 
     def tokens(self, prompt_tokens: int) -> int:
-        """In and out together; `prompt_tokens` is an estimate for a stream that does not say."""
+        """Tokens in and out together; `prompt_tokens` is an estimate for a stream that does not say."""
         taken, written = _INPUT.findall(self._tail), _OUTPUT.findall(self._tail)
         if taken and written:
             return int(taken[-1]) + int(written[-1])

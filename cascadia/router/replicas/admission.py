@@ -1,4 +1,4 @@
-"""Which replica of a stage a request gets: at once, in its turn where all are busy, or not at all.
+"""Admission to a stage's replicas: at once, in its turn where all are busy, or not at all.
 
 The queue is bounded three ways: in length, in time, and by what can be expected: who would wait longer than it may is
 refused at the door, since a queue full of requests that end unserved is how overload becomes collapse.
@@ -81,12 +81,12 @@ class Admission:
         return candidates[self.balancer.choose(candidates, self.tokens(call), call.prefix)]
 
     def tokens(self, call: Call) -> int:
-        """What it is likely to read and write."""
+        """Tokens that the call is likely to read and write."""
         return call.tokens + self.length.expected(call.most_output)
 
     @property
     def crowded(self) -> bool:
-        """Whether a request that came now would have to wait."""
+        """Tells whether a request that came now would have to wait."""
         now_s = monotonic()
         return bool(self.turns) or not any(
             r.running < r.max_concurrency and r.usable(now_s) for r in self.replicas
@@ -111,7 +111,7 @@ class Admission:
 
     @property
     def retry_after_s(self) -> int:
-        """When the queue will have moved on, and no engine has asked to be left alone; 1 to 60."""
+        """Seconds until the queue will have moved on, and no engine has asked to be left alone; 1 to 60."""
         rests_s = min((r.rests_until_s for r in self.replicas), default=0.0) - monotonic()
         return max(1, min(60, math.ceil(max(rests_s, len(self.turns) * self._pace.gap_s))))
 
@@ -127,7 +127,9 @@ class Admission:
                 raise self.overloaded
 
     def _hope(self, tried: list[Replica], now_s: float, give_up_s: float) -> bool:
-        """Whether waiting can help: some replica is busy, starting, or resting for no longer than can be waited."""
+        """Tells whether waiting can help: some replica is busy, starting, or resting for no longer than can be
+        waited.
+        """
         return any(
             r.state == "starting"
             or now_s < r.rests_until_s <= give_up_s

@@ -44,12 +44,12 @@ class Begun(Struct, frozen=True):
 
     @property
     def stale(self) -> bool:
-        """Whether all that was wrong is the connection, which was kept for too long."""
+        """Tells whether all that was wrong is the connection, which was kept for too long."""
         return self.connection is not None and self.connection.stale
 
 
 class Persistence:
-    """Of one stage, under its settings and limits."""
+    """Retries of one stage, under its settings and limits."""
 
     def __init__(
         self, settings: StageSettings, limits: Limits, metrics: StageMetrics, admission: Admission
@@ -106,7 +106,7 @@ class Persistence:
                     raise self._gave_up(failure) from None
 
     async def _replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
-        """As `admission` has it; how long that took is counted, and told to the call's step."""
+        """Replica as `admission` has it; the wait is counted, and told to the call's step."""
         started_s = monotonic()
         try:
             return await self.admission.replica(call, tried, give_up_s)
@@ -212,7 +212,9 @@ class Persistence:
         return done
 
     def _slow(self, started_s: float) -> bool:
-        """Whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave it up."""
+        """Tells whether what began at `started_s` has taken so long that it is the engine's failure, whoever
+        gave it up.
+        """
         slow_s = self.settings.slow_s
         return slow_s is not None and monotonic() - started_s >= slow_s
 

@@ -1,4 +1,4 @@
-"""When to leave a failing replica alone, and how often to try again: a circuit breaker, and a budget of retries.
+"""Protection of a failing replica: a circuit breaker, and a budget of retries.
 
 A client's own mistake (4xx) is the replica's success: it answered. Who gives up on a request (its client left) says
 nothing either way, and hands back the probe that it may have been.

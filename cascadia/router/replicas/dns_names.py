@@ -40,7 +40,9 @@ def resolved(settings: RouterSettings, known: Addresses) -> RouterSettings:
 
 
 def name_at(stage: str, url: str, address: str) -> str:
-    """Of the replica there: the same in every router, whatever came and went before, and it tells no address."""
+    """Name of the replica there: the same in every router, whatever came and went before, and it tells no
+    address.
+    """
     return f"{stage}-{blake2b(f'{url} {address}'.encode(), digest_size=4).hexdigest()}"
 
 

@@ -1,4 +1,4 @@
-"""Whether each replica is there: asked again and again, and its waiting requests moved on when it is not."""
+"""Health checks of replicas: each is asked again and again, and its waiting requests moved on when it is not."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from cascadia.router.upstream.errors import UpstreamError
 
 
 async def watch(stage: Stage, replica: Replica, health: Health) -> None:
-    """Never returns."""
+    """Watches a replica's health for ever."""
     loop = asyncio.get_running_loop()
     since_s, failures = loop.time(), 0
     while True:

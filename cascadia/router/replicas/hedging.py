@@ -1,4 +1,5 @@
-"""When a second replica is asked the same: where the first is slower than nearly all were, and within a budget.
+"""Hedging: a second replica is asked the same where the first is slower than nearly all were, and within a
+budget.
 
 Dean and Barroso, The Tail at Scale (2013): a second request after the 95th percentile of the expected time costs about
 5 % more work and shortens the tail. Whichever answers first is taken, and the other is cancelled. Off by default: it
@@ -25,7 +26,7 @@ SOONEST_S = 0.01
 
 
 class Quantile:
-    """Of the last `REMEMBERED` times in seconds."""
+    """Quantile of the last `REMEMBERED` times in seconds."""
 
     __slots__ = ("_at", "_latest", "_sorted")
 
@@ -42,13 +43,13 @@ class Quantile:
 
     @property
     def value_s(self) -> float | None:
-        """None while too few are known."""
+        """Seconds at the quantile; None while too few are known."""
         n = len(self._sorted)
         return self._sorted[min(n - 1, int(self._at * n))] if n >= FEWEST else None
 
 
 class Hedge:
-    """Of one stage: `whole` answers and the beginnings of streams (`first`) have times of their own."""
+    """Hedging of one stage: `whole` answers and the beginnings of streams (`first`) have times of their own."""
 
     def __init__(self, settings: HedgeSettings) -> None:
         self.whole = Quantile(settings.quantile)

@@ -1,4 +1,4 @@
-"""How fast a queue moves, so that nobody is let in who would wait in vain."""
+"""Rate at which a queue moves, so that nobody is let in who would wait in vain."""
 
 LEARNS = 0.02
 """Weight of the latest gap: engines end their answers in batches, and a gap within one says little."""

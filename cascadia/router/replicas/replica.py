@@ -98,18 +98,22 @@ class Replica:
         return self.state == "ready" and now_s >= self.rests_until_s and self.breaker.allows(now_s)
 
     def rest(self, now_s: float, asked_s: float | None) -> None:
-        """It said that it is full: it gets nothing for as long as it asked, or a little longer each time."""
+        """Rests the replica, which said that it is full: it gets nothing for as long as it asked, or a little
+        longer each time.
+        """
         if now_s < self.rests_until_s:
             return  # said by others that were under way
         self.rest_s = min(LONGEST_REST_S, 2 * self.rest_s or FIRST_REST_S)
         self.rests_until_s = now_s + (self.rest_s if asked_s is None else min(asked_s, LONGEST_ASKED_REST_S))
 
     def drain(self) -> None:
-        """It gets nothing new and finishes what it has, until `undrain`, whatever its health."""
+        """Drains the replica: it gets nothing new and finishes what it has, until `undrain`, whatever its
+        health.
+        """
         self.state = "draining"
 
     def undrain(self) -> None:
-        """Its health check decides when it is ready; what waits for it waits."""
+        """Ends the drain; its health check decides when it is ready; what waits for it waits."""
         if self.state == "draining":
             self.state = "starting" if self.health_request else "ready"
 
@@ -156,7 +160,7 @@ class Replica:
         )
 
     async def is_healthy(self, timeout_s: float) -> bool | None:
-        """Whether it answers its health check at all and not with 5xx; None where it could not be asked."""
+        """Tells whether it answers its health check at all and not with 5xx; None where it could not be asked."""
         try:
             connection = await self.begin(self.health_request, timeout_s, timeout_s)
         except UpstreamError as error:

@@ -1,4 +1,4 @@
-"""What a stage's engines make of a request: a whole answer, one under way, or a refusal, and whose fault that is."""
+"""Results of a stage's engines: a whole answer, one under way, or a refusal, and whose fault that is."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -69,7 +69,9 @@ def refuse(connection: Connection) -> None:
 
 
 def _seconds(after: bytes) -> float | None:
-    """Of a `Retry-After`, which is a number of seconds or a date; None where it is neither, or a date gone by."""
+    """Seconds of a `Retry-After`, which is a number of seconds or a date; None where it is neither, or a date
+    gone by.
+    """
     if after.isdigit():
         return float(after)
     try:

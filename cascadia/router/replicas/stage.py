@@ -46,7 +46,7 @@ class Stage(Persistence):
         """Of its answers as they are."""
 
     def told(self, priority: int) -> dict[str, Any]:
-        """What its engines are told beside the request."""
+        """Fields that its engines are told beside the request."""
         return {"priority": priority} if priority and self.settings.passes_priority else {}
 
     def inherit(self, old: "Stage") -> None:
@@ -87,7 +87,9 @@ class Stage(Persistence):
         return Begun(replica, connection, self._given(replica, call), monotonic())
 
     def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
-        """What `read` found in the answer of such a try, and its body; None where `buffered` must go on with it."""
+        """Finding of `read` in the answer of such a try, and its body; None where `buffered` must go on with
+        it.
+        """
         connection = begun.connection
         if connection is None or connection.failed or connection.status != 200:
             return None
@@ -103,14 +105,14 @@ class Stage(Persistence):
         return found, body
 
     def counted(self, usage: Usage) -> None:
-        """What one of its answers took, by the engine's own count."""
+        """Counts what one of its answers took, by the engine's own count."""
         self.metrics.input_tokens.inc(usage.input_tokens)
         self.metrics.output_tokens.inc(usage.output_tokens)
         if usage.output_tokens:
             self.admission.length.seen(usage.output_tokens)
 
     def drop(self, begun: Begun) -> None:
-        """Nobody waits for it any more."""
+        """Drops an answer that nobody waits for any more."""
         if begun.connection is not None:
             begun.replica.pool.release(begun.connection)
         begun.done(False if self._slow(begun.started_s) else None)
@@ -182,8 +184,10 @@ class Stage(Persistence):
         return await self._persist(call, attempt, self.hedge.first if self.hedge else None, _close)
 
     def _lacks(self, replica: Replica, status: int, call: Call) -> bool:
-        """Whether it does well and does not have what is asked for: what another engine keeps, or an API that it never
-        had. The same status at a path where it has done well says that something is wrong with it."""
+        """Tells whether it does well and does not have what is asked for: what another engine keeps, or an API
+        that it never had. The same status at a path where it has done well says that something is wrong with
+        it.
+        """
         return status in MISSING and (call.kept or bool(replica.served and call.path not in replica.served))
 
     def _look_elsewhere(self, asked: list[Replica]) -> None:
@@ -213,7 +217,7 @@ class Stage(Persistence):
 
     @property
     def typical_s(self) -> float:
-        """How long whole answers took of late."""
+        """Seconds that whole answers took of late."""
         return self.admission.typical_s
 
     @typical_s.setter
@@ -222,7 +226,7 @@ class Stage(Persistence):
 
     @property
     def crowded(self) -> bool:
-        """Whether a request would have to wait, or could not be served."""
+        """Tells whether a request would have to wait, or could not be served."""
         return self.admission.crowded
 
     @property

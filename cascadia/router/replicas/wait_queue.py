@@ -1,4 +1,4 @@
-"""Those who wait for a replica: lower priority first, as vLLM has it, and within one who waits longest.
+"""Wait queue for a replica: lower priority first, as vLLM has it, and within one who waits longest.
 
 A step of priority is worth `STEP_S` seconds of waiting, and `MOST_STEPS` of them are as far as it goes. So whoever
 waits is overtaken only by those who come within a bounded time after: nobody starves, whatever the others' priority.
@@ -49,7 +49,7 @@ class Turns:
         return Rank(now_s + STEP_S * max(-MOST_STEPS, min(MOST_STEPS, priority)), self._number)
 
     def ahead(self, rank: Rank) -> int:
-        """How many are served before `rank`."""
+        """Number that are served before `rank`."""
         return len(self._tickets) - bisect_left(self._tickets, _from_behind(rank), key=_place)
 
     async def wait(self, until_s: float, rank: Rank) -> Outcome:

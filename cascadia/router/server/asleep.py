@@ -25,7 +25,7 @@ _NS = 1e9
 
 
 class Turns:
-    """How many beats of each process's loop there were, in memory that they and their parent share; 0: it does not run.
+    """Beats of each process's loop, in memory that they and their parent share; 0: it does not run.
 
     Made before the processes are.
     """
@@ -44,7 +44,7 @@ class Turns:
 
 
 class Asleep:
-    """Of one thread; `look` time and again."""
+    """Watch over one thread; `look` time and again."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Asleep:
 
 
 def scheduled_s(thread: Path) -> float | None:
-    """How long it ran, or was ready to; None where that is not told, or it is stopped."""
+    """Seconds that it ran, or was ready to; None where that is not told, or it is stopped."""
     try:
         if (thread / "stat").read_text().rpartition(")")[2].split()[0] in _STOPPED:
             return None
@@ -85,14 +85,16 @@ def scheduled_s(thread: Path) -> float | None:
 
 
 def end_blocked(pid: int, seconds: float) -> None:
-    """Has the process write its stack and end, as `pulse.py` has prepared it."""
+    """Makes the process write its stack and end, as `pulse.py` has prepared it."""
     message = f"cascadia: the event loop of process {pid} has waited {seconds:.0f} s for something; its stack follows"
     print(message, file=sys.stderr, flush=True)  # noqa: T201 (beside the stack, which is written there too)
     os.kill(pid, signal.SIGPROF)
 
 
 def watch_own(turns: Turns, blocked_s: float) -> None:
-    """From a thread of this process, for the main one. A call that waits and lets no other thread run is not seen."""
+    """Watches the main thread from another of this process. A call that waits and lets no other thread run is
+    not seen.
+    """
     pid = os.getpid()
 
     def looks() -> None:

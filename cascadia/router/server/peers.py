@@ -35,7 +35,7 @@ class Siblings:
             self._path(self.number).unlink(missing_ok=True)
 
     async def ask(self, what: str, body: bytes = b"", patience_s: float = PATIENCE_S) -> dict[int, bytes]:
-        """What the others say, by number; of those that answer."""
+        """Answers of the others, by number; of those that answer."""
         others = [number for number in range(self.count) if number != self.number]
         asked = (self._one(number, what.encode("ascii") + b"\n" + body, patience_s) for number in others)
         found = zip(others, await asyncio.gather(*asked), strict=True)

@@ -19,7 +19,9 @@ _STANDARD_ERROR = 2
 def end_where_stalled(
     loop: asyncio.AbstractEventLoop, stall_s: float, turn: Callable[[], object] | None = None
 ) -> None:
-    """From now on; 0: never. `turn` is called time and again, for whoever watches the loop from outside."""
+    """Ends the process where its loop stalls for `stall_s`; 0: never. `turn` is called time and again, for
+    whoever watches the loop from outside.
+    """
     if not stall_s and turn is None:
         return
     # It writes from the signal itself, so also where Python code does not come to its turn; then the signal ends us.

@@ -82,12 +82,12 @@ class Server:
         self.loop.call_later(self.limits.drain_notice_s, self._closing.set)
 
     def end(self) -> None:
-        """Without waiting for anything."""
+        """Ends without waiting for anything."""
         self._over.set()
         self._closing.set()
 
     async def serve(self, sockets: list[socket.socket]) -> None:
-        """Until `stop`, and what was under way then is done; not for longer than `drain_s`."""
+        """Serves until `stop`, and what was under way then is done; not for longer than `drain_s`."""
         doors = [
             await self.loop.create_server(lambda: Front(self), sock=listening, backlog=BACKLOG)
             for listening in sockets
@@ -126,12 +126,14 @@ class Server:
 
 
 def clients_of(descriptors: int) -> int:
-    """How many clients may be connected so that each finds a connection to an engine beside one that is kept idle."""
+    """Number of clients that may be connected so that each finds a connection to an engine beside one that is
+    kept idle.
+    """
     return max(1, (descriptors - OWN_DESCRIPTORS) // DESCRIPTORS_PER_CLIENT)
 
 
 async def serve(router: Router, listening: socket.socket, descriptors: int | None = None) -> None:
-    """Until `SIGTERM` or `SIGINT`, and what was under way then is done."""
+    """Serves until `SIGTERM` or `SIGINT`, and what was under way then is done."""
     server = Server(router, descriptors)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -179,7 +181,9 @@ def run(
 
 
 def _descriptors() -> int:
-    """As many as this process may have, taken: each request holds two, and the usual 1,024 are soon gone."""
+    """Takes as many descriptors as this process may have: each request holds two, and the usual 1,024 are soon
+    gone.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

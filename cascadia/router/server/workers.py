@@ -80,8 +80,9 @@ class Workers:
         self._failed = False
 
     def run(self, told: Callable[[], None]) -> int:
-        """Until SIGTERM or SIGINT, and all workers are done. The exit code: 1 where one of them failed at the end, or
-        where they cannot be kept alive."""
+        """Runs workers until SIGTERM or SIGINT, and all workers are done. The exit code: 1 where one of them
+        failed at the end, or where they cannot be kept alive.
+        """
         for one in _SIGNALS:
             signal.signal(one, self._pass_on)
         # It is waited for, for a while at a time.

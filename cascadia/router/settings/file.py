@@ -263,7 +263,7 @@ def _names(where: str, names: Sequence[str], stages: Sequence[StageSettings]) ->
 
 
 def check_settings(settings: RouterSettings, where: str) -> None:
-    """What must hold between the parts. Raises `BadInput`."""
+    """Checks what must hold between the parts. Raises `BadInput`."""
     if settings.admin is not None and settings.keys is None:
         raise BadInput(f"{where}: admin", "needs keys, or anyone could use it", "add keys: {file: keys.json}")
     names = [stage.name for stage in settings.stages]

@@ -70,7 +70,9 @@ def _foresight(addresses: Addresses) -> JudgeSettings:
 
 
 def _cost(model: str, folder: Path) -> float | None:
-    """Of a token: the billions of parameters that it passes through. None where the model's config is not to be had."""
+    """Cost of a token: the billions of parameters that it passes through. None where the model's config is not
+    to be had.
+    """
     try:
         return find_architecture(model, folder, "").active_parameters / 1e9
     except BadInput:
@@ -123,7 +125,7 @@ def _refuse_another(planned: JudgePlan, told: JudgeSettings, file: JudgeSettings
 
 
 def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaGroup]) -> StageSettings:
-    """Where a name stands for a group, `share` is of each of its addresses."""
+    """Settings of a stage as planned: where a name stands for a group, `share` is of each of its addresses."""
     by_group = len(file.replicas) == len(groups)
     counts = [group.count for group in groups] if by_group else [1] * len(file.replicas)
     replicas = tuple(

@@ -1,7 +1,7 @@
-"""What a router is told: stages, their replicas, the judge, and limits. Defaults are documented here only."""
+"""Settings of a router: stages, their replicas, the judge, and limits. Defaults are documented here only."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -108,7 +108,7 @@ class JudgeSettings:
 
     @property
     def all(self) -> "Iterator[JudgeSettings]":
-        """It and its members, of members too."""
+        """The judge and its members, of members too."""
         yield self
         for member in self.members:
             yield from member.all
@@ -201,6 +201,7 @@ class SampleSettings:
     folder: Path
     ratio: float = 1.0
     rows: int = 10_000
+    _: KW_ONLY
     seconds: float = 300.0
     max_bytes: int = 2**30
     text: bool = False
@@ -260,7 +261,7 @@ class CorsSettings:
 
 @dataclass(frozen=True, slots=True)
 class AdminSettings:
-    """Where `/admin/` is served: at a port of its own, or where `port` is None at the router's."""
+    """Place where `/admin/` is served: at a port of its own, or where `port` is None at the router's."""
 
     port: int | None = None
     host: str = "127.0.0.1"

@@ -46,7 +46,15 @@ class SamplesSection(_Section):
             what = f"is shorter than {LEAST_TOKEN} characters"
             raise BadInput(f"{where}.token", what, "make one, e.g. with `openssl rand -hex 32`")
         folder = secrets.path(Path(self.folder))
-        return SampleSettings(folder, self.ratio, self.rows, self.seconds, self.max_bytes, self.text, token)
+        return SampleSettings(
+            folder,
+            self.ratio,
+            self.rows,
+            seconds=self.seconds,
+            max_bytes=self.max_bytes,
+            text=self.text,
+            token=token,
+        )
 
 
 class ShadowSection(_Section):

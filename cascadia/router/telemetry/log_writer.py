@@ -27,7 +27,7 @@ class LogWriter:
         self._lines.put(lines)
 
     def close(self, wait_s: float = 1.0) -> None:
-        """What waits is written, as far as that takes no longer than `wait_s`."""
+        """Writes what waits, as far as that takes no longer than `wait_s`."""
         self._lines.put(None)
         self._thread.join(wait_s)
 

@@ -1,4 +1,5 @@
-"""What Prometheus sees. Names and labels are documented in docs/reference/router.md, which a test compares with this.
+"""Metrics for Prometheus. Names and labels are documented in docs/reference/router.md, which a test compares
+with this.
 
 Children are kept by who counts, so that a count is an addition. What is a state rather than an event (queues, replicas,
 thresholds) is not counted at all: `live/metrics_state.py` reads it when it is asked for.
@@ -35,7 +36,7 @@ SHADOWS = ("done", "busy", "budget", "unfit", "crowded", "failed")
 
 
 class StageMetrics:
-    """Of one stage."""
+    """Metrics of one stage."""
 
     def __init__(self, metrics: "Metrics", stage: str) -> None:
         self._metrics = metrics
@@ -142,7 +143,7 @@ class Metrics:
         self.log_failures = counts("log_failures", "Log lines that could not be written.").labels()
         self.samples = counts("samples", "Rows of the workload log.", "kind")
         self.samples_lost = counts("samples_lost", "Rows of it that could not be written.", "reason")
-        self.shadows = counts("shadows", "Requests drawn for a second look.", "outcome")
+        self.shadows = counts("shadows", "Requests drawn for a shadow evaluation.", "outcome")
         self.shadow_tokens = counts("shadow_tokens", "Read and written for them.").labels()
         self.spans_lost = counts("spans_lost", "Spans that found no room or no collector.").labels()
 

@@ -41,7 +41,7 @@ class Step(Struct):
         self.ended_at_s = monotonic()
 
     def used(self, input_tokens: int, output_tokens: int) -> None:
-        """As the engine counted."""
+        """Notes tokens as the engine counted."""
         self.input_tokens, self.output_tokens, self.counted = input_tokens, output_tokens, True
 
     @property
@@ -60,7 +60,7 @@ class Step(Struct):
         return (self.answered_at_s - self.first_at_s) / (self.output_tokens - 1)
 
     def line(self) -> dict[str, Any]:
-        """Of the log."""
+        """Entry of the log."""
         return {
             "stage": self.stage,
             "outcome": self.outcome,
@@ -71,7 +71,7 @@ class Step(Struct):
         }
 
     def told(self) -> dict[str, Any]:
-        """To the client: why the answer is whose it is."""
+        """Explanation to the client: why the answer is whose it is."""
         found = {
             "stage": self.stage,
             "outcome": self.outcome,

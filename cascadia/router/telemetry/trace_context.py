@@ -1,4 +1,4 @@
-"""Which trace a request belongs to, and how engines are told: W3C Trace Context, level 1.
+"""Context of the trace that a request belongs to, passed on to engines: W3C Trace Context, level 1.
 
 No OpenTelemetry here: spans are made when the request is over (`observers/tracing.py`), but their numbers must be known
 before, since engines name theirs after them.
@@ -19,7 +19,9 @@ SAMPLED = 1
 
 
 class Trace:
-    """Of one request. `parent_id` 0: it begins here. `others` are the header lines that engines get as they came."""
+    """Trace context of one request. `parent_id` 0: it begins here. `others` are the header lines that engines
+    get as they came.
+    """
 
     __slots__ = ("others", "parent_id", "sampled", "span_id", "trace_id")
 

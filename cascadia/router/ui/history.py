@@ -1,4 +1,4 @@
-"""What the counters were a while ago: so that the page can speak of the last minute, and draw a line.
+"""History of the counters: so that the page can speak of the last minute, and draw a line.
 
 Everything counted is kept as it stands at a tick, for a quarter of an hour; a window is a difference of two.
 """
@@ -41,7 +41,7 @@ def tick_of(metrics: Metrics, at_s: float) -> Tick:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What happened between `first` and `last`. Metrics are named as in /metrics, less `cascadia_` and `_total`."""
+    """Window between `first` and `last`. Metrics are named as in /metrics, less `cascadia_` and `_total`."""
 
     first: Tick
     last: Tick
@@ -55,7 +55,9 @@ class Window:
         return self.last.counts.get(key, 0.0) - self.first.counts.get(key, 0.0)
 
     def by(self, name: str, *labels: str) -> dict[str, float]:
-        """Of all children whose labels begin so, by the next label; those that did not move are left out."""
+        """Changes of all children whose labels begin so, by the next label; those that did not move are left
+        out.
+        """
         start = (f"cascadia_{name}", *labels)
         found: dict[str, float] = {}
         for key in self.last.counts:
@@ -97,7 +99,7 @@ class Window:
 
 
 def added(ticks: Sequence[Tick]) -> Window:
-    """What several processes saw in the same time."""
+    """Sum of what several processes saw in the same time."""
     whole = Tick(max(tick.at_s for tick in ticks))
     for tick in ticks:
         for key, value in tick.counts.items():

@@ -1,19 +1,67 @@
-"""What the admin API shows of one process, and of all of them together."""
+"""State that the admin API shows of one process, and of all of them together."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from cascadia.router.access.access import Access
+from cascadia.router.replicas.draining import Departing
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
-
-if TYPE_CHECKING:
-    from cascadia.router.server.app import Router
+from cascadia.router.settings.model import RouterSettings
+from cascadia.router.telemetry.metrics import Metrics
 
 _WORSE = {state: rank for rank, state in enumerate(("ready", "starting", "draining", "down"))}
 
 
-def state(router: "Router") -> dict[str, Any]:
-    """Of everything that a plan decides. Addresses are shown, secrets are not."""
+class Outcome(Protocol):
+    """Outcome of reading the files again; a NamedTuple."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class Reloads(Protocol):
+    """Files of a router. `last`: what came of reading them again; None: they were read at the start only."""
+
+    @property
+    def last(self) -> Outcome | None: ...
+
+
+class Process(Protocol):
+    """A router's process, with what its plan decides."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+    @property
+    def stages(self) -> list[Stage]: ...
+
+    @property
+    def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def departing(self) -> Departing: ...
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def access(self) -> Access | None: ...
+
+    @property
+    def reloader(self) -> Reloads | None: ...
+
+
+def state(router: Process) -> dict[str, Any]:
+    """State of everything that a plan decides. Addresses are shown, secrets are not."""
     settings = router.settings
     reloader = router.reloader
     return {
@@ -23,7 +71,7 @@ def state(router: "Router") -> dict[str, Any]:
         "running": router.metrics.running,
         "thresholds": {stage.name: stage.settings.threshold for stage in router.stages},
         "judge": None if settings.judge is None else settings.judge.kind,
-        "stages": {stage.name: _stage(stage) for stage in router.lineup.all_stages},
+        "stages": {stage.name: _stage(stage) for stage in router.all_stages},
         "leaving": [{"name": r.name, "running": r.running} for r in router.departing],
         "keys": None if router.access is None else len(router.access.keyring),
         "reload": None if reloader is None or reloader.last is None else reloader.last._asdict(),
@@ -48,7 +96,9 @@ def together(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def add_replica(replicas: dict[str, dict[str, Any]], name: str, seen: dict[str, Any], room: str) -> None:
-    """What another process sees of it: work and room add up, and the worse of two opinions is shown."""
+    """Adds what another process sees of a replica: work and room add up, and the worse of two opinions is
+    shown.
+    """
     known = replicas.setdefault(name, seen)
     if known is seen:
         return

@@ -1,28 +1,62 @@
-"""What the page shows, as one JSON document: figures and names, and not a word of prompts or answers."""
+"""State that the page shows, as one JSON document: figures and names, and not a word of prompts or answers."""
 
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 from cascadia import __version__
 from cascadia.router.cascade.records import Record
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.counters import Spread
+from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.history import History, Window, added, quantile
 from cascadia.router.ui.merge import RECENT, Share, read_share, series_of, together, written
-
-if TYPE_CHECKING:
-    from cascadia.router.replicas.stage import Stage
-    from cascadia.router.server.app import Router
 
 WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
 State = dict[str, Any]
 
 
+class Peers(Protocol):
+    """The other processes of this router: each has `answers` to what it is asked, by name."""
+
+    @property
+    def answers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]: ...
+
+    async def ask(self, what: str, body: bytes = b"") -> dict[int, bytes]: ...
+
+
+class Shown(Protocol):
+    """Router as the page shows it."""
+
+    @property
+    def settings(self) -> RouterSettings: ...
+
+    @property
+    def stages(self) -> list[Stage]: ...
+
+    @property
+    def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def ready(self) -> bool: ...
+
+    @property
+    def draining(self) -> bool: ...
+
+    @property
+    def metrics(self) -> Metrics: ...
+
+    @property
+    def siblings(self) -> Peers: ...
+
+
 class Page:
     """Watches `router`, and tells its state. `done` is an observer of requests."""
 
-    def __init__(self, router: "Router") -> None:
+    def __init__(self, router: Shown) -> None:
         self.router = router
         self.started_s = time.time()
         self.history = History(router.metrics, lambda: asyncio.get_running_loop().time())
@@ -33,7 +67,7 @@ class Page:
         self._recent.append((time.time(), record.entry))
 
     async def state(self, window: str) -> State:
-        """Of all processes together. `window` is one of `WINDOWS`."""
+        """State of all processes together. `window` is one of `WINDOWS`."""
         router = self.router
         others = await router.siblings.ask("page", window.encode("ascii"))
         shares = [self.share(window), *map(read_share, others.values())]
@@ -60,7 +94,7 @@ class Page:
         }
 
     def share(self, window: str) -> Share:
-        """Of this process."""
+        """This process's share of the state."""
         router = self.router
         seconds = router.metrics.request_seconds
         parts = [(part.seconds, part.whole(seconds).counts) for part in self.history.between()]
@@ -95,7 +129,7 @@ class Page:
             "stopped": seen.by("stopped"),
         }
 
-    def _stage(self, seen: Window, stage: "Stage", waiting: int) -> State:
+    def _stage(self, seen: Window, stage: Stage, waiting: int) -> State:
         metrics = self.router.metrics
         score = seen.spread(metrics.score, stage.name)
         return {
@@ -135,8 +169,9 @@ class Page:
         }
 
 
-def savings(seen: Window, stages: "list[Stage]", *, in_usd: bool = False) -> State | None:
-    """What the cascade spent, against the last stage alone: `1 - sum_s(cost_s x tokens_s) / (cost_last x answers)`.
+def savings(seen: Window, stages: list[Stage], *, in_usd: bool = False) -> State | None:
+    """Spending of the cascade, against the last stage alone: `1 - sum_s(cost_s x tokens_s) / (cost_last x
+    answers)`.
 
     `tokens_s` are read and written by stage s for the cascade, `answers` those of the answers that clients got: the
     last stage alone is taken to have read and written as much. The judge is not counted. None where a cost is not
@@ -156,7 +191,7 @@ def _quantiles(spread: Spread) -> State:
     return {f"p{round(100 * q)}": quantile(spread, q) for q in (0.5, 0.95, 0.99)}
 
 
-def _replica(stage: "Stage", replica: Any) -> State:
+def _replica(stage: Stage, replica: Any) -> State:
     return {
         "stage": stage.name,
         "name": replica.name,
@@ -168,7 +203,7 @@ def _replica(stage: "Stage", replica: Any) -> State:
 
 
 def _decision(at_s: float, entry: dict[str, Any]) -> State:
-    """Of the log's line, what holds nothing but names, numbers and kinds."""
+    """Entry of the log's line with what holds nothing but names, numbers and kinds."""
     steps = [{key: step[key] for key in ("stage", "outcome", "score")} for step in entry.get("steps", ())]
     kept = ("request_id", "api", "model", "status", "seconds", "stage", "stopped", "error")
     return {"at_s": at_s, "steps": steps, **{key: entry.get(key) for key in kept}}

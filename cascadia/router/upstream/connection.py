@@ -157,7 +157,9 @@ class Connection(asyncio.Protocol):
             await self._wait("head")
 
     def hold(self, idle_s: float, *, parts: bool) -> None:
-        """Before `whole`: an answer in `parts` may not fall silent for `idle_s`; another has as long in all."""
+        """Sets time limits before `whole`: an answer in `parts` may not fall silent for `idle_s`; another has
+        as long in all.
+        """
         if self._complete:
             return
         now_s = self.loop.time()
@@ -185,11 +187,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether it was closed before any of the answer came, after it had been kept."""
+        """Tells whether it was closed before any of the answer came, after it had been kept."""
         return self._error is not None and self._error.stale
 
     def stream(self, idle_s: float) -> None:
-        """From here on the answer is read as it comes, and no two parts of it may be `idle_s` apart."""
+        """Reads the answer as it comes from here on, and no two parts of it may be `idle_s` apart."""
         self._idle_s = idle_s
         if self._held:
             self._buffer.append(bytes(self._held))
@@ -200,7 +202,7 @@ class Connection(asyncio.Protocol):
         self._arm(min(self._seen_s + idle_s, self._deadline_s))
 
     async def some(self) -> bytes:
-        """What has come since the last call, at least a byte; empty at the end."""
+        """Bytes that have come since the last call, at least a byte; empty at the end."""
         if not self._buffer and not self._complete:
             await self._wait("some")
         if not self._buffer and self._error is not None:
@@ -214,7 +216,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def passed_on(self) -> bool:
-        """Whether somebody may have seen of the answer already."""
+        """Tells whether somebody may have seen of the answer already."""
         return self.headed and self._idle_s > 0
 
     def finish(self) -> bool:
@@ -269,8 +271,10 @@ class Connection(asyncio.Protocol):
             then(self)
 
     def _arm(self, due_s: float) -> None:
-        """Has `_expired` called by then. It may be called early: a timer outlives its exchange, since most are never
-        due, and setting and cancelling one for each costs more than to look again now and then."""
+        """Sets a timer that calls `_expired` by then. It may be called early: a timer outlives its exchange,
+        since most are never due, and setting and cancelling one for each costs more than to look again now and
+        then.
+        """
         if self._timer is None or due_s < self._rings_s:
             if self._timer is not None:
                 self._timer.cancel()
@@ -290,7 +294,7 @@ class Connection(asyncio.Protocol):
         self.fail(UpstreamError(kind))
 
     def _due_s(self, now_s: float) -> float:
-        """By when something must have come."""
+        """Instant by when something must have come."""
         if not self.headed:
             return self._first_due_s
         idle_s = self._idle_s or self._held_s
@@ -376,7 +380,9 @@ class Connection(asyncio.Protocol):
         return None
 
     def forget(self) -> None:
-        """Its transport and its parser, which hold it in turn: only a collection of garbage would end that."""
+        """Drops its transport and its parser, which hold it in turn: only a collection of garbage would end
+        that.
+        """
         self.transport = None
         self._parser = None
 

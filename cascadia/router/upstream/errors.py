@@ -1,4 +1,4 @@
-"""How an exchange with an engine can fail before its answer is whole."""
+"""Failures of an exchange with an engine before its answer is whole."""
 
 from typing import Literal
 

@@ -88,8 +88,9 @@ class Pool:
         return connection
 
     def release(self, connection: Connection) -> None:
-        """After its exchange: kept where it can take another, closed where not. Of no effect a second time, when it
-        may be somebody else's."""
+        """Takes a connection back after its exchange: kept where it can take another, closed where not. Of no
+        effect a second time, when it may be somebody else's.
+        """
         if not connection.busy or not connection.finish():
             return
         now_s = connection.loop.time()

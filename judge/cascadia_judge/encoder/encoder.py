@@ -89,8 +89,9 @@ class Encoder:
         return self.encoded(texts, tokens_max).vectors
 
     def encoded(self, texts: Sequence[str], tokens_max: int = TOKENS_MAX) -> Encoded:
-        """At most `tokens_max` tokens of each text are read: of a longer one, as many from its end as its
-        beginning."""
+        """Encodes at most `tokens_max` tokens of each text: of a longer one, as many from its end as its
+        beginning.
+        """
         room = min(tokens_max, self.places - 2)
         cut = [_ends(text, CHARACTERS_PER_TOKEN_MAX * room) for text in texts]
         found = self.tokenizer.encode_batch(cut, add_special_tokens=False) if cut else []
@@ -106,7 +107,7 @@ class Encoder:
         return Encoded(np.divide(sums, length, out=sums, where=length > 0), tokens)
 
     def _sums(self, windows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """Over the tokens of each window, the two around it among them."""
+        """Sums the vectors of each window's tokens, the two around it among them."""
         longest = max(map(len, windows)) + 2
         ids = np.zeros((len(windows), longest), dtype=np.int64)
         there = np.zeros(ids.shape, dtype=np.bool_)

@@ -87,7 +87,7 @@ class _Graph:
         return self._norm(self._node("Add", x, narrow), f"{at}.output.LayerNorm")
 
     def summed(self, x: str) -> None:
-        """Over the tokens that are there."""
+        """Sums `x` over the tokens that are there."""
         there = self._node("Cast", THERE, to=1)
         counted = self._node("Mul", x, self._node("Unsqueeze", there, self._integers("hidden", 2)))
         self._node("ReduceSum", counted, self._integers("tokens", 1), keepdims=0, into=SUMS)

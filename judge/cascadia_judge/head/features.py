@@ -1,4 +1,4 @@
-"""What an embedding judge looks at, as numbers: one row an answer, grouped by what they need.
+"""Features of an embedding judge, as numbers: one row an answer, grouped by what they need.
 
 question   vector of the question, and its length: known before anything is asked
 answer     vector of the answer, its product with the question's (Reimers and Gurevych 2019 use the difference), their

@@ -25,8 +25,9 @@ _TYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8")
 
 
 def dump(heads: tuple[Head, ...], about: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> str:
-    """`about` says what the judge was trained on; it stands in front, for people. `more` stands behind, under keys of
-    its own, and is not a part of the judge."""
+    """Writes a judge's file. `about` says what the judge was trained on; it stands in front, for people. `more`
+    stands behind, under keys of its own, and is not a part of the judge.
+    """
     document = {
         "kind": KIND,
         "version": VERSION,
@@ -113,11 +114,11 @@ def _read(found: Mapping[str, Any]) -> Head:
         str(found["stage"]),
         basis,
         line,
-        trees,
-        calibration,
-        curve["spread_at"],
-        curve["spread"],
-        dict(found["measured"]),
+        trees=trees,
+        calibration=calibration,
+        spread_at=curve["spread_at"],
+        spread=curve["spread"],
+        measured=dict(found["measured"]),
     )
 
 

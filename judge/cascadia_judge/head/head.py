@@ -1,11 +1,11 @@
-"""What stands on the encoder: from what is seen of an answer to the quality that it can be expected to have.
+"""Head on the encoder: from what is seen of an answer to the quality that it can be expected to have.
 
 The log-odds are the mean of a regularised logistic regression's and of boosted trees': each alone did worse
 on every set it was tried on (docs/models/judge.md). A calibration that was fitted on rows that neither had
 seen makes a quality of 0-100 of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,13 +28,15 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """For answers of `stage` (`""`: of any), by `basis.groups`. `spread` (k) is the standard deviation of
-    quality at the raw scores `spread_at` (k), which ascend. `measured` says how it did in cross-validation.
+    """Learned judge for answers of `stage` (`""`: of any), by `basis.groups`. `spread` (k) is the standard
+    deviation of quality at the raw scores `spread_at` (k), which ascend. `measured` says how it did in
+    cross-validation.
     """
 
     stage: str
     basis: Basis
     line: Line
+    _: KW_ONLY
     trees: Trees
     calibration: Calibration
     spread_at: Floats

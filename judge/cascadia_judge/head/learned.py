@@ -1,4 +1,5 @@
-"""What was learned, as numbers: a line and trees, both from columns (n, d) to log-odds (n). `learners.py` fits them.
+"""Learned functions, as numbers: a line and trees, both from columns (n, d) to log-odds (n). `learners.py` fits
+them.
 
 Serving needs no more than this, so that a head is a file of numbers, and judging imports no library of learners.
 """

@@ -20,7 +20,7 @@ STEPS_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How trees are boosted (Friedman 2001, 2002). `smallest`: rows in a leaf, at least."""
+    """Settings by which trees are boosted (Friedman 2001, 2002). `smallest`: rows in a leaf, at least."""
 
     trees: int = 200
     depth: int = 3
@@ -33,7 +33,9 @@ class Growth:
 
 
 def fit_line(x: Floats, y: Floats, weight: Floats, ridge: float) -> Line:
-    """With `ridge` / 2 |w|^2 added to the loss's mean, w being of standardised columns. NaN counts as the mean."""
+    """Fits a logistic regression with `ridge` / 2 |w|^2 added to the loss's mean, w being of standardised
+    columns. NaN counts as the mean.
+    """
     from sklearn.linear_model import LogisticRegression
 
     known = ~np.isnan(x)
@@ -49,7 +51,7 @@ def fit_line(x: Floats, y: Floats, weight: Floats, ridge: float) -> Line:
 
 
 def boost(x: Floats, y: Floats, weight: Floats, growth: Growth, seed: int) -> Trees:
-    """What is NaN lies below every cut."""
+    """Fits boosted trees; what is NaN lies below every cut."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     low = np.where(np.isnan(x), np.inf, x).min(axis=0)

@@ -1,4 +1,4 @@
-"""Which heads a judge gets, from rows of graded answers.
+"""Choice of the heads that a judge gets, from rows of graded answers.
 
 For each stage with enough rows, and for all together: one that knows the question alone (is an answer of
 this stage likely to fail?), one for answers without log-probabilities, and one for answers with them. The

@@ -1,4 +1,4 @@
-"""From what is seen of an answer to the columns that a learner gets.
+"""Projection of what is seen of an answer onto the columns that a learner gets.
 
 Vectors are turned onto their principal axes (Pearson 1901), fitted on the training rows alone, since a few
 hundred rows cannot bear a weight for each of 384 numbers.

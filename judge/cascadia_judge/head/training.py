@@ -30,11 +30,11 @@ SPREAD_BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How a head is trained. `decoys`: as many answers to other questions, per row, are added as answers
-    worth nothing, so that an answer that suits every question does not pass. Of those of `nulls`, which suit every
-    question (Zheng et al. 2024 call it a null model), as many again. `reads`: a head that knows log-probabilities reads
-    the answer too, even where that tells right from wrong no better, so that an answer to another question is not taken
-    for one to this.
+    """Settings by which a head is trained. `decoys`: as many answers to other questions, per row, are added as
+    answers worth nothing, so that an answer that suits every question does not pass. Of those of `nulls`, which
+    suit every question (Zheng et al. 2024 call it a null model), as many again. `reads`: a head that knows
+    log-probabilities reads the answer too, even where that tells right from wrong no better, so that an answer
+    to another question is not taken for one to this.
     """
 
     folds: int = 5
@@ -52,8 +52,9 @@ class Fitted(NamedTuple):
 
 
 class Crossed(NamedTuple):
-    """Out of fold, one entry a row: `raw` and, by the calibration of the other folds, `quality`, both
-    0-100."""
+    """Predictions out of fold, one entry a row: `raw` and, by the calibration of the other folds, `quality`,
+    both 0-100.
+    """
 
     raw: Floats
     quality: Floats
@@ -114,7 +115,17 @@ def train(
     fitted = fit(seen, quality, groups, course)
     calibration = smoothed(crossed.raw, quality)
     at, spread = _spread(crossed.raw, quality, calibration)
-    return Head(stage, *fitted, calibration, at, spread, measures(crossed.quality, quality)), crossed
+    head = Head(
+        stage,
+        fitted.basis,
+        fitted.line,
+        trees=fitted.trees,
+        calibration=calibration,
+        spread_at=at,
+        spread=spread,
+        measured=measures(crossed.quality, quality),
+    )
+    return head, crossed
 
 
 def measures(score: Floats, quality: Floats) -> dict[str, Any]:

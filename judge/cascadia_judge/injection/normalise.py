@@ -22,7 +22,6 @@ _LOOKS_LIKE = str.maketrans(
     "ABESIJKMHOPCTXYaesijkmopctxyhdqwrgABEZHIKMNOPTYXaeiknoptuxconuhguiaacdejkmoptuvwz",
 )
 _WORD = re.compile(r"[^\W\d_]+")
-_REPEATED = re.compile(rf"(\S)\1{{{REPEATS_MAX},}}")
 _TERMINAL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SPACES = re.compile(r"(?<=\S)[^\S\n]+")
 _INDENT = re.compile(r"(?m)^([^\S\n]{32})[^\S\n]+")
@@ -58,7 +57,7 @@ def plain(text: str, characters_max: int = CHARACTERS_MAX) -> str:
 
 
 def _ascii_alike(text: str) -> str:
-    """Without what nobody sees, and with Latin letters for those that only look Latin in Latin words."""
+    """The text without what nobody sees, and with Latin letters for those that only look Latin in Latin words."""
     seen = text.encode("utf-8", "replace").decode()
     known = strangers(seen)
     gone = [c for c in known if _invisible(c)]
@@ -102,13 +101,13 @@ def ends(text: str, characters: int) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether nothing of it is seen."""
+    """Tells whether nothing of the text is seen."""
     return all(c.isspace() or _invisible(c) for c in text)
 
 
 @lru_cache(maxsize=CHARACTERS_KNOWN)
 def _invisible(character: str) -> bool:
-    """Of one beyond ASCII."""
+    """Tells whether a character beyond ASCII is invisible."""
     if (
         character in _INVISIBLE_LETTERS
         or "\ufe00" <= character <= "\ufe0f"

@@ -1,4 +1,4 @@
-"""What a verdict costs in tokens, for each kind of judge."""
+"""Cost of a verdict in tokens, for each kind of judge."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -46,7 +46,7 @@ class Verdict:
 
 
 class Manner(NamedTuple):
-    """How a verdict is asked for. `forced`: by a schema that admits one digit only."""
+    """Manner in which a verdict is asked for. `forced`: by a schema that admits one digit only."""
 
     max_tokens: int
     forced: bool = False
@@ -86,7 +86,7 @@ def request(
 
 
 def verdict(text: str, tokens: Sequence[Token], *, forced: bool = False) -> Verdict:
-    """What a reply says; `tokens` is empty where the engine gave no log-probabilities.
+    """Verdict that a reply gives; `tokens` is empty where the engine gave no log-probabilities.
 
     Those of a `forced` digit may be of what the judge would rather have written: among them, digits alone count. Raises
     `BadVerdict` where the reply is no grade.

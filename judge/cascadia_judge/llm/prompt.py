@@ -1,4 +1,4 @@
-"""What an LLM judge is told: to grade one answer, with one token.
+"""Prompt of an LLM judge: to grade one answer, with one token.
 
 Question and answer are data, and stand in it whole: whatever an answer says, nothing of it is taken away. They stand
 between markers that carry a digest of both, so no text between them can close its own marker: it would have to contain

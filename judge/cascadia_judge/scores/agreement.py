@@ -1,4 +1,4 @@
-"""How well a score tells right answers from wrong ones.
+"""Measure of how well a score tells right answers from wrong ones.
 
 AUC: the probability that a right answer, drawn at random, has a higher score than a wrong one; ties count half. It is
 the Mann-Whitney statistic over ranks, in O(n log n). 1 is a perfect judge, 0.5 one that guesses.
@@ -26,7 +26,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(score: Floats, right: Bools) -> Agreement | None:
-    """Of `score` (n) with `right` (n); None where all answers are right or all are wrong.
+    """AUC of `score` (n) with `right` (n); None where all answers are right or all are wrong.
 
     The standard error is that of Hanley and McNeil (Radiology 143, 1982, equations 1 and 2).
     """

@@ -1,4 +1,4 @@
-"""From a judge's score to the quality that it stands for.
+"""Calibration of a judge's score to the quality that it stands for.
 
 Problem: given n pairs (score, quality), find the non-decreasing f of least squared error sum (f(score) -
 quality)^2. The pool-adjacent-violators algorithm solves it exactly in O(n log n) (Ayer et al. 1955; Barlow et

@@ -1,4 +1,4 @@
-"""What an engine's own log-probabilities say of an answer, as five numbers."""
+"""Certainty of an engine in an answer: five numbers from its own log-probabilities."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,9 @@ class Certainty:
 
     @classmethod
     def of(cls, written: Sequence[float], margins: Sequence[float]) -> "Certainty":
-        """Of each token its log-probability and its margin. What an engine rounds above 0 is 0; -inf is
-        `FLOOR`."""
+        """Certainty from each token's log-probability and margin. What an engine rounds above 0 is 0; -inf is
+        `FLOOR`.
+        """
         if not written or len(written) != len(margins):
             raise BadVerdict("certainty", "there are no tokens", "ask the engine for log-probabilities")
         known = [min(0.0, max(FLOOR, p)) for p in written]
@@ -41,7 +42,7 @@ class Certainty:
 
     @classmethod
     def read(cls, document: object, where: str) -> "Certainty":
-        """From JSON; raises `BadVerdict`, naming `where`."""
+        """Reads it from JSON; raises `BadVerdict`, naming `where`."""
         names = cls.__slots__
         if not isinstance(document, Mapping) or set(document) != set(names):
             raise BadVerdict(where, "is no certainty", f"write an object with {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""Is an answer right? Three checks against a reference, none of which asks a model.
+"""Checks of an answer against a reference, none of which asks a model.
 
 exact        the answer is the reference, but for case, spacing, and quotes or stops around it; of a list of
              references, one is enough
@@ -28,7 +28,7 @@ _AROUND = " \t\n.,;:!?\"'`*“”‘’"
 
 
 def is_right(check: Check, reference: object, answer: str) -> bool:
-    """Whether `answer` meets a `reference` that `refuse_reference` did not refuse."""
+    """Tells whether `answer` meets a `reference` that `refuse_reference` did not refuse."""
     said = _THOUGHT.sub("", answer, count=1).strip()
     if check == "exact":
         accepted = reference if isinstance(reference, list) else [reference]
@@ -64,7 +64,7 @@ def _text(reference: object) -> str:
 
 
 def bare(text: str) -> str:
-    """What is compared of an answer: no case, no spacing, no quotes or stops around it."""
+    """Part of an answer that is compared: no case, no spacing, no quotes or stops around it."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_AROUND)
 
 
@@ -93,7 +93,7 @@ def _refuse_schema(reference: object, where: str) -> None:
 
 
 def _references(schema: Any) -> Iterator[str]:
-    """Where the schema's `$ref`s point, at any depth."""
+    """Targets of the schema's `$ref`s, at any depth."""
     if isinstance(schema, dict):
         yield from (str(schema[key]) for key in ("$ref", "$dynamicRef") if key in schema)
         schema = list(schema.values())

@@ -1,10 +1,11 @@
-"""How much of a GPU one serving engine gets: what was measured, how well it is met, where it holds.
+"""A calibration: the share of a GPU that one serving engine gets: what was measured, how well it is met, where
+it holds.
 
 An all-reduce, a launch or a scheduler differs more between engines, and between versions of one, than a fit errs;
 so these constants belong to the pair of GPU and engine. Equations: docs/models/simulator.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, get_args
 
 from cascadia_sim.errors import InputError
@@ -36,7 +37,8 @@ class FitError:
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """What was measured: tokens of an iteration, degrees of tensor parallelism, context of a sequence.
+    """Ranges that the measurements covered: tokens of an iteration, degrees of tensor parallelism, context of a
+    sequence.
 
     Also sequences in an iteration (`batch`) and parameters of the models, where these were kept; None: not told.
     Ranges are (least, most), both included.
@@ -72,6 +74,7 @@ class Calibration:
     name: str
     gpu: str
     engine: str
+    _: KW_ONLY
     engine_version: str
     precision: str
     source: str

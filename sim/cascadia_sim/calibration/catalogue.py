@@ -39,12 +39,14 @@ def find_calibration(gpu: Gpu, engine: str, precision: str) -> Calibration:
 
 @lru_cache(maxsize=512)
 def closest_calibration(gpu: Gpu, engine: str, precision: str) -> Found:
-    """Never fails: a GPU, engine or precision that is not known gets the generation's generic constants."""
+    """Closest calibration of the catalogue. It never fails: a GPU, engine or precision that is not known gets
+    the generation's generic constants.
+    """
     return choose(known_calibrations(), gpu, engine, precision)
 
 
 def choose(entries: tuple[Calibration, ...], gpu: Gpu, engine: str, precision: str) -> Found:
-    """As `closest_calibration`, of these entries."""
+    """Returns what `closest_calibration` would, from these entries alone."""
     entry = best(entries, gpu, engine, precision)
     if entry is None:
         return Found(generic(gpu, engine, precision), f"generic for {gpu.generation}")

@@ -1,4 +1,4 @@
-"""Which of several calibrations stands for a GPU, an engine and a precision: the one with the best evidence.
+"""Choice of the calibration that stands for a GPU, an engine and a precision: the one with the best evidence.
 
 Of the entries of the GPU's generation the first by, in this order:
 
@@ -39,7 +39,9 @@ ENGINE = ("sequence_s", *CLIENT)
 
 
 def best(entries: Sequence[Calibration], gpu: Gpu, engine: str, precision: str) -> Calibration | None:
-    """None where none is of the GPU's generation. `entries` in order of preference where all else is the same."""
+    """Best entry; None where none is of the GPU's generation. `entries` in order of preference where all else
+    is the same.
+    """
     alike = [c for c in entries if generation_of(c) == gpu.generation]
     own = [c for c in alike if c.engine == engine]
     if not (own and engine not in SERVING_ENGINES):
@@ -108,7 +110,7 @@ def generation_of(calibration: Calibration) -> str:
 
 
 def link_of(calibration: Calibration) -> str | None:
-    """How the GPUs that it was measured on are joined; None for a generation's."""
+    """Link between the GPUs that it was measured on; None for a generation's."""
     return catalogued(calibration.gpu).link if calibration.gpu in known_gpus() else None
 
 

@@ -38,7 +38,7 @@ def write_calibration(calibration: Calibration, path: str | Path) -> None:
 
 
 def as_data(calibration: Calibration) -> dict[str, Any]:
-    """What `calibration_from` reads."""
+    """JSON-ready form of a calibration, which `calibration_from` reads back."""
     data = asdict(calibration)
     told = {name: least_most for name, least_most in data["valid"].items() if least_most is not None}
     data["valid"] = {name: list(least_most) for name, least_most in told.items()}
@@ -46,7 +46,7 @@ def as_data(calibration: Calibration) -> dict[str, Any]:
 
 
 def calibration_from(data: Any, where: str) -> Calibration:
-    """`where` is the place that a refusal names."""
+    """Calibration read from data; `where` is the place that a refusal names."""
     expected = {*TEXTS, "fit", "valid", "efficiency"}
     may = {"error_ttft", "evidence", "superseded", MEASUREMENTS}
     entry = _object(data, expected, where, expected | may)

@@ -1,4 +1,4 @@
-"""What a cascade is made of, and what its simulation tells."""
+"""Parts of a simulated cascade, and the result of its simulation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class CascadeStage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgeStage:
-    """What a verdict costs: a request to `replicas`, or a delay `latency_ps` [S, n] by stage and request.
+    """Cost of a verdict: a request to `replicas`, or a delay `latency_ps` [S, n] by stage and request.
 
     Self-hosted, a verdict's prompt is `prompt_tokens` of instruction, the question and the answer, of which
     `cached_tokens` are in the prefix cache, and it writes `output_tokens`.
@@ -79,7 +79,8 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CascadeRun:
-    """Per request [n]: when its answer begins and is complete at the user, and which stage wrote it.
+    """Times per request [n]: the instants when its answer begins and is complete at the user, and the stage
+    that wrote it.
 
     Behind a gate nothing leaves before the verdict, so both times are the verdict's. `stages` holds one entry
     for each stage that any request reached, in order.
@@ -104,7 +105,8 @@ class CascadeRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routing:
-    """Which requests come to each deployed stage, increasing: those that no stage before it answered, and it lets in.
+    """Requests that come to each deployed stage, increasing: those that no stage before it answered, and it
+    lets in.
 
     `stages` are those reached, `gates` those of them that another deployed stage follows and any of whose answers are
     judged; `judged`: of whom, increasing. `foresees`: whether anybody is let in, or not, before there is an answer.
@@ -117,11 +119,11 @@ class Routing:
     foresees: bool
 
     def waits(self, gate: int) -> Bools:
-        """Of the requests that reach `gate`, whose answer is judged."""
+        """Marks, among the requests that reach `gate`, those whose answer is judged."""
         return np.isin(self.requests[gate], self.judged[gate], assume_unique=True)
 
     def rejected(self, gate: int, stages: Sequence[CascadeStage]) -> Bools:
-        """Of the requests that are judged at `gate`, which ones it sends on."""
+        """Marks, among the requests that are judged at `gate`, those that it sends on."""
         return ~stages[gate].accept[self.judged[gate]]
 
 
@@ -147,7 +149,7 @@ def route(stages: Sequence[CascadeStage], n: int) -> Routing:
 
 
 def _told(of_all: bool | Bools, n: int) -> Bools:
-    """Of each [n]."""
+    """One flag a request [n]: the one given for all, or each its own."""
     return np.broadcast_to(np.asarray(of_all, np.bool_), n)
 
 

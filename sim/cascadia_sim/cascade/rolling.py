@@ -5,20 +5,21 @@ What holds then:
 
 - an open replica gets new requests from this instant on; a closed one finishes what it has;
 - a request keeps the routing under which it arrived, to its last stage;
+- among several routings (`shift`) it gets, at its arrival, the one for as many requests as are under way;
 - where the last replica of a stage closes (only one that the routing no longer sends to may lose it), it still serves
   those who arrived under an earlier routing.
 
 Nothing is started anew at a change: queues, batches under way and KV caches stay as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from cascadia_sim.cascade.parts import Bools
-from cascadia_sim.engine.arrays import Fleet, Network, Requests, Sites
+from cascadia_sim.engine.arrays import Fleet, Network, Paths, Requests, Sites, no_paths
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, check_dispatch
 from cascadia_sim.engine.requests import check_timing
 from cascadia_sim.errors import InputError
@@ -29,11 +30,15 @@ FIRST_CAPACITY = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """n requests, `arrival_ps` [n] not decreasing; lengths [S, n] as each of S stages would see them."""
+    """n requests, `arrival_ps` [n] not decreasing; lengths [S, n] as each of S stages would see them.
+
+    `cached_tokens` [S, n] of the inputs are in the prefix cache; None: none are.
+    """
 
     arrival_ps: Ints
     input_tokens: Ints
     output_tokens: Ints
+    cached_tokens: Ints | None = None
 
     def __post_init__(self) -> None:
         if (np.diff(self.arrival_ps) < 0).any():
@@ -42,14 +47,43 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class VerdictTokens:
-    """A verdict reads question, answer and `prompt` tokens of instruction, and writes `output`."""
+    """A verdict reads question, answer and `prompt` tokens of instruction, of which `cached` are in the prefix cache,
+    and writes `output`."""
 
     prompt: int = 0
     output: int = 1
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VerdictDelays:
+    """A judge elsewhere: `latency_ps` [S, n] is what its verdict takes, by stage and request."""
+
+    latency_ps: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routing:
+    """`stages` in order, until one accepts: `accept` [S, n]; the last accepts all.
+
+    `enter` [S, n]: whom a stage is asked at all; None: all. The last stage is asked whoever comes. `judged` [S, n]:
+    whose answer waits for a verdict, others are answered there; None: all but the last stage's.
+    """
+
+    stages: tuple[int, ...]
+    accept: Bools
+    enter: Bools | None = None
+    judged: Bools | None = None
+
+
+DEAD_BAND, HOLD_S = 0.10, 1.0
+"""Of `cascadia.domain.gear`, whose rule is told here once more for the simulator."""
 
 
 class Answers(NamedTuple):
-    """By request: when it was answered and by which stage, -1 where it is not; who was turned away never will be."""
+    """Outcome by request: the time it was answered and the stage that did, -1 where it is not; whoever was
+    turned away never will be.
+    """
 
     finish_ps: Ints
     by: Ints
@@ -66,7 +100,7 @@ class RollingCascade:
     def __init__(
         self,
         asked: Asked,
-        judge: VerdictTokens | None,
+        judge: VerdictTokens | VerdictDelays | None,
         dispatch: Dispatch = DEFAULT,
         most_load: float = np.inf,
     ) -> None:
@@ -82,17 +116,14 @@ class RollingCascade:
         self._group_of: list[int] = []
         self._open: list[list[int]] = [[] for _ in range(stages + 1)]
         self._closed: set[int] = set()
-        self._routing: tuple[int, ...] = ()
-        self._accept: Bools = np.zeros((stages, 0), bool)
+        self._routings: tuple[Routing, ...] = ()
         self._longest = _longest(asked, judge)
         self._fleet: Fleet | None = None
         self._sites = _no_sites(stages, judge)
         self._requests: Requests | None = None
         self._network = self._network_of(0, np.zeros(1, np.int64))
-        self._visits = self._entries = self._known = self._all_answered = 0
-        self._visit = np.full((stages, n), -1, np.int64)
-        self._last_visit = np.full(n, -1, np.int64)
-        self._last_stage = np.full(n, -1, np.int64)
+        self._visits = self._known = self._all_answered = 0
+        self._paths = _paths(asked, judge)
         self._judged = np.zeros(n, bool)
 
     def open(self, group: int, timing: ReplicaTiming, weight: float = 1.0) -> int:
@@ -118,12 +149,12 @@ class RollingCascade:
         return lane
 
     def close(self, replica: int) -> None:
-        """Nothing new goes there, but for the stragglers of a stage that nobody else serves."""
+        """Closes a replica: it gets no new requests, but for the stragglers of a stage that nobody else serves."""
         group = self._group_of[replica]
         others = [r for r in self._open[group] if r != replica]
         if others:
             self._open[group] = others
-        elif group in self._served(self._routing):
+        elif any(group in self._served(routing.stages) for routing in self._routings):
             raise InputError(
                 "replica", "is the last of a stage that is sent to", "open another, or reroute first"
             )
@@ -131,7 +162,7 @@ class RollingCascade:
         self._arrange()
 
     def idle(self, replica: int) -> bool:
-        """Whether it has finished all that it had, or will get."""
+        """Tells whether the replica has finished all that it had, or will get."""
         from cascadia_sim.engine import kernel
 
         assert self._fleet is not None
@@ -145,17 +176,51 @@ class RollingCascade:
         self._all_answered += int(under_way.argmax()) if under_way.any() else under_way.size
         if group == self.judge_group:
             return not (under_way & self._judged[self._known - under_way.size : self._known]).any()
-        visits = self._visit[group, self._known - under_way.size : self._known]
+        visits = self._paths.visit[group, self._known - under_way.size : self._known]
         return not (under_way & (visits >= 0) & (self._requests.finish_ps[visits] < 0)).any()
 
     def route(self, stages: Sequence[int], accept: Bools) -> None:
-        """Who arrives from now on goes through `stages`, until one accepts: `accept` [S, n], the last one all."""
-        for group in self._served(tuple(stages)):
+        """Sends whoever arrives from now on through `stages`, until one accepts: `accept` [S, n], the last one all."""
+        self.shift((Routing(tuple(stages), accept),))
+
+    def shift(
+        self,
+        routings: Sequence[Routing],
+        borders: Sequence[float] = (),
+        dead_band: float = DEAD_BAND,
+        hold_s: float = HOLD_S,
+    ) -> None:
+        """Sends whoever arrives from now on by routing i where `borders[i - 1]` < requests under way <= `borders[i]`.
+
+        Upwards at once; back where for `hold_s` less than a border by the share `dead_band` was under way.
+        """
+        if len(borders) != len(routings) - 1 or (np.diff([0.0, *borders]) <= 0).any():
+            what = f"are {tuple(borders)} for {len(routings)} routings"
+            raise InputError("borders", what, "give one less than routings, rising from above 0")
+        for group in (group for routing in routings for group in self._served(routing.stages)):
             if not set(self._open[group]) - self._closed:
                 what = "the judge" if group == self.judge_group else f"stage {group}"
                 raise InputError("stages", f"{what} has no open replica", "open one first")
-        self._routing = tuple(stages)
-        self._accept = accept
+        self._routings = tuple(routings)
+        more = len(routings) - self._paths.following.shape[0]
+        if more > 0:
+            _, depth, n = self._paths.following.shape
+            following = np.append(self._paths.following, np.full((more, depth, n), -1, np.int8), axis=0)
+            judged = np.append(self._paths.judged, np.zeros((more, depth - 1, n), bool), axis=0)
+            self._paths = self._paths._replace(following=following, judged=judged)
+        self._paths.rule[:2] = dead_band, hold_s
+        self._paths = self._paths._replace(borders=np.array(borders, float), force=np.array([0.0, -1.0]))
+
+    def ready(self, capacity: float) -> None:
+        """Lowers all borders, from now on, to what that share of the planned replicas can carry."""
+        if capacity <= 0:
+            raise InputError("capacity", f"is {capacity:g}", "give a share above 0")
+        self._paths.rule[2] = capacity
+
+    @property
+    def gears(self) -> Ints:
+        """The number of the routing that each request [n] got; -1 where it has not arrived."""
+        return self._paths.gear
 
     def advance(self, until_ps: int) -> None:
         """All that happens before `until_ps`. Who arrives then meets what was opened and closed up to now."""
@@ -163,46 +228,49 @@ class RollingCascade:
 
         self._enter(until_ps)
         if self._requests is not None and self._fleet is not None:
-            network = self._network._replace(entry=self._network.entry[: self._entries])
-            kernel.together(self._fleet, self._requests, self._sites, network, until_ps)
+            network = self._network._replace(entry=self._network.entry[: self._known])
+            kernel.together(self._fleet, self._requests, self._sites, network, self._paths, until_ps)
         self.now_ps = until_ps
 
     def finish(self) -> None:
-        """Until all is answered."""
+        """Runs until all is answered."""
         from cascadia_sim.engine import kernel
 
         self.advance(kernel.NEVER)
 
     def answers(self, first: int = 0, stop: int | None = None) -> Answers:
-        """What has come of requests `first` to `stop` - 1 up to now."""
+        """Answers to requests `first` to `stop` - 1 up to now."""
         from cascadia_sim.engine.kernel import REFUSED
 
         part = slice(first, stop)
-        last, by = self._last_visit[part], self._last_stage[part].copy()
+        paths = self._paths
+        last, by = paths.last_visit[part], paths.last_stage[part].copy()
         finish_ps = np.full(last.size, -1, np.int64)
         if self._requests is None:
             return Answers(finish_ps, finish_ps.copy(), np.zeros(last.size, bool))
-        finish_ps[last >= 0] = self._requests.finish_ps[last[last >= 0]]
+        there = last >= 0
+        finish_ps[there] = self._requests.finish_ps[last[there]]
+        finish_ps[finish_ps >= 0] += paths.wait_ps[last[finish_ps >= 0]]
         before = np.full(last.size, -1, np.int64)
         refused = np.zeros(last.size, bool)
-        for stage, visits in enumerate(self._visit):
-            visit = visits[part]
-            away = (visit >= 0) & (self._network.replica[visit] == REFUSED)
+        for stage, visits in self._ways(part):
+            away = visits >= 0
+            away[away] = self._network.replica[visits[away]] == REFUSED
             refused |= away & (before < 0)
             earlier = away & (before >= 0)
-            finish_ps[earlier], by[earlier] = self._requests.arrival_ps[visit[earlier]], before[earlier]
-            before[visit >= 0] = stage
+            finish_ps[earlier], by[earlier] = self._requests.arrival_ps[visits[earlier]], before[earlier]
+            before[visits >= 0] = stage
         by[finish_ps < 0] = -1
         return Answers(finish_ps, by, refused)
 
     def in_hand(self, first: int = 0, stop: int | None = None) -> list[int]:
-        """By stage, how many of requests `first` to `stop` - 1 have arrived there and have no answer of it yet."""
+        """Counts, by stage, those of requests `first` to `stop` - 1 that have arrived there and wait for its answer."""
         from cascadia_sim.engine.kernel import REFUSED
 
         if self._requests is None:
-            return [0] * len(self._visit)
+            return [0] * self.judge_group
         found = []
-        for visit in self._visit[:, first:stop]:
+        for _, visit in self._ways(slice(first, stop)):
             visits = visit[visit >= 0]
             arrival_ps, finish_ps = self._requests.arrival_ps[visits], self._requests.finish_ps[visits]
             away = self._network.replica[visits] == REFUSED
@@ -210,8 +278,20 @@ class RollingCascade:
             found.append(int(here.sum()))
         return found
 
+    def _ways(self, part: slice) -> Iterator[tuple[int, Ints]]:
+        """The visits to each stage, from the first on, of those who have arrived; -1 of those who do not come."""
+        paths, who = self._paths, np.arange(self.asked.arrival_ps.size)[part]
+        arrived = paths.gear[part] >= 0
+        gear = np.maximum(paths.gear[part], 0)
+        at = np.where(arrived, paths.following[gear, 0, who], -1)
+        for stage in range(self.judge_group):
+            here = at == stage
+            yield stage, np.where(here, paths.visit[stage, who], -1)
+            at = np.where(here, paths.following[gear, stage + 1, who], at)
+
     def _served(self, stages: tuple[int, ...]) -> tuple[int, ...]:
-        return (*stages, self.judge_group) if self.judge is not None and len(stages) > 1 else stages
+        asks = isinstance(self.judge, VerdictTokens) and len(stages) > 1
+        return (*stages, self.judge_group) if asks else stages
 
     def _arrange(self) -> None:
         lanes = [np.array(group, np.int64) for group in self._open]
@@ -221,49 +301,66 @@ class RollingCascade:
         self._network = self._network._replace(first_replica=first, serves=serves)
 
     def _enter(self, until_ps: int) -> None:
-        """Lays out the visits of those who arrive before `until_ps`: answer, verdict, the next answer, and so on."""
+        """Lays out the visits of those who arrive before `until_ps`: all that any of the routings may ask for."""
         stop = int(np.searchsorted(self.asked.arrival_ps, until_ps))
         who = np.arange(self._known, stop)
         if not who.size:
             return
-        if not self._routing:
+        if not self._routings:
             raise InputError("stages", "requests arrive, and no routing is set", "call `route` first")
-        asked, before = self.asked, np.zeros(0, np.int64)
-        for i, stage in enumerate(self._routing):
-            answers = self._add(stage, asked.input_tokens[stage, who], asked.output_tokens[stage, who])
-            if i == 0:
-                assert self._requests is not None
-                self._requests.arrival_ps[answers] = asked.arrival_ps[who]
-                self._network.entry[self._entries : self._entries + who.size] = answers
-                self._entries += who.size
-            else:
-                self._network.successor[before] = answers
-            given = self._verdicts(stage, who, answers) if i < len(self._routing) - 1 else answers
-            self._visit[stage, who] = answers
-            self._last_visit[who], self._last_stage[who] = given, stage
-            if i < len(self._routing) - 1:
-                rejected = ~self._accept[stage, who]
-                who, before = who[rejected], given[rejected]
+        comes, judged = self._follow(who)
+        for stage in np.flatnonzero(comes.any(axis=1)):
+            here = who[comes[stage]]
+            self._paths.visit[stage, here] = self._answers(int(stage), here)
+            if isinstance(self.judge, VerdictTokens) and judged[stage].any():
+                self._judged[who[judged[stage]]] = True
+                self._paths.verdict[stage, who[judged[stage]]] = self._verdicts(
+                    int(stage), who[judged[stage]]
+                )
         self._known = stop
 
-    def _verdicts(self, stage: int, who: Ints, answers: Ints) -> Ints:
-        """The visits after which it is known whether each answer is accepted."""
-        if self.judge is None:
-            return answers
-        asked, judge = self.asked, self.judge
-        read = asked.input_tokens[stage, who] + asked.output_tokens[stage, who] + judge.prompt
-        self._judged[who] = True
-        given = self._add(self.judge_group, read, np.full(who.size, judge.output, np.int64))
-        self._network.successor[answers] = given
-        return given
+    def _follow(self, who: Ints) -> tuple[Bools, Bools]:
+        """Marks who comes to each stage under any of the routings, and who is judged there [S, m]."""
+        comes, judged = np.zeros((2, self.judge_group, who.size), bool)
+        for routing, following, waits in zip(
+            self._routings, self._paths.following, self._paths.judged, strict=False
+        ):
+            left, before = np.ones(who.size, bool), np.zeros(who.size, np.int64)
+            for stage in routing.stages:
+                last = stage == routing.stages[-1]
+                here = left if last or routing.enter is None else left & routing.enter[stage, who]
+                following[before[here], who[here]] = stage
+                before[here] = stage + 1
+                comes[stage] |= here
+                if last:
+                    break
+                asks = here if routing.judged is None else here & routing.judged[stage, who]
+                waits[stage, who] = asks
+                judged[stage] |= asks
+                left = left & ~(here & (routing.accept[stage, who] | ~asks))
+        return comes, judged
 
-    def _add(self, group: int, input_tokens: Ints, output_tokens: Ints) -> Ints:
+    def _answers(self, stage: int, who: Ints) -> Ints:
+        asked = self.asked
+        cached = None if asked.cached_tokens is None else asked.cached_tokens[stage, who]
+        return self._add(stage, asked.input_tokens[stage, who], asked.output_tokens[stage, who], cached)
+
+    def _verdicts(self, stage: int, who: Ints) -> Ints:
+        asked, judge = self.asked, self.judge
+        assert isinstance(judge, VerdictTokens)
+        read = asked.input_tokens[stage, who] + asked.output_tokens[stage, who] + judge.prompt
+        output, cached = (np.full(who.size, tokens, np.int64) for tokens in (judge.output, judge.cached))
+        return self._add(self.judge_group, read, output, cached)
+
+    def _add(self, group: int, input_tokens: Ints, output_tokens: Ints, cached_tokens: Ints | None) -> Ints:
         """Visits to `group`, not yet arrived; their numbers."""
         first, end = self._visits, self._visits + input_tokens.size
         self._make_room(end)
         assert self._requests is not None
         self._requests.input_tokens[first:end] = input_tokens
         self._requests.output_tokens[first:end] = output_tokens
+        if cached_tokens is not None:
+            self._requests.cached_tokens[first:end] = cached_tokens
         self._network.group[first:end] = group
         self._visits = end
         return np.arange(first, end)
@@ -282,6 +379,10 @@ class RollingCascade:
         for name in ("group", "successor", "entry", "replica", "entered"):
             column = getattr(known, name)
             getattr(self._network, name)[: column.size] = column
+        self._network.ended[:] = known.ended
+        wait_ps = np.zeros(capacity, np.int64)
+        wait_ps[: self._paths.wait_ps.size] = self._paths.wait_ps
+        self._paths = self._paths._replace(wait_ps=wait_ps)
 
     def _network_of(self, capacity: int, first_replica: Ints) -> Network:
         def column(value: int = 0) -> Ints:
@@ -298,17 +399,43 @@ class RollingCascade:
             most_load=self._most_load,
             replica=column(),
             due=column(),
+            ended=np.zeros(1, np.int64),
         )
 
 
-def _no_sites(stages: int, judge: VerdictTokens | None) -> Sites:
+def _paths(asked: Asked, judge: VerdictTokens | VerdictDelays | None) -> Paths:
+    """Paths before anybody has arrived, with no routing known."""
+    stages, n = asked.input_tokens.shape
+    unknown = np.full(n, -1, np.int64)
+    delays = isinstance(judge, VerdictDelays)
+    return no_paths()._replace(
+        arrival_ps=asked.arrival_ps,
+        following=np.full((1, stages + 1, n), -1, np.int8),
+        judged=np.zeros((1, stages, n), bool),
+        visit=np.full((stages, n), -1, np.int64),
+        verdict=np.full((stages, n), -1, np.int64),
+        verdict_ps=judge.latency_ps if isinstance(judge, VerdictDelays) else np.zeros((0, 0), np.int64),
+        rule=np.array([DEAD_BAND, HOLD_S, 1.0]),
+        force=np.array([0.0, -1.0]),
+        gear=unknown.copy(),
+        last_visit=unknown.copy(),
+        last_stage=unknown.copy(),
+        later_ps=np.zeros(n if delays else 0, np.int64),
+        later=np.zeros(n if delays else 0, np.int64),
+    )
+
+
+def _no_sites(stages: int, judge: VerdictTokens | VerdictDelays | None) -> Sites:
     from cascadia_sim.engine.fleet import sites_of
 
-    return sites_of((), (*([None] * stages), judge.output if judge else None))
+    most = judge.output if isinstance(judge, VerdictTokens) else None
+    return sites_of((), (*([None] * stages), most))
 
 
-def _longest(asked: Asked, judge: VerdictTokens | None) -> Ints:
-    """By group: tokens of the longest request that may come to it."""
+def _longest(asked: Asked, judge: VerdictTokens | VerdictDelays | None) -> Ints:
+    """Tokens of the longest request that may come to each group."""
     whole = (asked.input_tokens + asked.output_tokens).max(axis=1, initial=0)
-    judged = 0 if judge is None else int(whole.max(initial=0)) + judge.prompt + judge.output
+    judged = 0
+    if isinstance(judge, VerdictTokens):
+        judged = int(whole.max(initial=0)) + judge.prompt + judge.output
     return np.append(whole, judged)

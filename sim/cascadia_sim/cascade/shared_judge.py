@@ -19,7 +19,7 @@ from cascadia_sim.cascade.parts import (
     judged_tokens,
 )
 from cascadia_sim.cascade.stage import StageRun, check_replicas
-from cascadia_sim.engine.arrays import Network
+from cascadia_sim.engine.arrays import Network, no_paths
 from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
 from cascadia_sim.engine.requests import RequestArrays, check_fit, check_ran, request_arrays
@@ -114,8 +114,9 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
         most_load=np.full(len(groups), np.inf),
         replica=np.zeros(successor.size, np.int64),
         due=np.zeros(successor.size, np.int64),
+        ended=np.zeros(1, np.int64),
     )
-    kernel.together(fleet, requests, sites, network, kernel.NEVER)
+    kernel.together(fleet, requests, sites, network, no_paths(), kernel.NEVER)
     check_ran(requests.arrival_ps, requests.finish_ps)
     late_ps = delays_ps(
         [r.timing for r in replicas],
@@ -149,7 +150,7 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
 
 
 def _before(late_ps: Ints, entry: Ints, successor: Ints) -> Ints:
-    """What clients have waited for the visits before each visit, beyond the engines' time.
+    """Time that clients have waited for the visits before each visit, beyond the engines' own.
 
     Engines see later visits so much earlier than they would come, all of a stage by about the same.
     """

@@ -80,7 +80,7 @@ def check_replicas(replicas: Sequence[Replica]) -> None:
 
 
 def _order(arrival_ps: Ints) -> Ints | None:
-    """What sorts the arrivals; None where they are sorted."""
+    """Permutation that sorts the arrivals; None where they are sorted."""
     if arrival_ps.size < 2 or not (np.diff(arrival_ps) < 0).any():
         return None
     return np.argsort(arrival_ps, kind="stable")

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from cascadia_sim.iteration.timing import Ints
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Stages = NDArray[np.int8]
 
 
 class Requests(NamedTuple):
@@ -108,7 +110,8 @@ class Network(NamedTuple):
 
     `entry` lists the visits that arrive from outside, in order of arrival; `entered` [1] counts those that have.
     `first_replica` are places in `Sites.open`. `most_load`: tokens per weight beyond which a replica
-    takes nobody in. `replica` is written; `due` is working room.
+    takes nobody in. `replica` and `ended` [1], the requests of which nothing more comes, are written; `due` is working
+    room.
     """
 
     group: Ints  # [V]
@@ -121,3 +124,59 @@ class Network(NamedTuple):
     most_load: Floats  # [G]
     replica: Ints  # [V]
     due: Ints  # [V]
+    ended: Ints  # [1]
+
+
+class Paths(NamedTuple):
+    """The ways of requests [N] through S stages under each of G gears, one of which each gets when it arrives.
+
+    `following` [g, s + 1, i]: the stage after stage s, -1 for none; at 0 the first. `judged` [g, s, i]: whether stage
+    s waits for a verdict. `visit` and `verdict` [S, N] are the visits to a stage and to its judge, -1 where there is
+    none; a judged stage without such a visit waits for `verdict_ps` [S, N]. `borders` [G - 1] and `rule` (dead band,
+    hold in s, ready share of the planned capacity) say which gear is chosen; `force` is the one in force, and since
+    when, in s, less is under way (`cascadia.domain.gear.Shift`). Written: `gear`, `last_visit` and `last_stage` by
+    request, `wait_ps` by visit; `later_ps` and `later` are a heap of `waiting` [1] visits that wait for a verdict.
+
+    Without requests all is empty, and the network's own `successor` stands.
+    """
+
+    arrival_ps: Ints  # [N]
+    following: Stages  # [G, S + 1, N]
+    judged: Bools  # [G, S, N]
+    visit: Ints
+    verdict: Ints
+    verdict_ps: Ints
+    borders: Floats
+    rule: Floats  # [3]
+    force: Floats  # [2]
+    gear: Ints  # [N]
+    last_visit: Ints  # [N]
+    last_stage: Ints  # [N]
+    wait_ps: Ints  # [V]
+    later_ps: Ints  # [N]
+    later: Ints  # [N]
+    waiting: Ints  # [1]
+
+
+def no_paths() -> Paths:
+    """Paths of a network whose visits follow each other as its `successor` says."""
+    none = np.zeros(0, np.int64)
+    table = np.zeros((0, 0), np.int64)
+    return Paths(
+        arrival_ps=none,
+        following=np.zeros((0, 0, 0), np.int8),
+        judged=np.zeros((0, 0, 0), np.bool_),
+        visit=table,
+        verdict=table,
+        verdict_ps=table,
+        borders=np.zeros(0),
+        rule=np.zeros(3),
+        force=np.zeros(2),
+        gear=none,
+        last_visit=none,
+        last_stage=none,
+        wait_ps=none,
+        later_ps=none,
+        later=none,
+        waiting=np.zeros(1, np.int64),
+    )

@@ -1,7 +1,7 @@
-"""How much later a client has an answer than the engine: what requests take outside of iterations.
+"""Delay of an answer at its client behind the engine: the time that requests take outside of iterations.
 
 A request is received, tokenised and queued before an engine can start it, and tokens are handed over, put into words
-and sent while the next ones are made. Measured at clients (docs/models/simulator.md), this is a fixed time and some
+and sent while the next ones are made. Measured at clients (docs/benchmarks/fidelity.md), this is a fixed time and some
 decode steps; the first token and the last are late by the same. No engine is occupied by it.
 """
 
@@ -19,7 +19,7 @@ def delays_ps(
     finish_ps: Ints,
     output_tokens: Ints,
 ) -> Ints:
-    """Of each request [n], which ran on `timings[replica]`; 0 where the times are not known (-1)."""
+    """Delay of each request [n], which ran on `timings[replica]`; 0 where the times are not known (-1)."""
     if not any(t.client_ps or t.client_steps for t in timings):
         return np.zeros_like(finish_ps)
     fixed, steps, alone = (

@@ -1,4 +1,4 @@
-"""What a stage is made of and how it shares its requests.
+"""Replicas of a stage and the rule by which they share its requests.
 
 The rules are those that Cascadia's router runs (`cascadia.dispatch`), under the same names: "round-robin" is smooth and
 weighted; "least-outstanding" gives each request to the replica with the fewest tokens in hand for its weight, where the

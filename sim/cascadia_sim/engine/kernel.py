@@ -29,7 +29,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from cascadia_sim.engine.arrays import Fleet, Lane, Network, Pipeline, Requests, Sites
+from cascadia_sim.engine.arrays import Fleet, Floats, Lane, Network, Paths, Pipeline, Requests, Sites
 from cascadia_sim.iteration.timing import Ints
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,7 +37,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 NEVER = np.iinfo(np.int64).max
 REFUSED = -1
 
-# Of `cascadia.dispatch`, whose rules are told here once more for the simulator; tests hold both to the same choices.
+# Of `cascadia.dispatch`, whose rules are told here once more for the simulator, as `_shift` tells that of
+# `cascadia.domain.gear`; tests hold both to the same choices.
 FIRST_ANSWER_TOKENS = 256
 ANSWERS_KEPT = 1024
 LOOKED_AT = 32
@@ -134,7 +135,7 @@ def _blocks(lane: Lane | Pipeline, tokens: int) -> int:
 
 @compiled
 def _fills_blocks(tokens: int, size: int) -> bool:
-    """Do so many tokens fill whole blocks? Without a division where it can be done."""
+    """Tells whether so many tokens fill whole blocks, without a division where it can be done."""
     return (tokens & (size - 1)) == 0 if (size & (size - 1)) == 0 else tokens % size == 0
 
 
@@ -590,7 +591,9 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
 
 @compiled
 def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
-    """When a batch that enters now leaves the last stage; each stage serves batches in order, one at a time."""
+    """Instant when a batch that enters now leaves the last stage; each stage serves batches in order, one at a
+    time.
+    """
     stages = pipeline.limits[STAGES]
     share = duration // stages
     for stage in range(stages - 1):
@@ -651,7 +654,7 @@ def _lands_next_ps(pipeline: Pipeline) -> int:
 
 @compiled
 def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
-    """When the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
+    """Instant when the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
     s, limits = pipeline.state, pipeline.limits
     request = pipeline.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
     if request < 0 or s[RUNNING] >= limits[MAX_SEQS]:
@@ -664,7 +667,9 @@ def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
 
 @compiled
 def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
-    """How often each batch can land before one lacks blocks, at worst; 0 if they do not come back as they were."""
+    """Number of times that each batch can land before one lacks blocks, at worst; 0 if they do not come back as
+    they were.
+    """
     s, limits = pipeline.state, pipeline.limits
     if s[RUNNING] == 0:
         return 0
@@ -913,38 +918,148 @@ def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, d
         network.replica[visit] = replica if load <= network.most_load[group] else REFUSED
         if network.replica[visit] != REFUSED:
             append(fleet, requests, replica, visit, tokens)
+        else:
+            network.ended[0] += 1
 
 
 @compiled
-def together(fleet: Fleet, requests: Requests, sites: Sites, network: Network, until_ps: int) -> None:
+def _at(borders: Floats, load: float) -> int:
+    """`Ladder.at`."""
+    gear = 0
+    while gear < borders.size and borders[gear] < load:
+        gear += 1
+    return gear
+
+
+@compiled
+def _shift(paths: Paths, in_flight: int, now_s: float) -> int:
+    """`Shift.arrival`."""
+    dead_band, hold_s, capacity = paths.rule[0], paths.rule[1], paths.rule[2]
+    load = in_flight / capacity
+    gear, calm_since = int(paths.force[0]), paths.force[1]
+    at = _at(paths.borders, load)
+    if at >= gear:
+        gear, calm_since = at, -1.0
+    else:
+        calm = _at(paths.borders, load / (1 - dead_band))
+        if calm >= gear:
+            calm_since = -1.0
+        elif calm_since < 0:
+            calm_since = now_s
+        elif now_s - calm_since >= hold_s:
+            gear, calm_since = calm, -1.0
+    paths.force[0], paths.force[1] = gear, calm_since
+    return gear
+
+
+@compiled
+def _set_out(network: Network, paths: Paths, request: int, now_ps: int) -> int:
+    """Gives an arriving request its gear, and links its visits; the first of them."""
+    gear = _shift(paths, request - network.ended[0], now_ps * 1e-12)
+    paths.gear[request] = gear
+    stage = int(paths.following[gear, 0, request])
+    first = paths.visit[stage, request]
+    while True:
+        at = paths.visit[stage, request]
+        if paths.judged[gear, stage, request]:
+            if paths.verdict[stage, request] >= 0:
+                network.successor[at] = paths.verdict[stage, request]
+                at = paths.verdict[stage, request]
+            elif paths.verdict_ps.size > 0:
+                paths.wait_ps[at] = paths.verdict_ps[stage, request]
+        after = int(paths.following[gear, stage + 1, request])
+        if after < 0:
+            network.successor[at] = -1
+            paths.last_visit[request], paths.last_stage[request] = at, stage
+            return int(first)
+        network.successor[at] = paths.visit[after, request]
+        stage = after
+
+
+@compiled
+def _wait(paths: Paths, visit: int, until_ps: int) -> None:
+    """Puts a visit on the heap of those that wait for a verdict."""
+    at = paths.waiting[0]
+    paths.waiting[0] = at + 1
+    while at > 0 and paths.later_ps[(at - 1) >> 1] > until_ps:
+        paths.later_ps[at], paths.later[at] = paths.later_ps[(at - 1) >> 1], paths.later[(at - 1) >> 1]
+        at = (at - 1) >> 1
+    paths.later_ps[at], paths.later[at] = until_ps, visit
+
+
+@compiled
+def _told(paths: Paths) -> int:
+    """Takes the visit whose verdict comes first off the heap."""
+    visit = paths.later[0]
+    size = paths.waiting[0] - 1
+    paths.waiting[0] = size
+    until_ps, moved = paths.later_ps[size], paths.later[size]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and paths.later_ps[child + 1] < paths.later_ps[child]:
+            child += 1
+        if paths.later_ps[child] >= until_ps:
+            break
+        paths.later_ps[at], paths.later[at] = paths.later_ps[child], paths.later[child]
+        at = child
+    paths.later_ps[at], paths.later[at] = until_ps, moved
+    return int(visit)
+
+
+@compiled
+def _set_off(network: Network, visit: int, due: int) -> int:
+    """Sets off what follows on a visit, or ends its request; returns how many visits are due then."""
+    successor = network.successor[visit]
+    if successor < 0:
+        network.ended[0] += 1
+        return due
+    network.due[due] = successor
+    return due + 1
+
+
+@compiled
+def together(
+    fleet: Fleet, requests: Requests, sites: Sites, network: Network, paths: Paths, until_ps: int
+) -> None:
     """Runs all lanes of a network of stages in step: who finishes here arrives there at that instant.
 
     At each instant before `until_ps`: end what ends then, deliver what that sets free, and only then schedule.
     """
     lanes = fleet.state.shape[0]
+    chooses = paths.arrival_ps.size > 0
     while True:
         entered = network.entered[0]
         now = NEVER
         if entered < network.entry.size:
-            now = requests.arrival_ps[network.entry[entered]]
+            now = paths.arrival_ps[entered] if chooses else requests.arrival_ps[network.entry[entered]]
+        if paths.waiting[0] > 0:
+            now = min(now, paths.later_ps[0])
         for which in range(lanes):
             now = min(now, fleet.state[which, WAKE])
         if now >= until_ps:
             return
         due = 0
-        while entered < network.entry.size and requests.arrival_ps[network.entry[entered]] == now:
-            network.due[due] = network.entry[entered]
+        while entered < network.entry.size:
+            if (paths.arrival_ps[entered] if chooses else requests.arrival_ps[network.entry[entered]]) > now:
+                break
+            network.due[due] = _set_out(network, paths, entered, now) if chooses else network.entry[entered]
             due += 1
             entered += 1
         network.entered[0] = entered
+        while paths.waiting[0] > 0 and paths.later_ps[0] <= now:
+            due = _set_off(network, _told(paths), due)
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:
                 advance(fleet, requests, which, now)
                 for i in range(fleet.state[which, FINISHED]):
-                    successor = network.successor[fleet.finished[which, i]]
-                    if successor >= 0:
-                        network.due[due] = successor
-                        due += 1
+                    visit = fleet.finished[which, i]
+                    if chooses and paths.wait_ps[visit] > 0:
+                        _wait(paths, visit, now + paths.wait_ps[visit])
+                    else:
+                        due = _set_off(network, visit, due)
                 fleet.state[which, FINISHED] = 0
                 learn(fleet, sites, which, network.serves[which])
         _deliver(fleet, requests, sites, network, due, now)

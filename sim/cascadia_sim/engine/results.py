@@ -1,4 +1,4 @@
-"""What a run's times say: quantiles, SLO attainment, throughput, and how many were there at each moment.
+"""Statistics of a run's times: quantiles, SLO attainment, throughput, and the number present at each moment.
 
 A quantile q is the smallest latency that at least a share q of the requests keep (numpy's "inverted_cdf"):
 one that was observed, never an interpolation, so that "p95 <= limit" and "attainment(limit) >= 0.95" are the
@@ -31,7 +31,7 @@ def attainment(latency_ps: Ints, limits_ps: Ints) -> Floats:
 
 
 def span_s(arrival_ps: Ints, finish_ps: Ints) -> float:
-    """From the first arrival to the last finish; 0 without requests."""
+    """Seconds from the first arrival to the last finish; 0 without requests."""
     return int(finish_ps.max() - arrival_ps.min()) / PS_PER_S if arrival_ps.size else 0.0
 
 
@@ -48,7 +48,7 @@ def tokens_per_s(tokens: Ints, arrival_ps: Ints, finish_ps: Ints) -> float:
 
 
 def present(entered_ps: Ints, left_ps: Ints, at_ps: Ints) -> Ints:
-    """How many are there at each instant: entered by then, and not yet left.
+    """Number of requests present at each instant: entered by then, and not yet left.
 
     With arrivals and finishes: in the system; with arrivals and first tokens: waiting or in prefill; with
     first tokens and finishes: decoding.

@@ -1,3 +1,4 @@
-"""What the times of a plan rest on: how near the measurements are, how far off they may be, and the support matrix.
-Of the simulator it may import `engine`, `iteration`, `calibration`, `models`, `hardware`, `errors`.
+"""Evidence that the times of a plan rest on: how near the measurements are, how far off they may be, and the
+support matrix. Of the simulator it may import `engine`, `iteration`, `calibration`, `models`, `hardware`,
+`errors`.
 """

@@ -1,4 +1,4 @@
-"""What a replica is asked to do that its calibration's measurements did not cover, in words.
+"""Work that a replica is asked to do and its calibration's measurements did not cover, in words.
 
 Both ends count of tensor parallelism and of the models' sizes: all-reduces, and what an iteration costs beside the
 model's work, are told apart by them. Of the others only the upper end does: fewer tokens, shorter contexts and

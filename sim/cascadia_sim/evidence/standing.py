@@ -1,4 +1,4 @@
-"""How far the times that a calibration gives may be off, where it stands in for what nobody measured.
+"""Error of the times that a calibration gives, where it stands in for what nobody measured.
 
 An entry's own error holds on its GPU, for its engine and precision. Where the catalogue has to fall back
 (`calibration/catalogue.py`) more is wrong than that: `STAND_INS` says how much, on average, it was on real servers
@@ -21,7 +21,7 @@ Basis = Literal["own", "served", "kernels", "generic", "unmeasured"]
 `unmeasured`: assumed, from data sheets."""
 
 MEASURED_GENERATIONS = frozenset({"ampere", "hopper", "blackwell"})
-"""Of which the generic constants were fitted to something (docs/models/simulator.md)."""
+"""Of which the generic constants were fitted to something (docs/benchmarks/fidelity.md)."""
 
 
 class Errors(NamedTuple):
@@ -60,7 +60,7 @@ class Standing:
 
 
 def standing_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -> Standing:
-    """Of the calibration that `build.calibration_of` takes."""
+    """Standing of the calibration that `build.calibration_of` takes."""
     own = config.calibration
     if own is not None and own.gpu in (gpu.name, gpu.generation):
         # A profile measures prefills as it measures steps, so that its error is of both.
@@ -70,7 +70,7 @@ def standing_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -> S
 
 
 def standing(gpu: Gpu, engine: str, precision: str) -> Standing:
-    """Of the catalogue's closest entry."""
+    """Standing of the catalogue's closest entry."""
     entry, match = closest_calibration(gpu, engine, precision)
     basis = basis_of(entry, gpu)
     distances = []
@@ -90,14 +90,14 @@ def standing(gpu: Gpu, engine: str, precision: str) -> Standing:
 
 
 def basis_of(entry: Calibration, gpu: Gpu) -> Basis:
-    """What `entry`, taken for `gpu`, was fitted to."""
+    """Basis of `entry`, taken for `gpu`: the measurements that it was fitted to."""
     if not entry.fit.points:
         return "generic" if gpu.generation in MEASURED_GENERATIONS else "unmeasured"
     return "kernels" if entry.evidence == "kernels" or "kernels" in entry.source else "served"
 
 
 def own_errors(entry: Calibration) -> Errors:
-    """On what the fit left out; on what it saw where it left nothing out."""
+    """Errors on what the fit left out; on what it saw where it left nothing out."""
     tpot, first = (None if e is None else _unseen(e) for e in (entry.fit, entry.error_ttft))
     assert tpot is not None
     return Errors(tpot, max(tpot, FIRST_TOKEN) if first is None else first)

@@ -1,4 +1,4 @@
-"""What the times of a plan rest on for each GPU, engine and precision, and how far off that is."""
+"""The support matrix: the evidence for each GPU, engine and precision, and the error to expect of its times."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which GPUs nobody timed an engine or its kernels on, as far as the bundled calibrations know."""
+"""GPUs that nobody timed an engine or its kernels on, as far as the bundled calibrations know."""
 
 import re
 
@@ -11,12 +11,12 @@ _CARRIED_OVER = re.compile(r"no measurement of this GPU|\balone on (?P<other>[\w
 
 
 def is_measured(gpu: Gpu) -> bool:
-    """Whether an entry of the catalogue was fitted on this very GPU."""
+    """Tells whether an entry of the catalogue was fitted on this very GPU."""
     return any(c.gpu == gpu.name and not carried_over(c) for c in known_calibrations())
 
 
 def carried_over(calibration: Calibration) -> bool:
-    """Whether its constants were fitted on another GPU than its own."""
+    """Tells whether the calibration's constants were fitted on another GPU than its own."""
     found = _CARRIED_OVER.search(calibration.source)
     return found is not None and found["other"] != calibration.gpu
 

@@ -1,7 +1,7 @@
 """Measured iterations, and what a set of constants predicts for them."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from math import isfinite
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ class Cell:
     architecture: Architecture
     tp: int
     pp: int
+    _: KW_ONLY
     tokens: float
     sequences: float
     context: float
@@ -95,12 +96,12 @@ def _group(cells: list[Cell], gpu: Gpu, rows: list[int]) -> _Alike:
         c.architecture,
         c.gpu or gpu,
         form,
-        c.tp,
-        c.pp,
-        8,
-        c.config.kv_cache_dtype,
-        c.config.attention_dp,
-        c.config.enable_expert_parallel,
+        tp=c.tp,
+        pp=c.pp,
+        gpus_per_node=8,
+        kv_cache_dtype=c.config.kv_cache_dtype,
+        attention_dp=c.config.attention_dp,
+        expert_parallel=c.config.enable_expert_parallel,
     )
     counts = np.array([(x.tokens, x.sequences, x.context, x.pairs) for x in cells], dtype=np.float64).T
     return _Alike(setting, counts, np.array(rows))

@@ -135,7 +135,7 @@ def fit_efficiency(
 
 
 def _active(measured: Predictable, start: Efficiency, names: list[str]) -> list[str]:
-    """Those that change what is predicted; the others stay at the prior."""
+    """Names of the constants that change what is predicted; the others stay at the prior."""
     still = measured.predicted(start)
 
     def moves(name: str) -> bool:

@@ -26,7 +26,7 @@ class Served:
 
 
 class Figures(NamedTuple):
-    """Of a run of requests: seconds, and answers a second from the first sent to the last done."""
+    """Figures of a run of requests: seconds, and answers a second from the first sent to the last done."""
 
     ttft_p50_s: float
     ttft_p95_s: float

@@ -1,4 +1,5 @@
-"""Which of an engine's constants a profile's measurements tell of, and which it leaves as they were.
+"""Coverage of a profile: the engine constants that its measurements tell of, and those that it leaves as they
+were.
 
 Each part of `PARTS` is a kind of measurement and the constants that only it tells apart. Without it a fit would move
 them to mend what is nothing to do with them, so that they stay at the catalogue's values.
@@ -13,7 +14,7 @@ a batch; tokens of context that a sequence reads."""
 
 
 class Observed(Protocol):
-    """As `profile_fit.Observation`."""
+    """Part of `profile_fit.Observation` that coverage looks at."""
 
     @property
     def decodes(self) -> bool: ...
@@ -82,5 +83,5 @@ def _possible(name: str, longest: int, most_sequences: int) -> bool:
 
 
 def told(parts: Sequence[Part]) -> tuple[str, ...]:
-    """What is missing, with the constants that stay."""
+    """Names each kind of measurement that is missing, with the constants that stay."""
     return tuple(f"{part.name} ({', '.join(sorted(part.constants))} stay as assumed)" for part in parts)

@@ -1,4 +1,4 @@
-"""From what a client saw of one engine to the engine's constants, and how well they hold where they did not look.
+"""Fit of an engine's constants to what a client saw of it, and their error where the fit did not look.
 
 A client sees requests, not iterations. Two situations tell of iterations all the same: while b sequences decode
 and nothing else happens, each new token of a sequence is one iteration; and a lone prompt's first token comes
@@ -45,7 +45,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the observations were made on."""
+    """Setup that the observations were made on."""
 
     architecture: Architecture
     gpu: Gpu
@@ -148,10 +148,10 @@ def _cells(seen: Sequence[Observation], setup: Setup, request_s: float) -> list[
 
 
 def _steps(seen: Observation, run: int, setup: Setup, request_s: float) -> list[Cell]:  # noqa: ARG001
-    """Of each lane, which has its share of the sequences."""
+    """Decode steps of each lane, which has its share of the sequences."""
     share = max(1.0, seen.sequences / setup.pp)
     context = seen.context * share / seen.sequences
-    return [_cell(setup, share, share, context, 0.0, seen.seconds, run)]
+    return [_cell(setup, share, share, context=context, pairs=0.0, seconds=seen.seconds, run=run)]
 
 
 def _prefill(seen: Observation, run: int, setup: Setup, request_s: float) -> list[Cell]:
@@ -163,23 +163,25 @@ def _prefill(seen: Observation, run: int, setup: Setup, request_s: float) -> lis
     for begin, end in zip([0.0, *ends[:-1]], ends, strict=True):
         chunk = end - begin
         pairs = chunk * end - chunk * (chunk - 1) / 2
-        cells.append(_cell(setup, chunk, float(end == prompt), 0.0, pairs, seconds, run))
+        cells.append(
+            _cell(setup, chunk, float(end == prompt), context=0.0, pairs=pairs, seconds=seconds, run=run)
+        )
     return cells
 
 
 def _cell(
-    setup: Setup, tokens: float, sequences: float, context: float, pairs: float, seconds: float, run: int
+    setup: Setup, tokens: float, sequences: float, *, context: float, pairs: float, seconds: float, run: int
 ) -> Cell:
     return Cell(
         setup.architecture,
         setup.tp,
         setup.pp,
-        tokens,
-        sequences,
-        context,
-        pairs,
-        seconds,
-        setup.config,
+        tokens=tokens,
+        sequences=sequences,
+        context=context,
+        pairs=pairs,
+        seconds=seconds,
+        config=setup.config,
         run=run,
     )
 

@@ -49,12 +49,12 @@ def known_gpus() -> tuple[str, ...]:
 
 
 def is_known(name: str) -> bool:
-    """Whether `gpu` finds something under `name`."""
+    """Tells whether `gpu` finds something under `name`."""
     return _folded(name) in _catalogue().names
 
 
 def generations() -> tuple[str, ...]:
-    """Of GPUs, in the order of the catalogue."""
+    """Generations of GPUs, in the order of the catalogue."""
     return tuple(dict.fromkeys(known.generation for known in _catalogue().gpus.values()))
 
 
@@ -64,7 +64,7 @@ def efficiency_of(generation: str) -> Efficiency:
 
 
 def link_latency_s(link: str) -> float:
-    """Of one collective for a message of no size, seconds: "nvlink", "xgmi" or "pcie"."""
+    """Seconds of one collective for a message of no size over `link`: "nvlink", "xgmi" or "pcie"."""
     return float(_data()["links"][link]["link_latency_s"])
 
 

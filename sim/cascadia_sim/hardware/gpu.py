@@ -59,7 +59,7 @@ class Efficiency:
     first_token_steps: float = 0.0
 
     def link_factor(self, tp: int) -> float:
-        """Of an all-reduce among `tp` GPUs."""
+        """Share of the link's bandwidth that an all-reduce among `tp` GPUs reaches."""
         if tp <= 2:
             return self.link_tp2
         return self.link_tp4 if tp <= 4 else self.link_tp8

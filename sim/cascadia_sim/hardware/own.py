@@ -85,7 +85,7 @@ class OwnGpu:
 
 
 def hardware_of(own: OwnGpu) -> Gpu:
-    """As the roofline sees it. Its price is the pool's."""
+    """The GPU as the roofline sees it. Its price is the pool's."""
     nearest = nearest_gpu(own)
     generation = own.generation or nearest.generation
     link = nearest.link if nearest.generation == generation else "pcie"

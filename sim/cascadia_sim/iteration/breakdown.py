@@ -1,4 +1,4 @@
-"""Where one iteration's time goes: what `build.replica_timing` charges, term by term.
+"""Breakdown of one iteration's time: what `build.replica_timing` charges, term by term.
 
 Both walk the lists of `terms.py`, and both read terms that are tabulated from tables made alike, so the parts sum to
 the charge up to its rounding to picoseconds (half of one a term, and half of one for each token of context).
@@ -127,7 +127,7 @@ def check_within(config: EngineConfig, iteration: Iteration) -> None:
 
 
 def charged_s(timing: ReplicaTiming, iteration: Iteration) -> float:
-    """What the simulator charges for `iteration`: the formula of `ReplicaTiming`."""
+    """Seconds that the simulator charges for `iteration`: the formula of `ReplicaTiming`."""
     picoseconds = (
         int(timing.token_ps[iteration.tokens])
         + int(timing.sequence_ps[iteration.sequences])

@@ -1,4 +1,4 @@
-"""From a model, a GPU, a shape and an engine's settings to the cost tables of one replica."""
+"""Cost tables of one replica, built from a model, a GPU, a shape and an engine's settings."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -77,19 +77,19 @@ def replica_timing(
 def setting_of(
     architecture: Architecture, gpu: Gpu, *, tp: int, pp: int, config: EngineConfig, gpus_per_node: int
 ) -> Setting:
-    """What the terms of an iteration are worked out on: `gpu` as fast as its calibration says."""
+    """Setting that the terms of an iteration are worked out on: `gpu` as fast as its calibration says."""
     form = weight_format(config.quantization or architecture.quantization)
     fitted = replace(gpu, efficiency=calibration_of(architecture, gpu, config).efficiency)
     return Setting(
         architecture,
         fitted,
         form,
-        tp,
-        pp,
-        gpus_per_node,
-        config.kv_cache_dtype,
-        config.attention_dp,
-        config.enable_expert_parallel,
+        tp=tp,
+        pp=pp,
+        gpus_per_node=gpus_per_node,
+        kv_cache_dtype=config.kv_cache_dtype,
+        attention_dp=config.attention_dp,
+        expert_parallel=config.enable_expert_parallel,
     )
 
 
@@ -102,7 +102,9 @@ def calibration_of(architecture: Architecture, gpu: Gpu, config: EngineConfig) -
 
 
 def _check_trtllm(gpu: Gpu, gpus: int, gpus_per_node: int) -> None:
-    """Its processes meet through MPI, which Cascadia starts on no second node; so replicas must fit nodes whole."""
+    """Refuses a TensorRT-LLM replica across nodes: its processes meet through MPI, which Cascadia starts on no
+    second node.
+    """
     if gpu.generation == "cpu" or gpu.link == "xgmi":
         raise InvalidShape("engine", f"{TRTLLM} does not run on {gpu.name}", "use vllm or sglang there")
     if gpus_per_node % gpus:

@@ -1,4 +1,4 @@
-"""How one serving engine is set up: the settings that decide what its scheduler does."""
+"""Configuration of one serving engine: the settings that decide what its scheduler does."""
 
 from dataclasses import dataclass
 
@@ -45,5 +45,5 @@ class EngineConfig:
     learned: tuple[tuple[str, float], ...] = ()
 
     def times_on(self, gpu: str) -> float:
-        """How many times as long as its calibration says everything takes on `gpu`."""
+        """Factor by which everything takes longer on `gpu` than its calibration says."""
         return dict(self.learned).get(gpu, 1.0)

@@ -45,7 +45,7 @@ class StageMemory(NamedTuple):
 def stage_memory(
     architecture: Architecture, *, tp: int, pp: int, config: EngineConfig
 ) -> tuple[StageMemory, ...]:
-    """Of each stage; the first also holds the embedding, the last the LM head.
+    """Memory of each stage; the first also holds the embedding, the last the LM head.
 
     Dense layers of a mixture are taken to come first, as in DeepSeek; where mixers and MLPs do not come in pairs, each
     layer is taken for the mean of all, and so are mixers where some are recurrent. A layer with a sliding window keeps
@@ -86,7 +86,7 @@ def _mean_layer_bytes(a: Architecture, tp: int, rank_gpus: int, own: WeightForma
 
 
 def _mixer_bytes(a: Architecture, rank_gpus: int, own: WeightFormat) -> float:
-    """Of all layers' attention and recurrent mixers, and norms."""
+    """Bytes of all layers' attention and recurrent mixers, and norms."""
     plain = BF16_BYTES if own.experts_only else own.bytes_per_weight
     attention = a.attention_layers * sum(g.weights for g in attention_gemms(a, rank_gpus))
     layers = a.recurrent.layers if a.recurrent else 0
@@ -95,7 +95,7 @@ def _mixer_bytes(a: Architecture, rank_gpus: int, own: WeightFormat) -> float:
 
 
 def _mlp_bytes(a: Architecture, tp: int, own: WeightFormat) -> tuple[float, float]:
-    """Of one dense MLP, and of one mixture with its router."""
+    """Bytes of one dense MLP, and of one mixture with its router."""
     plain = BF16_BYTES if own.experts_only else own.bytes_per_weight
     dense = sum(g.weights for g in mlp_gemms(a, a.intermediate, tp)) * plain
     if a.moe is None:
@@ -106,8 +106,8 @@ def _mlp_bytes(a: Architecture, tp: int, own: WeightFormat) -> tuple[float, floa
 
 
 def reserve_bytes(architecture: Architecture, *, tp: int, pp: int, config: EngineConfig) -> float:
-    """What the engine keeps from the KV cache: fixed parts, peak activations of a full batch, logits, and recurrent
-    layers' states of as many sequences as it admits.
+    """Bytes that the engine keeps from the KV cache: fixed parts, peak activations of a full batch, logits, and
+    recurrent layers' states of as many sequences as it admits.
 
     At the peak of a layer the residual, the normed input and the MLP's gate, up and product are alive;
     logits are FP32, once raw and once as probabilities.
@@ -125,7 +125,7 @@ def reserve_bytes(architecture: Architecture, *, tp: int, pp: int, config: Engin
 
 
 def available_bytes(gpu: Gpu, config: EngineConfig) -> float:
-    """Of one GPU, as the engine is told to use it."""
+    """Bytes of one GPU that the engine is told to use."""
     return gpu.memory_bytes * config.gpu_memory_utilization
 
 
@@ -145,7 +145,7 @@ def kv_capacity_tokens(
 def needed_bytes(
     architecture: Architecture, *, tp: int, pp: int, config: EngineConfig, kv_tokens: int
 ) -> float:
-    """On a GPU of the fullest stage, with a KV cache of `kv_tokens`."""
+    """Bytes needed on a GPU of the fullest stage, with a KV cache of `kv_tokens`."""
     stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
     of_a_rank = kv_tokens / config.attention_dp
     largest = max(stage.weight_bytes + of_a_rank * stage.kv_bytes_per_token for stage in stages)

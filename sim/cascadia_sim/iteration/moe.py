@@ -51,7 +51,7 @@ def busiest(mean: Floats, gpus: int) -> Floats:
 
 
 def busiest_load(tokens: Floats, moe: Experts, gpus: int) -> tuple[Floats, Floats]:
-    """Under EP, distinct experts and rows (token-expert pairs) on the busiest of `gpus`.
+    """Distinct experts and rows (token-expert pairs) on the busiest of `gpus` under expert parallelism.
 
     A GPU has no more than its E / gpus experts, and a token sends it no more rows than it has experts.
     """

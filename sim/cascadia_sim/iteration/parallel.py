@@ -1,4 +1,4 @@
-"""How one replica's GPUs share a mixture: attention's data parallelism and expert parallelism.
+"""Parallelism of a mixture over one replica's GPUs: attention's data parallelism and expert parallelism.
 
 Attention-DP reuses the tensor-parallel GPUs: `tp` of them form `attention_dp` ranks of tp / attention_dp GPUs. Each
 rank attends to its own requests, with its own copy of attention's weights and its own KV cache; the MLPs and

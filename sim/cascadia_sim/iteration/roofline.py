@@ -1,4 +1,4 @@
-"""How long the work of one iteration takes on one replica: the larger of arithmetic and memory traffic.
+"""Roofline of one iteration on one replica: its time is the larger of arithmetic and memory traffic.
 
 Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009. All functions return seconds through all layers
 of the model on one tensor-parallel group; arrays are by tokens (or sequences) in the iteration. Equations,
@@ -92,7 +92,7 @@ def state_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu, tp: i
 
 
 def up_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, form: WeightFormat, tp: int) -> Floats:
-    """Up projection, gate included, of dense layers and of experts that every token shares."""
+    """Seconds of the up projection, gate included, of dense layers and of experts that every token shares."""
     return _mlp_seconds(tokens, architecture, gpu, form, tp, 0)
 
 
@@ -121,7 +121,7 @@ def element_wise_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu, t
 
 
 def fixed_seconds(tokens: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
-    """What all layers cost whatever the number of tokens: starts of kernels, and of attention."""
+    """Seconds that all layers cost whatever the number of tokens: starts of kernels, and of attention."""
     a = architecture
     e = gpu.efficiency
     experts = EXPERT_KERNELS * e.kernel_s + e.expert_layer_s if a.moe is not None else 0.0
@@ -146,7 +146,9 @@ def sampler_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> 
 
 
 def sequence_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
-    """What attention spends on a sequence whatever its context: a block of work to plan, start and join."""
+    """Seconds that attention spends on a sequence whatever its context: a block of work to plan, start and
+    join.
+    """
     return sequences * (architecture.attention_layers * gpu.efficiency.attention_sequence_s)
 
 
@@ -183,7 +185,7 @@ def _attended(a: Architecture, times: float) -> float:
 
 
 def _index_flops(a: Architecture) -> float:
-    """Of the indexers of all layers, one query and one token of context; each GPU has all of it."""
+    """FLOPs of the indexers of all layers, one query and one token of context; each GPU has all of it."""
     return a.attention_layers * 2.0 * a.sparse.heads * a.sparse.dim if a.sparse else 0.0
 
 

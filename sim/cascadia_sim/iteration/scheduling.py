@@ -25,7 +25,7 @@ VLLM_V1 = Scheduling()
 
 
 def vidurs(*, kv_blocks: int, max_num_seqs: int, stages: int) -> Scheduling:
-    """Those of Vidur's `vllm` and `sarathi` schedulers with its default settings (microsoft/vidur)."""
+    """Scheduling of Vidur's `vllm` and `sarathi` schedulers with its default settings (microsoft/vidur)."""
     return Scheduling(
         watermark_blocks=kv_blocks // 100,
         batch_seqs=max_num_seqs // stages,

@@ -1,4 +1,5 @@
-"""What one GPU of a replica holds: its share of each matrix (tensor parallelism), its layers (pipelining).
+"""Shard that one GPU of a replica holds: its share of each matrix (tensor parallelism), its layers
+(pipelining).
 
 Heads and MLP widths are split over the tensor-parallel GPUs; norms, routers and latent attention's
 down-projections are on each. KV heads fewer than GPUs are replicated, as vLLM and SGLang do.
@@ -71,7 +72,7 @@ def attention_gemms(architecture: Architecture, tp: int) -> tuple[Gemm, ...]:
 
 
 def _indexer_gemms(a: Architecture) -> tuple[Gemm, ...]:
-    """Of sparse attention, on each GPU whole, as engines have it."""
+    """GEMMs of sparse attention's indexer, on each GPU whole, as engines have it."""
     if a.sparse is None:
         return ()
     queries = (a.mla.q_rank if a.mla else None) or a.hidden
@@ -91,7 +92,7 @@ def recurrent_gemms(architecture: Architecture, tp: int) -> tuple[Gemm, ...]:
 
 
 def mlp_gemms(architecture: Architecture, width: int, tp: int) -> tuple[Gemm, ...]:
-    """Up (with the gate) and down projections of an MLP `width` wide; none where it is 0."""
+    """GEMMs of an MLP `width` wide: up (with the gate) and down projections; none where it is 0."""
     share = -(-width // tp)
     ups = architecture.mlp_matrices - 1
     return (Gemm(architecture.hidden, ups * share), Gemm(share, architecture.hidden)) if width else ()

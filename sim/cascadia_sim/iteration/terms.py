@@ -6,7 +6,7 @@ seconds as charged, through all pipeline stages.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +23,12 @@ from cascadia_sim.models.quantization import WeightFormat
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What an iteration runs on. `gpus_per_node` says which links a shape crosses."""
+    """Model, GPU and shape that an iteration runs on. `gpus_per_node` says which links a shape crosses."""
 
     architecture: Architecture
     gpu: Gpu
     form: WeightFormat
+    _: KW_ONLY
     tp: int
     pp: int
     gpus_per_node: int
@@ -68,7 +69,9 @@ def _layered(part: Callable[[Floats, Setting], Floats]) -> Callable[[Floats, Set
 
 
 def _by_rank(part: Callable[[Floats, Setting, int], Floats]) -> Callable[[Floats, Setting], Floats]:
-    """What attention's ranks do side by side, each for its share of the counts, on the GPUs of one."""
+    """Wraps `part`, which attention's ranks do side by side, each for its share of the counts, on the GPUs of
+    one.
+    """
     return _layered(lambda counts, s: part(counts / s.attention_dp, s, s.split.attention_tp))
 
 

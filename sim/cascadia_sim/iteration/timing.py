@@ -1,4 +1,4 @@
-"""How long one iteration of a replica takes, as tables that the engine can look up.
+"""Timing of one replica's iterations, as tables that the engine can look up.
 
 Times are whole picoseconds (int64), so that sums are exact and order-independent: decode steps advanced in
 closed form land on the same instant as the same steps taken one by one. Int64 spans 106 days.

@@ -58,7 +58,7 @@ class SparseAttention:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """How many layers have attention, a dense MLP and a mixture, where that is not one mixer and one MLP each."""
+    """Counts of layers with attention, a dense MLP and a mixture, where that is not one mixer and one MLP each."""
 
     attention: int
     dense: int
@@ -149,7 +149,9 @@ class Architecture:
 
     @property
     def indexer_parameters(self) -> int:
-        """Of one layer's sparse attention: queries from the compressed ones, one key, a weight for each head."""
+        """Parameters of one layer's sparse attention: queries from the compressed ones, one key, a weight for
+        each head.
+        """
         if self.sparse is None:
             return 0
         queries = (self.mla.q_rank if self.mla else None) or self.hidden
@@ -175,7 +177,7 @@ class Architecture:
 
     @property
     def router_parameters(self) -> int:
-        """Of one mixture layer."""
+        """Parameters of one mixture layer's router."""
         return self.hidden * (self.moe.count + self.moe.zero) if self.moe else 0
 
     @property
@@ -246,7 +248,7 @@ class Architecture:
 
     @property
     def indexer_bytes_per_token(self) -> int:
-        """What one layer keeps of a token beside its KV entry, whatever the cache's precision: FP8."""
+        """Bytes that one layer keeps of a token beside its KV entry, whatever the cache's precision: FP8."""
         return self.sparse.dim if self.sparse else 0
 
     def kv_bytes_per_token(self, kv_cache_dtype: str = "auto") -> int:
@@ -255,5 +257,5 @@ class Architecture:
         return round(self.attention_layers * entry)
 
     def state_bytes_per_sequence(self) -> int:
-        """What a sequence keeps of all recurrent layers, whatever its length: BF16, engines' own default."""
+        """Bytes that a sequence keeps of all recurrent layers, whatever its length: BF16, engines' own default."""
         return round(self.recurrent.layers * self.recurrent.state * BF16_BYTES) if self.recurrent else 0

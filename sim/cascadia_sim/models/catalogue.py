@@ -68,7 +68,9 @@ def known_models() -> tuple[str, ...]:
 
 
 def _find(model_id: str) -> tuple[str, dict[str, Any]] | None:
-    """By full id, or by name alone where no owner is given or the owner republishes others' models."""
+    """Finds a model by full id, or by name alone where no owner is given or the owner republishes others'
+    models.
+    """
     catalogue = _catalogue()
     folded = model_id.lower()
     owner, slash, name = folded.rpartition("/")

@@ -19,7 +19,7 @@ _WIDTH = (
 
 
 def read_experts(fields: Fields, layers: int) -> Experts | None:
-    """None for a dense model, also where the config names a single expert."""
+    """Experts of a mixture; None for a dense model, also where the config names a single expert."""
     count = fields.count(*_COUNT, default=0, least=0)
     if count <= 1:
         return None
@@ -53,7 +53,7 @@ def _shared_width(fields: Fields, width: int) -> int:
 
 
 def _dense_layers(fields: Fields, layers: int) -> int:
-    """How many layers keep a dense MLP: the first few, every other one, or those listed."""
+    """Number of layers that keep a dense MLP: the first few, every other one, or those listed."""
     first = fields.count(
         "first_k_dense_replace", "moe_layer_start_index", "num_dense_layers", default=0, least=0
     )

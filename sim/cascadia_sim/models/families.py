@@ -1,4 +1,4 @@
-"""What a config.json leaves unsaid: the defaults that a model family's code fills in."""
+"""Defaults that a model family's code fills in where its config.json says nothing."""
 
 from typing import Any
 

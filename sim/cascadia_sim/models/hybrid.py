@@ -25,7 +25,7 @@ class Hybrid(NamedTuple):
 
 
 def read_hybrid(fields: Fields, layers: int, hidden: int) -> Hybrid | None:
-    """None for a model all of whose layers attend."""
+    """Recurrent layers of a model; None for one all of whose layers attend."""
     reader = FAMILIES.get(fields.text("model_type"))
     return None if reader is None else reader(fields, layers, hidden)
 
@@ -40,10 +40,10 @@ def _qwen(fields: Fields, layers: int, hidden: int) -> Hybrid:
         linear,
         hidden,
         fields.count("linear_num_key_heads", default=16),
-        fields.count("linear_key_head_dim", default=128),
-        fields.count("linear_num_value_heads", default=32),
-        fields.count("linear_value_head_dim", default=128),
-        fields.count("linear_conv_kernel_dim", default=4),
+        key_dim=fields.count("linear_key_head_dim", default=128),
+        value_heads=fields.count("linear_num_value_heads", default=32),
+        value_dim=fields.count("linear_value_head_dim", default=128),
+        conv=fields.count("linear_conv_kernel_dim", default=4),
     )
     return Hybrid(layers, recurrent if linear else None, gate=fields.flag("attn_output_gate", True))
 
@@ -65,10 +65,10 @@ def _nemotron(fields: Fields, layers: int, hidden: int) -> Hybrid:
         kinds["mamba"],
         hidden,
         fields.count("mamba_num_heads", default=128),
-        fields.count("mamba_head_dim", default=64),
-        fields.count("ssm_state_size", "mamba_state_dim", default=128),
-        fields.count("n_groups", "mamba_num_groups", default=8),
-        fields.count("conv_kernel", default=4),
+        head_dim=fields.count("mamba_head_dim", default=64),
+        state=fields.count("ssm_state_size", "mamba_state_dim", default=128),
+        groups=fields.count("n_groups", "mamba_num_groups", default=8),
+        conv=fields.count("conv_kernel", default=4),
     )
     blocks = Blocks(kinds["attention"], kinds["mlp"], kinds["moe"])
     return Hybrid(layers, recurrent if kinds["mamba"] else None, blocks)
@@ -86,10 +86,10 @@ def _granite(fields: Fields, layers: int, hidden: int) -> Hybrid:
         kinds["mamba"],
         hidden,
         heads,
-        head_dim,
-        fields.count("mamba_d_state", default=256),
-        fields.count("mamba_n_groups", default=1),
-        fields.count("mamba_d_conv", default=4),
+        head_dim=head_dim,
+        state=fields.count("mamba_d_state", default=256),
+        groups=fields.count("mamba_n_groups", default=1),
+        conv=fields.count("mamba_d_conv", default=4),
     )
     return Hybrid(layers, recurrent if kinds["mamba"] else None)
 
@@ -129,7 +129,7 @@ def _longcat(_fields: Fields, layers: int, _hidden: int) -> Hybrid:
 def _kinds(
     fields: Fields, names: tuple[str, ...], usual: list[str], known: set[str], layers: int | None = None
 ) -> Counter[str]:
-    """How many layers are of each kind: as listed under one of `names`, else `usual`."""
+    """Number of layers of each kind: as listed under one of `names`, else `usual`."""
     name, listed = fields.find(*names)
     kinds = usual if listed is None else listed
     name = name or names[0]

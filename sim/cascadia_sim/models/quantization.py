@@ -1,4 +1,4 @@
-"""How weights and KV entries are stored, and at which precision they are multiplied.
+"""Formats in which weights and KV entries are stored, and the precision at which they are multiplied.
 
 Scales and zero points are counted with the weights: INT4 in groups of 128 with an FP16 scale and a 4-bit zero
 point (AWQ, GPTQ), MXFP4 in blocks of 32 with an 8-bit scale (OCP Microscaling 1.0, section 5), NVFP4 in blocks

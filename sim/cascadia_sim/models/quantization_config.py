@@ -40,7 +40,7 @@ def _modelopt(declared: Fields) -> str | None:
 
 
 def _keeps_attention(declared: Fields) -> bool:
-    """Whether attention is left as it is: of all matrices but the experts' the most."""
+    """Tells whether attention is left as it is: of all matrices but the experts' the most."""
     _, kept = declared.find("ignore", "exclude_modules")
     return isinstance(kept, list) and any("self_attn" in str(name) for name in kept)
 
@@ -61,7 +61,9 @@ def _compressed(declared: Fields) -> str | None:
 
 
 def _float4(declared: Fields, weights: Fields) -> str | None:
-    """By the numbers that share a scale: 16 in NVFP4, 32 in MXFP4, which is simulated for experts alone."""
+    """Format of 4-bit floats by the numbers that share a scale: 16 in NVFP4, 32 in MXFP4, which is simulated
+    for experts alone.
+    """
     group = weights.count("group_size", default=16)
     if group == 16:
         return "nvfp4-experts" if _keeps_attention(declared) else "nvfp4"

@@ -41,7 +41,7 @@ class Recurrent:
 
     @property
     def flops_per_token(self) -> float:
-        """Of one layer's state: update and read-out, a multiply-add each, beside the matrices."""
+        """FLOPs of one layer's state: update and read-out, a multiply-add each, beside the matrices."""
         return 4.0 * self.state
 
 
@@ -57,7 +57,7 @@ def mamba1(layers: int, hidden: int, inner: int, state: int, conv: int, dt_rank:
 
 
 def mamba2(
-    layers: int, hidden: int, heads: int, head_dim: int, state: int, groups: int, conv: int
+    layers: int, hidden: int, heads: int, *, head_dim: int, state: int, groups: int, conv: int
 ) -> Recurrent:
     """`heads` of `head_dim` channels; `groups` share what selects the state."""
     inner, mixed = heads * head_dim, heads * head_dim + 2 * groups * state
@@ -70,7 +70,7 @@ def mamba2(
 
 
 def delta_net(
-    layers: int, hidden: int, key_heads: int, key_dim: int, value_heads: int, value_dim: int, conv: int
+    layers: int, hidden: int, key_heads: int, *, key_dim: int, value_heads: int, value_dim: int, conv: int
 ) -> Recurrent:
     """A gated delta net: a matrix of `key_dim` by `value_dim` for each value head."""
     keys, values = key_heads * key_dim, value_heads * value_dim

@@ -1,4 +1,4 @@
-"""What lies beside a config.json and tells of the same model: the weights' index, and ModelOpt's quantisation.
+"""Files beside a config.json that tell of the same model: the weights' index, and ModelOpt's quantisation.
 
 The index is a check from outside: its bytes are those of the checkpoint, however its config was understood.
 """
@@ -48,7 +48,7 @@ def check_index(found: Architecture, config: Mapping[str, Any], folder: Path, wh
 
 
 def expected_bytes(found: Architecture, config: Mapping[str, Any]) -> float:
-    """Of the checkpoint: what is not quantised is as wide as the config's dtype."""
+    """Bytes of the checkpoint: what is not quantised is as wide as the config's dtype."""
     text = config.get("text_config")
     dtypes = [
         c.get(n) for c in (config, text if isinstance(text, dict) else {}) for n in ("dtype", "torch_dtype")

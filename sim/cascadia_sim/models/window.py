@@ -1,4 +1,4 @@
-"""Which layers attend through a sliding window, and how wide it is."""
+"""Sliding windows: the layers that attend through one, and its width."""
 
 from cascadia_sim.models.architecture import SlidingWindow
 from cascadia_sim.models.families import SUPPORTED_LAYERS
@@ -6,7 +6,9 @@ from cascadia_sim.models.fields import Fields
 
 
 def read_window(fields: Fields, layers: int, max_position: int) -> SlidingWindow | None:
-    """None where every layer sees the whole context, be it that the window is as long as the context."""
+    """Sliding window of a model; None where every layer sees the whole context, be it that the window is as
+    long as the context.
+    """
     windowed = _windowed_layers(fields, layers)
     tokens = fields.optional_count("sliding_window", "attention_chunk_size", least=0)
     if not tokens or not windowed or tokens >= max_position:
@@ -15,7 +17,9 @@ def read_window(fields: Fields, layers: int, max_position: int) -> SlidingWindow
 
 
 def _windowed_layers(fields: Fields, layers: int) -> int:
-    """By the explicit list of layer types, else by the period of full layers, else every layer."""
+    """Number of layers with a window: by the explicit list of layer types, else by the period of full layers,
+    else every layer.
+    """
     types = fields.values.get("layer_types")
     if types is not None:
         return _from_types(fields, types, layers)

@@ -1,4 +1,4 @@
-"""Which blocks of tokens the prompts of a workload share, so that a prefix cache can be simulated on them.
+"""Blocks of tokens that the prompts of a workload share, so that a prefix cache can be simulated on them.
 
 A request's blocks stand in the order of its tokens, each number standing for a block *and all before it* in its
 prompt (Mooncake, FAST'25, section 4): equal numbers mean equal prefixes. `looked_up[i]` of them are the prompt's; the
@@ -21,7 +21,7 @@ SESSION_TOKENS = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedBlocks:
-    """Of n requests: block numbers 0..`distinct` - 1, request i's from `start[i]` to `start[i + 1]`.
+    """Blocks of n requests: numbers 0..`distinct` - 1, request i's from `start[i]` to `start[i + 1]`.
 
     `most` (n): tokens of a prompt that can be found at most, or None where the blocks say all.
     """

@@ -1,7 +1,7 @@
 """Days of traffic on 256 H100s: regimes one after the other, each with its own rate, lengths and difficulty."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +45,7 @@ class Day:
     name: str
     trace: Trace
     row: Ints
+    _: KW_ONLY
     table: QualityTable
     regimes: tuple[Regime, ...]
     quality_min: float
@@ -91,8 +92,8 @@ class Day:
         rows = np.unique(np.random.default_rng(seed).choice(self.row[part], most))
         t = self.table
         ids = tuple(t.prompt_ids[i] for i in rows.tolist())
-        columns = (t.score, t.quality, t.input_tokens, t.output_tokens)
-        return QualityTable(ids, t.stages, *(c[:, rows] for c in columns))
+        columns = ("score", "quality", "input_tokens", "output_tokens")
+        return QualityTable(ids, t.stages, **{name: getattr(t, name)[:, rows] for name in columns})
 
 
 def made_table(seed: int = 0) -> QualityTable:
@@ -108,7 +109,9 @@ def made_table(seed: int = 0) -> QualityTable:
     score = np.clip(np.rint(quality + rng.normal(0.0, 10.0, quality.shape)), 0.0, 100.0)
     written = np.repeat(np.array([[90.0], [100.0], [110.0]]), QUESTIONS, axis=1)
     ids = tuple(f"q{i}" for i in range(QUESTIONS))
-    return QualityTable(ids, NAMES, score, quality, np.full_like(written, 500.0), written)
+    return QualityTable(
+        ids, NAMES, score, quality=quality, input_tokens=np.full_like(written, 500.0), output_tokens=written
+    )
 
 
 def rows(rng: np.random.Generator, table: QualityTable, hardness: float, n: int) -> Ints:
@@ -254,8 +257,8 @@ def _joined(name: str, pieces: Sequence[tuple[Regime, Trace, Ints]], table: Qual
         name,
         join(shifted),
         np.concatenate([row for *_, row in pieces]),
-        table,
-        tuple(regime for regime, *_ in pieces),
-        QUALITY_MIN,
-        SLO_S,
+        table=table,
+        regimes=tuple(regime for regime, *_ in pieces),
+        quality_min=QUALITY_MIN,
+        slo_s=SLO_S,
     )

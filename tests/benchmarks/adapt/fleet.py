@@ -16,7 +16,7 @@ from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.controller.scale.size import Load
-from cascadia.domain.plan import JudgePlan, Plan, StagePlan
+from cascadia.domain.plan import Deployed, Plan
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.models import find_architecture
 from cascadia_sim.cascade.rolling import Asked, RollingCascade, VerdictTokens
@@ -74,7 +74,7 @@ class SimulatedFleet:
         self._startup_s = startup_s
         self._running: dict[str, Running] = {}
         self._routing: Routing | None = None
-        self._plans: dict[tuple[str, str], tuple[Plan, StagePlan | JudgePlan, int, int]] = {}
+        self._plans: dict[tuple[str, str], tuple[Plan, Deployed, int, int]] = {}
         self._gated = np.zeros((len(day.table.stages), len(day.trace)), bool)
         judge = read_plan(first).judge
         self._verdict = VerdictTokens(judge.prompt_tokens, judge.output_tokens)
@@ -92,7 +92,7 @@ class SimulatedFleet:
         found = read_plan(plan)
         counts: dict[Kind, int] = {}
         capacity: dict[Kind, float] = {}
-        units: list[tuple[str, StagePlan | JudgePlan]] = [(s.name, s) for s in found.stages]
+        units: list[tuple[str, Deployed]] = [(s.name, s) for s in found.stages]
         for name, unit in [*units, (JUDGE, found.judge)]:
             predicted = next((p for p in found.predicted.stages if p.name == name), found.predicted.judge)
             for group in unit.replicas:
@@ -124,7 +124,13 @@ class SimulatedFleet:
         e2e_s = np.where(answers.refused[done], np.inf, answers.finish_ps[done] / PS_PER_S - arrival_s)
         came_s = trace.arrival_s[part]
         return Samples(
-            arrival_s, trace.input_tokens[told], trace.output_tokens[told], scores, 1.0, came_s, e2e_s
+            arrival_s,
+            trace.input_tokens[told],
+            trace.output_tokens[told],
+            scores=scores,
+            ratio=1.0,
+            came_s=came_s,
+            e2e_s=e2e_s,
         )
 
     async def load(self) -> Load:

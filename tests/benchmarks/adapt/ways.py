@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import count, pairwise
 from math import ceil
 from pathlib import Path
@@ -18,7 +18,7 @@ from cascadia.controller.memory.history import Entry
 from cascadia.controller.memory.state import write_in_force
 from cascadia.controller.move.state import Kind
 from cascadia.controller.move.steps import AwaitReady, Drain, Start, Stop
-from cascadia.controller.shipped import AT_ONCE, LEAST_LOOKS, WINDOW_S
+from cascadia.controller.shipped import AT_ONCE, LEAST_EVALUATIONS, WINDOW_S
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.router.observers.shadow import BURST_S
@@ -49,7 +49,7 @@ class World:
     startup_s: Startup = startup_by_size
     at_once: int = AT_ONCE
     gpus: int = 256
-    least_looks: int = LEAST_LOOKS
+    least_evaluations: int = LEAST_EVALUATIONS
 
     def fleet(self) -> SimulatedFleet:
         return SimulatedFleet(self.day, self.first, self.gpus, self.startup_s)
@@ -65,6 +65,7 @@ class Outcome:
     way: str
     requests: int
     attained: float
+    _: KW_ONLY
     p95_s: float
     refused: float
     quality: float
@@ -201,7 +202,7 @@ def forty_lines(world: World, tell: Callable[[float], None]) -> Outcome:
     return _outcome("the forty lines", world, fleet, [])
 
 
-class Looks:
+class Evaluations:
     """One in `SHADOW` requests goes through all stages as it comes, and one in `BURST` for ten minutes after an alarm.
     They take no GPU time here."""
 
@@ -239,7 +240,7 @@ def controller_of(
         "detection": Detection(window_s=WINDOW_S),
         "lag_s": 90.0,
         "at_once": world.at_once,
-        "least_looks": world.least_looks,
+        "least_evaluations": world.least_evaluations,
         **changes,
     }
     settings = Settings(folder, world.day.write(world.folder / "spec"), **given)  # type: ignore[arg-type]
@@ -250,8 +251,8 @@ def controller_of(
         fleet.log,
         KeptPlanner(world.folder / "plans", fleet, world.planning_s),
         clock=lambda: fleet.now_s,
-        looks=Looks(world.day, fleet),
         load=fleet if scales else None,
+        evaluations=Evaluations(world.day, fleet),
     )
 
 
@@ -281,13 +282,13 @@ def _outcome(
         name,
         len(day.trace),
         float(within.mean()),
-        float(np.quantile(latency_s, 0.95, method="inverted_cdf")),
-        float(answers.refused.mean()),
-        float(quality[answered].mean()),
-        bill,
-        moved,
-        (np.bincount(hour, within) / each).tolist(),
-        (np.bincount(hour, quality) / given).tolist(),
-        fleet.in_use,
-        entries,
+        p95_s=float(np.quantile(latency_s, 0.95, method="inverted_cdf")),
+        refused=float(answers.refused.mean()),
+        quality=float(quality[answered].mean()),
+        usd=bill,
+        moves=moved,
+        attained_by_hour=(np.bincount(hour, within) / each).tolist(),
+        quality_by_hour=(np.bincount(hour, quality) / given).tolist(),
+        gpus=fleet.in_use,
+        entries=entries,
     )

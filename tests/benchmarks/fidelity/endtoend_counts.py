@@ -91,7 +91,15 @@ def _setting(p: Point) -> Setting:
     c = engine_of(p, model)
     form = weight_format(c.quantization or model.quantization)
     return Setting(
-        model, gpu(p.system), form, p.gpus, 1, 8, c.kv_cache_dtype, c.attention_dp, c.enable_expert_parallel
+        model,
+        gpu(p.system),
+        form,
+        tp=p.gpus,
+        pp=1,
+        gpus_per_node=8,
+        kv_cache_dtype=c.kv_cache_dtype,
+        attention_dp=c.attention_dp,
+        expert_parallel=c.enable_expert_parallel,
     )
 
 

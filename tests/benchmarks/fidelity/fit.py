@@ -83,12 +83,12 @@ def outcome(one: MeasuredSet, family: Sequence[MeasuredSet]) -> Outcome:
         one.name,
         one.gpu,
         one.engine,
-        one.engine_version,
-        one.precision,
-        one.source,
-        FitError(len(seen), *(_share(x) for x in (*_mean_p90(np.abs(seen)), *_mean_p90(together)))),
-        _validity(one.cells),
-        rounded,
+        engine_version=one.engine_version,
+        precision=one.precision,
+        source=one.source,
+        fit=FitError(len(seen), *(_share(x) for x in (*_mean_p90(np.abs(seen)), *_mean_p90(together)))),
+        valid=_validity(one.cells),
+        efficiency=rounded,
         evidence="served" if one.source == BENCH else "kernels",
         superseded=one.source == BENCH,
     )
@@ -116,14 +116,14 @@ def kernel_entries() -> list[Calibration]:
                     f"{card.name}-vllm-{version}-bf16",
                     card.name,
                     "vllm",
-                    version,
-                    "bf16",
-                    f"kernels of vLLM {version} alone on {measured} (aiconfigurator, Apache-2.0); what stands "
+                    engine_version=version,
+                    precision="bf16",
+                    source=f"kernels of vLLM {version} alone on {measured} (aiconfigurator, Apache-2.0); what stands "
                     f"between them as in {start.name}; errors are of kernels"
                     + ("" if same else "; link as between pairs of A100 and H100 over PCIe"),
-                    FitError(len(errors), *(_share(x) for x in _mean_p90(errors))),
-                    Validity((1, 16384), (1, 8), (64, 16384)),
-                    replace(start.efficiency, **moved),
+                    fit=FitError(len(errors), *(_share(x) for x in _mean_p90(errors))),
+                    valid=Validity((1, 16384), (1, 8), (64, 16384)),
+                    efficiency=replace(start.efficiency, **moved),
                     evidence="kernels",
                 )
             )

@@ -7,7 +7,7 @@ and rows faster than the memory's peak allows (answers that ended early). The A1
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from cascadia_sim.fit.calibration_cells import Cell
 from cascadia_sim.hardware.catalogue import gpu
@@ -40,6 +40,7 @@ class Run:
     gpu: Gpu
     engine: str
     model: str
+    _: KW_ONLY
     architecture: Architecture
     tp: int
     pp: int
@@ -78,8 +79,24 @@ class Run:
         }
         pairs = b * n * (n + 1) / 2
         return [
-            Cell(*common, b * n / passes, b / passes, 0, pairs / passes, repeats=passes, **last),  # type: ignore[arg-type]
-            Cell(*common, b, b, b * 1.5 * n, 0, repeats=n - 1, **last),  # type: ignore[arg-type]
+            Cell(
+                *common,
+                tokens=b * n / passes,
+                sequences=b / passes,
+                context=0,
+                pairs=pairs / passes,
+                repeats=passes,
+                **last,  # type: ignore[arg-type]
+            ),
+            Cell(
+                *common,
+                tokens=b,
+                sequences=b,
+                context=b * 1.5 * n,
+                pairs=0,
+                repeats=n - 1,
+                **last,  # type: ignore[arg-type]
+            ),
         ]
 
 
@@ -105,7 +122,17 @@ def _read(name: str) -> Iterator[Run]:
         if tp:
             length, batch = int(row["Input Output Length"]), int(row["Batch Size"])
             card, engine = gpu(GPUS[row["Hardware"]]), ENGINES[row["Framework"]]
-            yield Run(card, engine, row["Model"], found, tp, pp, length, batch, float(row["Latency"]))
+            yield Run(
+                card,
+                engine,
+                row["Model"],
+                architecture=found,
+                tp=tp,
+                pp=pp,
+                length=length,
+                batch=batch,
+                seconds=float(row["Latency"]),
+            )
 
 
 def _degrees(gpus: int, kind: str) -> tuple[int, int]:

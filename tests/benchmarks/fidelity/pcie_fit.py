@@ -146,7 +146,16 @@ def _entry(
     )
     name, constants = f"{card}-vllm-kernels-bf16", _rounded(_low_precision(card, e))
     return Calibration(
-        name, card, "vllm", "kernels alone", "bf16", source, told, valid, constants, evidence="kernels"
+        name,
+        card,
+        "vllm",
+        engine_version="kernels alone",
+        precision="bf16",
+        source=source,
+        fit=told,
+        valid=valid,
+        efficiency=constants,
+        evidence="kernels",
     )
 
 

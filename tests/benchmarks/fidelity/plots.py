@@ -21,7 +21,7 @@ COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#b
 
 
 def draw(sets: Sequence[MeasuredSet], known: Mapping[str, Calibration]) -> list[Path]:
-    """One file for each set that docs/models/simulator.md shows."""
+    """One file for each set that docs/benchmarks/fidelity.md shows."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     written = []
     for one in (s for s in sets if s.name in SHOWN):

@@ -17,13 +17,15 @@ from cascadia.files.plan_file import write_plan
 from cascadia_traces.trace import Trace
 from tests.benchmarks.adapt.days import Day, Regime, made_table
 from tests.benchmarks.adapt.fleet import LOG_S, SimulatedFleet
-from tests.benchmarks.adapt.ways import Looks
+from tests.benchmarks.adapt.ways import Evaluations
 from tests.unit.render.plans import plan, stage
 
 GPUS = 5
 MODELS = ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-1.5B-Instruct", "meta-llama/Llama-3.1-8B-Instruct")
 ONE = ReplicaGroup("h100-sxm", 1, 1, 1, 1.0)
-JUDGE = JudgePlan("llm", "self-hosted", MODELS[1], "vllm", None, 4096, (ONE,))
+JUDGE = JudgePlan(
+    "llm", "self-hosted", MODELS[1], engine="vllm", quantization=None, max_model_len=4096, replicas=(ONE,)
+)
 LOAD_S = 50.0
 
 
@@ -31,7 +33,15 @@ def day(seconds: float = 600.0, rate_rps: float = 2.0) -> Day:
     """A request every half second."""
     n = int(seconds * rate_rps)
     trace = Trace(np.arange(n) / rate_rps, np.full(n, 200), np.full(n, 100))
-    return Day("even", trace, 107 * np.arange(n) % 20_000, made_table(), (Regime(0.0, "all"),), 50.0, 60.0)
+    return Day(
+        "even",
+        trace,
+        107 * np.arange(n) % 20_000,
+        table=made_table(),
+        regimes=(Regime(0.0, "all"),),
+        quality_min=50.0,
+        slo_s=60.0,
+    )
 
 
 def written(folder: Path, counts: Sequence[int]) -> Path:
@@ -145,7 +155,7 @@ def test_a_new_threshold_is_for_those_who_come_from_then_on(fleet: SimulatedFlee
 
 
 def test_after_an_alarm_half_of_the_requests_are_looked_at_again(fleet: SimulatedFleet) -> None:
-    looks = Looks(fleet.day, fleet)
+    looks = Evaluations(fleet.day, fleet)
     fleet.run_until(100.0)
     assert looks.count(0.0) == 10
     looks.ask()

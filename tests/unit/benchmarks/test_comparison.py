@@ -7,6 +7,7 @@ import pytest
 
 from tests.benchmarks import bench_compare_summary as summary
 from tests.benchmarks.bench_compare_grid import cells
+from tests.benchmarks.bench_compare_page import Places, read_data, sections, write
 from tests.benchmarks.bench_compare_run import Result, keep, known
 from tests.benchmarks.report_table import figure, markdown, replaced
 
@@ -59,7 +60,8 @@ def test_what_beats_the_choice_from_within_its_search_is_a_fault() -> None:
 
 def test_a_table_has_a_row_for_each_group_and_system() -> None:
     assert len(summary.by_group(RESULTS, 0).splitlines()) == 2 + 2
-    assert len(summary.baselines(RESULTS).splitlines()) == 2 + len(summary.BASELINES)
+    assert summary.present(RESULTS, summary.BASELINES) == [summary.ALONE, "cascadeserve"]
+    assert len(summary.baselines(RESULTS).splitlines()) == 2 + 2
 
 
 def test_results_are_kept_by_the_line_and_a_line_cut_off_is_left_out(tmp_path: Path) -> None:
@@ -69,6 +71,28 @@ def test_results_are_kept_by_the_line_and_a_line_cut_off_is_left_out(tmp_path: P
         keep(path, one)
     path.write_text(path.read_text() + '{"cell": "c | az')
     assert known(path) == {r.cell: r for r in RESULTS}
+
+
+MARKS = ("count", "baselines", "groups", "ablations", "faults", "grid")
+
+
+def test_a_page_is_written_from_whatever_cells_there_are(tmp_path: Path) -> None:
+    places = Places(tmp_path / "page.md", tmp_path / "data" / "cells.csv", tmp_path)
+    places.page.write_text("".join(f"<!-- measured: {mark} -->\n<!-- end -->\n" for mark in MARKS))
+    write(RESULTS, places)
+    first = places.page.read_text()
+    assert "3 of 72 cells" in first
+    assert "<svg" in (tmp_path / "comparison-slo.svg").read_text()
+    read = read_data(places.data)
+    assert [(r.cell, list(r.systems)) for r in read] == [(r.cell, list(r.systems)) for r in RESULTS]
+    write(read, places)
+    assert places.page.read_text() == first
+
+
+def test_the_page_is_that_of_its_data() -> None:
+    page = Places().page.read_text()
+    for name, body in sections(read_data(Places().data)).items():
+        assert replaced(page, name, body) == page
 
 
 def test_a_section_of_a_page_is_replaced_and_the_rest_stays() -> None:

@@ -11,7 +11,9 @@ from tests.unit.controller.test_local_process import ENGINE
 from tests.unit.render.plans import plan, stage
 
 GPUS = 3
-NO_GPU_JUDGE = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+NO_GPU_JUDGE = JudgePlan(
+    "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
 
 
 def two_stages(small: int, large: int, gpus: int = GPUS) -> Plan:

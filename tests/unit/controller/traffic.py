@@ -27,7 +27,7 @@ def traffic(
         arrival_s,
         _lengths(rng, input_tokens, n),
         _lengths(rng, output_tokens, n),
-        {"small": np.clip(rng.normal(score, 20.0, n), 0.0, 100.0)},
+        scores={"small": np.clip(rng.normal(score, 20.0, n), 0.0, 100.0)},
     )
 
 
@@ -36,7 +36,7 @@ def joined(*parts: Samples) -> Samples:
         np.concatenate([p.arrival_s for p in parts]),
         np.concatenate([p.input_tokens for p in parts]),
         np.concatenate([p.output_tokens for p in parts]),
-        {"small": np.concatenate([p.scores["small"] for p in parts])},
+        scores={"small": np.concatenate([p.scores["small"] for p in parts])},
     )
 
 

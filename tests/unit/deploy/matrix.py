@@ -13,9 +13,15 @@ from tests.unit.render.plans import POOLS, plan, stage, three_stages
 
 Values = dict[str, Any]
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
-ELSEWHERE = JudgePlan("llm", "external", "org/judge", "vllm", None, 4096, ())
-EMBEDDING = JudgePlan("embedding", "router", None, "vllm", None, 0, ())
-CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+ELSEWHERE = JudgePlan(
+    "llm", "external", "org/judge", engine="vllm", quantization=None, max_model_len=4096, replicas=()
+)
+EMBEDDING = JudgePlan(
+    "embedding", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
+CERTAINTY = JudgePlan(
+    "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
 
 AFFINITY = {
     "nodeAffinity": {
@@ -333,6 +339,7 @@ MATRIX: dict[str, Case] = {
                     "args": ["--dry-run"],
                     "spec": {"claimName": "spec"},
                     "samples": {"claimName": "samples"},
+                    "settings": {"moves": {"cooldown_s": 3600.0, "least_gain": 0.05, "at_once": 4}},
                 },
                 "router": {"config": {"limits": {"queue_s": 5}}},
             }

@@ -72,7 +72,7 @@ def test_a_service_starts_with_what_its_image_has(service: str) -> None:
         for module, owners in metadata.packages_distributions().items()
         if not {canonical(owner) for owner in owners} & has
     }
-    assert {"numba", "highspy", "scipy"} <= missing
+    assert {"numba", "highspy", "pulp", "scipy"} <= missing
     probe = PROBE.format(missing=sorted(missing), modules=IMPORTS[service])
     done = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, text=True, timeout=60, check=False
@@ -82,7 +82,13 @@ def test_a_service_starts_with_what_its_image_has(service: str) -> None:
 
 @pytest.mark.parametrize("service", list(IMPORTS))
 def test_an_image_has_no_solver_and_no_compiler(service: str) -> None:
-    assert not required(DOCKER / f"requirements-{service}.txt") & {"numba", "llvmlite", "highspy", "scipy"}
+    assert not required(DOCKER / f"requirements-{service}.txt") & {
+        "numba",
+        "llvmlite",
+        "highspy",
+        "pulp",
+        "scipy",
+    }
 
 
 def test_the_base_is_pinned_by_a_digest_that_has_no_default() -> None:

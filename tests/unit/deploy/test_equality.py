@@ -13,7 +13,7 @@ from tests.unit.deploy.matrix import MATRIX, Case
 def normalised(found: Object) -> Object:
     """YAML within as values: two writers lay it out in two ways, and so its digest differs too."""
     result: Object = copy.deepcopy(found)
-    for name in {"router.yaml", "values.yaml"} & result.get("data", {}).keys():
+    for name in {"router.yaml", "values.yaml", "controller.yaml"} & result.get("data", {}).keys():
         result["data"][name] = yaml.safe_load(result["data"][name])
     annotations: dict[str, Any] = (
         result.get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {})

@@ -26,7 +26,15 @@ SHAPES = {
     "the other kind of GPU": [ReplicaGroup("l4", 4, 1, 1, 1.0)],
 }
 JUDGES = {
-    name: JudgePlan("llm", "self-hosted", "org/judge", "vllm", None, 4096, tuple(groups))
+    name: JudgePlan(
+        "llm",
+        "self-hosted",
+        "org/judge",
+        engine="vllm",
+        quantization=None,
+        max_model_len=4096,
+        replicas=tuple(groups),
+    )
     for name, groups in SHAPES.items()
 }
 Objects = dict[tuple[str, str], dict[str, Any]]

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,3 +127,42 @@ def test_one_hot_prefix_spills_over_instead_of_drowning_its_replica() -> None:
     for _ in range(300):
         replicas[balancer.choose(replicas, 10, 7)].outstanding_tokens += 10
     assert max(r.outstanding_tokens for r in replicas) <= 1.25 * 3000 / 3 + 10
+
+
+@given(weights_of, st.integers(1, 60))
+def test_what_one_is_owed_the_others_have_had(weights: list[int], choices: int) -> None:
+    robin, replicas = SmoothRoundRobin(), fakes([*weights, 1])
+    for _ in range(choices):
+        robin.choose(replicas)
+        assert sum(robin.credit.values()) == 0
+
+
+def test_a_replica_that_comes_back_is_owed_no_more_than_when_it_left() -> None:
+    robin, replicas = SmoothRoundRobin(), fakes([1, 1, 1])
+    robin.choose(replicas)
+    assert robin.credit == {"r0": -2, "r1": 1, "r2": 1}
+    for _ in range(7):
+        robin.choose(replicas[:2])
+    assert robin.credit["r2"] == 1
+
+
+def test_a_request_stays_at_home_as_long_as_the_share_of_all_work_and_its_own_allows() -> None:
+    idle = fakes([1, 1])
+    home = next(
+        p for p in map(point_of, (b"a", b"b", b"c", b"d")) if PrefixAffinity().choose(idle, 1, p) == 1
+    )
+    # 60 + t may be 1.25 times half of 110 + t: t is 23.3.
+    assert PrefixAffinity(1.25).choose(fakes([1, 1], [50, 60]), 23, home) == 1
+    assert PrefixAffinity(1.25).choose(fakes([1, 1], [50, 60]), 24, home) == 0
+    # An idle home takes anything.
+    assert PrefixAffinity(1.25).choose(fakes([1, 1], [50, 0]), 10_000, home) == 1
+
+
+def test_replicas_share_prefixes_by_their_weights() -> None:
+    replicas, balancer = fakes([1, 2, 5]), PrefixAffinity()
+    chosen = Counter(balancer.choose(replicas, 1, point_of(str(k).encode())) for k in range(4000))
+    assert [chosen[i] / 4000 for i in range(3)] == pytest.approx([1 / 8, 2 / 8, 5 / 8], abs=0.06)
+
+
+def test_who_has_no_prefix_goes_where_least_is_outstanding() -> None:
+    assert PrefixAffinity().choose(fakes([1, 1, 1], [5, 9, 3]), 10, None) == 2

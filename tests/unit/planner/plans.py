@@ -22,7 +22,9 @@ _TIMES = Quantiles(mean_s=2.5, p50_s=2.0, p95_s=6.0, p99_s=9.5)
 
 
 def a_prediction(name: str) -> StagePrediction:
-    return StagePrediction(name, 1.0, 0.6, 6.0, _TIMES, _TIMES, 0.7, 5_000.0)
+    return StagePrediction(
+        name, 1.0, 0.6, rate_rps=6.0, latency=_TIMES, ttft=_TIMES, utilisation=0.7, tokens_per_s=5_000.0
+    )
 
 
 def a_plan() -> Plan:
@@ -33,18 +35,31 @@ def a_plan() -> Plan:
         cluster=Cluster((Pool("h100-sxm", "h100-sxm", 2, 8, 2.67),)),
         thresholds=(62.5,),
         stages=(
-            StagePlan("small", "a/b", "vllm", None, 8192, (ReplicaGroup("h100-sxm", 1, 1, 3, 1.0),)),
+            StagePlan(
+                "small",
+                "a/b",
+                "vllm",
+                quantization=None,
+                max_model_len=8192,
+                replicas=(ReplicaGroup("h100-sxm", 1, 1, 3, 1.0),),
+            ),
             StagePlan(
                 "large",
                 "a/c",
                 "sglang",
-                "fp8",
-                32768,
-                (ReplicaGroup("h100-sxm", 4, 1, 1, 0.4), ReplicaGroup("h100-sxm", 4, 2, 1, 0.6)),
+                quantization="fp8",
+                max_model_len=32768,
+                replicas=(ReplicaGroup("h100-sxm", 4, 1, 1, 0.4), ReplicaGroup("h100-sxm", 4, 2, 1, 0.6)),
             ),
         ),
         judge=JudgePlan(
-            "llm", "self-hosted", "a/d", "vllm", None, 8192, (ReplicaGroup("h100-sxm", 1, 1, 1, 1.0),)
+            "llm",
+            "self-hosted",
+            "a/d",
+            engine="vllm",
+            quantization=None,
+            max_model_len=8192,
+            replicas=(ReplicaGroup("h100-sxm", 1, 1, 1, 1.0),),
         ),
         predicted=Predicted(
             e2e=_TIMES,
@@ -80,16 +95,24 @@ def plans(draw: st.DrawFn) -> Plan:
             name,
             draw(_NAMES),
             draw(st.sampled_from(["vllm", "sglang"])),
-            draw(st.none() | _NAMES),
-            draw(st.integers(1, 10**6)),
-            (ReplicaGroup(pool.name, draw(st.integers(1, 8)), 1, 1, 1.0),),
+            quantization=draw(st.none() | _NAMES),
+            max_model_len=draw(st.integers(1, 10**6)),
+            replicas=(ReplicaGroup(pool.name, draw(st.integers(1, 8)), 1, 1, 1.0),),
         )
         for name in names
     )
     thresholds = tuple(draw(st.floats(0, 101)) for _ in names[1:])
     times = st.builds(Quantiles, _FINITE, _FINITE, _FINITE, _FINITE)
     stage = st.builds(
-        StagePrediction, st.sampled_from(names), _FINITE, _FINITE, _FINITE, times, times, _FINITE, _FINITE
+        StagePrediction,
+        st.sampled_from(names),
+        _FINITE,
+        _FINITE,
+        rate_rps=_FINITE,
+        latency=times,
+        ttft=times,
+        utilisation=_FINITE,
+        tokens_per_s=_FINITE,
     )
     predicted = st.builds(
         Predicted,
@@ -108,13 +131,15 @@ def plans(draw: st.DrawFn) -> Plan:
         FORMAT_VERSION,
         Objective("cost", draw(st.floats(0.01, 0.99)), draw(st.none() | st.floats(0, 100)), draw(_FINITE)),
         Cluster((pool,)),
-        thresholds,
-        stages,
-        JudgePlan("certainty", "router", None, "vllm", None, 1, ()),
-        draw(predicted),
-        (Gear(None, draw(st.floats(1e-3, 1e6)), tuple(names), thresholds),),
-        Proof("incumbent", "paper", draw(_FINITE), draw(_FINITE), draw(_FINITE)),
-        draw(st.integers(0, 2**63)),
-        draw(_NAMES),
-        draw(_FINITE),
+        thresholds=thresholds,
+        stages=stages,
+        judge=JudgePlan(
+            "certainty", "router", None, engine="vllm", quantization=None, max_model_len=1, replicas=()
+        ),
+        predicted=draw(predicted),
+        gears=(Gear(None, draw(st.floats(1e-3, 1e6)), tuple(names), thresholds),),
+        proof=Proof("incumbent", "paper", draw(_FINITE), draw(_FINITE), draw(_FINITE)),
+        seed=draw(st.integers(0, 2**63)),
+        digest=draw(_NAMES),
+        wall_s=draw(_FINITE),
     )

@@ -59,7 +59,7 @@ def problem(
     config = EngineConfig(quantization=quantization)
     return Problem(
         stages=tuple(
-            Stage(name, model, architecture(model), "vllm", quantization, config)
+            Stage(name, model, architecture(model), engine="vllm", quantization=quantization, config=config)
             for name, model in zip(known.stages, models, strict=True)
         ),
         cluster=Cluster(tuple(pools)),
@@ -91,7 +91,7 @@ def quality_table(score: object, quality: object) -> QualityTable:
         tuple(f"p{i}" for i in range(seen.shape[1])),
         tuple(f"s{i}" for i in range(len(seen))),
         seen,
-        np.asarray(quality, dtype=np.float64),
-        np.full(seen.shape, 500.0),
-        np.full(seen.shape, 120.0),
+        quality=np.asarray(quality, dtype=np.float64),
+        input_tokens=np.full(seen.shape, 500.0),
+        output_tokens=np.full(seen.shape, 120.0),
     )

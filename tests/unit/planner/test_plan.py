@@ -120,8 +120,8 @@ def test_the_bar_is_held_by_the_lower_bound(planned: tuple[Problem, PlanResult])
         np.array([result.plan.thresholds]).reshape(1, -1),
         deployed,
         np.zeros(deployed.shape),
-        np.array([quality.mean]),
-        np.zeros(1),
+        mean=np.array([quality.mean]),
+        lower=np.zeros(1),
     )
     lower = lower_bounds(given.quality, one, given.confidence, given.seed)[0][0]
     mixture = result.plan.mixture

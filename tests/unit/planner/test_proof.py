@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 
+import pulp
 import pytest
 
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner import plan
-from cascadia.planner.allocation import milp
+from cascadia.planner.allocation import columns, highs, paper
 from cascadia.planner.allocation.columns import allocate
 from cascadia.planner.allocation.demand import Allocation
-from cascadia.planner.allocation.milp import Milp, MilpResult
+from cascadia.planner.allocation.highs import Solved
 from cascadia.planner.allocation.paper import allocate_paper
 from cascadia.planner.plan import Formulation
 from cascadia.planner.tables.packing import packs_perfectly
@@ -24,13 +25,12 @@ AT_ONCE_S = 1e-9
 @pytest.fixture
 def gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver that finds what HiGHS finds and never has the time to prove it."""
-    solve = Milp.solve
 
-    def unproven(self: Milp, time_limit_s: float) -> MilpResult:
-        result = solve(self, 10.0)
-        return MilpResult(result.values, False, result.objective, float("-inf"))
+    def unproven(program: pulp.LpProblem, time_limit_s: float) -> Solved:
+        return Solved(highs.solve(program, 10.0).found, proven=False, bound=float("-inf"))
 
-    monkeypatch.setattr(milp.Milp, "solve", unproven)
+    for program in (columns, paper):
+        monkeypatch.setattr(program, "solve", unproven)
 
 
 def is_an_incumbent(found: Plan) -> bool:

@@ -18,7 +18,9 @@ from cascadia.domain.plan import (
 )
 from cascadia_sim.iteration.engine_config import EngineConfig
 
-NO_JUDGE = JudgePlan("embedding", "router", None, "vllm", None, 0, ())
+NO_JUDGE = JudgePlan(
+    "embedding", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
 
 
 def quantiles(p50_s: float) -> Quantiles:
@@ -26,7 +28,16 @@ def quantiles(p50_s: float) -> Quantiles:
 
 
 def prediction(name: str, p50_s: float = 4.0) -> StagePrediction:
-    return StagePrediction(name, 1.0, 0.5, 6.0, quantiles(p50_s), quantiles(0.1), 0.6, 4000.0)
+    return StagePrediction(
+        name,
+        1.0,
+        0.5,
+        rate_rps=6.0,
+        latency=quantiles(p50_s),
+        ttft=quantiles(0.1),
+        utilisation=0.6,
+        tokens_per_s=4000.0,
+    )
 
 
 def stage(name: str, *replicas: ReplicaGroup, model: str = "org/model", **changes: object) -> StagePlan:
@@ -61,7 +72,7 @@ def plan(stages: Sequence[StagePlan], cluster: Cluster, judge: JudgePlan = NO_JU
         stages=tuple(stages),
         judge=judge,
         predicted=predicted,
-        gears=(Gear(None, 4.0, tuple(s.name for s in stages), thresholds),),
+        gears=(Gear(None, 4.0, tuple(s.name for s in stages if s.deployed), thresholds),),
         proof=Proof("optimal", "columns", 8.0, 8.0, 0.0),
         seed=7,
         digest="0f" * 32,
@@ -110,9 +121,9 @@ def three_stages() -> Plan:
             "llm",
             "self-hosted",
             "meta-llama/Llama-3.1-8B-Instruct",
-            "vllm",
-            None,
-            4096,
-            (ReplicaGroup("h100", tp=1, pp=1, count=1, share=1.0),),
+            engine="vllm",
+            quantization=None,
+            max_model_len=4096,
+            replicas=(ReplicaGroup("h100", tp=1, pp=1, count=1, share=1.0),),
         ),
     )

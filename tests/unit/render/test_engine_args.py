@@ -12,7 +12,17 @@ CONFIG = EngineConfig(max_model_len=8192)
 
 def launch(engine: str = "vllm", **changes: object) -> Launch:
     base = Launch(
-        engine, "org/model", "org/model", "small", CONFIG, gpu("h100-sxm"), 2, 1, "0.0.0.0", 8000, 120
+        engine,
+        "org/model",
+        "org/model",
+        served_name="small",
+        config=CONFIG,
+        gpu=gpu("h100-sxm"),
+        tp=2,
+        pp=1,
+        host="0.0.0.0",
+        port=8000,
+        drain_s=120,
     )
     return replace(base, **({"weights": changes.get("model", "org/model")} | changes))  # type: ignore[arg-type]
 

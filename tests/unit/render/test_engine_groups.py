@@ -20,7 +20,15 @@ def test_two_groups_of_one_shape_have_different_names() -> None:
 
 
 def test_a_stage_called_judge_is_not_the_judge() -> None:
-    judge = JudgePlan("llm", "self-hosted", "org/judge", "vllm", None, 4096, (ONE,))
+    judge = JudgePlan(
+        "llm",
+        "self-hosted",
+        "org/judge",
+        engine="vllm",
+        quantization=None,
+        max_model_len=4096,
+        replicas=(ONE,),
+    )
     groups = engine_groups(plan([stage("judge", ONE)], POOLS, judge), POOLS)
     assert [g.role for g in groups] == ["stage", "judge"]
     assert len({g.service for g in groups}) == len({g.name for g in groups}) == 2

@@ -21,8 +21,22 @@ from tests.unit.render.reading import documents
 
 FILE = "/models/small.gguf"
 CONFIG = EngineConfig(max_num_seqs=4, max_num_batched_tokens=2048, max_model_len=1024, engine=LLAMA_CPP)
-LAUNCH = Launch(LLAMA_CPP, "org/model", FILE, "--odd", CONFIG, gpu("l4"), 1, 1, "127.0.0.1", 8100, 60)
-CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+LAUNCH = Launch(
+    LLAMA_CPP,
+    "org/model",
+    FILE,
+    served_name="--odd",
+    config=CONFIG,
+    gpu=gpu("l4"),
+    tp=1,
+    pp=1,
+    host="127.0.0.1",
+    port=8100,
+    drain_s=60,
+)
+CERTAINTY = JudgePlan(
+    "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
 
 
 def cascade(gpu: str, weights: str | None = FILE) -> Plan:

@@ -36,7 +36,19 @@ CONFIG = EngineConfig(
     quantization="fp8",
     block_size=32,
 )
-LAUNCH = Launch(TRTLLM, LLAMA, LLAMA + "-FP8", "small", CONFIG, gpu("h200"), 2, 1, "0.0.0.0", 8000, 120)
+LAUNCH = Launch(
+    TRTLLM,
+    LLAMA,
+    LLAMA + "-FP8",
+    served_name="small",
+    config=CONFIG,
+    gpu=gpu("h200"),
+    tp=2,
+    pp=1,
+    host="0.0.0.0",
+    port=8000,
+    drain_s=120,
+)
 H200 = Cluster((Pool("h200", "h200-sxm", 2, 8, 3.5),))
 
 

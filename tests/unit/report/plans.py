@@ -14,7 +14,9 @@ def one_stage() -> Plan:
     plan = sample_plan()
     stages = (*(replace(s, replicas=()) for s in plan.stages[:-1]), plan.stages[-1])
     alone = replace(plan.predicted.stages[-1], reached=1.0, accepted=1.0, rate_rps=10.0)
-    judge = JudgePlan("certainty", "router", None, "vllm", None, 4096, ())
+    judge = JudgePlan(
+        "certainty", "router", None, engine="vllm", quantization=None, max_model_len=4096, replicas=()
+    )
     predicted = replace(plan.predicted, stages=(alone,), judge=None)
     return replace(plan, stages=stages, judge=judge, predicted=predicted, gears=())
 

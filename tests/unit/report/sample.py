@@ -34,23 +34,77 @@ from cascadia.report.data import (
 
 def sample_plan() -> Plan:
     stages = (
-        StagePlan("small", "meta-llama/Llama-3.1-8B-Instruct", "vllm", None, 32768,
-                  (ReplicaGroup("h100", 1, 1, 4, 1.0),)),
-        StagePlan("medium", "meta-llama/Llama-3.1-70B-Instruct", "vllm", None, 32768,
-                  (ReplicaGroup("h100", 4, 1, 2, 1.0),)),
-        StagePlan("large", "meta-llama/Llama-3.1-405B-Instruct", "sglang", "fp8", 32768,
-                  (ReplicaGroup("h100", 8, 1, 1, 0.54), ReplicaGroup("h100", 4, 2, 1, 0.46))),
-    )  # fmt: skip
+        StagePlan(
+            "small",
+            "meta-llama/Llama-3.1-8B-Instruct",
+            "vllm",
+            quantization=None,
+            max_model_len=32768,
+            replicas=(ReplicaGroup("h100", 1, 1, 4, 1.0),),
+        ),
+        StagePlan(
+            "medium",
+            "meta-llama/Llama-3.1-70B-Instruct",
+            "vllm",
+            quantization=None,
+            max_model_len=32768,
+            replicas=(ReplicaGroup("h100", 4, 1, 2, 1.0),),
+        ),
+        StagePlan(
+            "large",
+            "meta-llama/Llama-3.1-405B-Instruct",
+            "sglang",
+            quantization="fp8",
+            max_model_len=32768,
+            replicas=(ReplicaGroup("h100", 8, 1, 1, 0.54), ReplicaGroup("h100", 4, 2, 1, 0.46)),
+        ),
+    )
     predictions = (
-        StagePrediction("small", 1.0, 0.6213, 10.0, Quantiles(2.31, 1.93, 4.87, 7.42),
-                        Quantiles(0.071, 0.052, 0.163, 0.291), 0.9973, 12930.0, 0.584),
-        StagePrediction("medium", 0.3787, 0.2462, 3.787, Quantiles(5.62, 4.81, 9.94, 13.7),
-                        Quantiles(0.214, 0.178, 0.433, 0.712), 0.9973, 5187.0, 0.731),
-        StagePrediction("large", 0.1325, 0.1325, 1.325, Quantiles(7.35, 6.28, 11.21, 15.6),
-                        Quantiles(0.382, 0.322, 0.804, 1.27), 0.9973, 1921.0, 0.812),
-    )  # fmt: skip
-    judge = StagePrediction("judge", 1.3787, 0.0, 13.787, Quantiles(0.047, 0.041, 0.092, 0.131),
-                            Quantiles(0.047, 0.041, 0.092, 0.131), 0.9973, 15840.0, 0.312)  # fmt: skip
+        StagePrediction(
+            "small",
+            1.0,
+            0.6213,
+            rate_rps=10.0,
+            latency=Quantiles(2.31, 1.93, 4.87, 7.42),
+            ttft=Quantiles(0.071, 0.052, 0.163, 0.291),
+            utilisation=0.9973,
+            tokens_per_s=12930.0,
+            load=0.584,
+        ),
+        StagePrediction(
+            "medium",
+            0.3787,
+            0.2462,
+            rate_rps=3.787,
+            latency=Quantiles(5.62, 4.81, 9.94, 13.7),
+            ttft=Quantiles(0.214, 0.178, 0.433, 0.712),
+            utilisation=0.9973,
+            tokens_per_s=5187.0,
+            load=0.731,
+        ),
+        StagePrediction(
+            "large",
+            0.1325,
+            0.1325,
+            rate_rps=1.325,
+            latency=Quantiles(7.35, 6.28, 11.21, 15.6),
+            ttft=Quantiles(0.382, 0.322, 0.804, 1.27),
+            utilisation=0.9973,
+            tokens_per_s=1921.0,
+            load=0.812,
+        ),
+    )
+    judge = StagePrediction(
+        "judge",
+        1.3787,
+        0.0,
+        rate_rps=13.787,
+        latency=Quantiles(0.047, 0.041, 0.092, 0.131),
+        ttft=Quantiles(0.047, 0.041, 0.092, 0.131),
+        utilisation=0.9973,
+        tokens_per_s=15840.0,
+        load=0.312,
+    )
     predicted = Predicted(
         e2e=Quantiles(4.83, 2.94, 14.62, 22.9),
         ttft=Quantiles(3.46, 1.97, 10.8, 17.3),
@@ -69,8 +123,15 @@ def sample_plan() -> Plan:
         cluster=Cluster((Pool("h100", "h100-sxm", 4, 8, 2.67),)),
         thresholds=(71.0, 83.5),
         stages=stages,
-        judge=JudgePlan("llm", "self-hosted", "meta-llama/Llama-3.1-8B-Instruct", "vllm", None, 32768,
-                        (ReplicaGroup("h100", 1, 1, 2, 1.0),)),
+        judge=JudgePlan(
+            "llm",
+            "self-hosted",
+            "meta-llama/Llama-3.1-8B-Instruct",
+            engine="vllm",
+            quantization=None,
+            max_model_len=32768,
+            replicas=(ReplicaGroup("h100", 1, 1, 2, 1.0),),
+        ),
         predicted=predicted,
         gears=(
             Gear(40.0, 8.0, ("small", "medium", "large"), (76.0, 88.0)),
@@ -80,9 +141,18 @@ def sample_plan() -> Plan:
         seed=7,
         digest="9f2c4e1ab07d5b63" * 4,
         wall_s=1.84,
-        stability=Stability(8, 1, 14.62, 15.37, 14.62, 15.37, 48.7, 49.3),
+        stability=Stability(
+            8,
+            1,
+            14.62,
+            p95_repeated_s=15.37,
+            objective_once_s=14.62,
+            objective_repeated_s=15.37,
+            backlog_first=48.7,
+            backlog_last=49.3,
+        ),
         headroom=1.44,
-    )  # fmt: skip
+    )
 
 
 def sample_report() -> ReportData:
@@ -97,9 +167,14 @@ def sample_report() -> ReportData:
     e2e *= 14.62 / np.quantile(e2e, 0.95)
     scale = np.linspace(0.5, 12, 80)
     curves = []
-    for name, middle in (("Cascadia", 1.5), ("CascadeServe", 2.6), ("Uniform allocation", 3.3),
-                         ("Uniform parallelism", 2.9), ("RouteLLM-style pre-router", 3.6),
-                         ("405B alone", 5.4)):  # fmt: skip
+    for name, middle in (
+        ("Cascadia", 1.5),
+        ("CascadeServe", 2.6),
+        ("Uniform allocation", 3.3),
+        ("Uniform parallelism", 2.9),
+        ("RouteLLM-style pre-router", 3.6),
+        ("405B alone", 5.4),
+    ):
         attainment = 1 / (1 + (middle / scale) ** 5)
         curves.append(AttainmentCurve(name, scale, attainment, middle * 19**0.2, chosen=name == "Cascadia"))
     minutes = np.linspace(0, 3600, 240)
@@ -120,8 +195,14 @@ def sample_report() -> ReportData:
         frontier=(
             *(
                 FrontierPoint(q, q - 1.3, latency, usd)
-                for q, latency, usd in ((71.2, 5.1, 1.2), (77.9, 7.8, 1.5), (82.4, 10.9, 1.9),
-                                        (88.1, 19.4, 2.6), (89.9, 27.5, 3.1), (90.8, 41.0, 3.9))
+                for q, latency, usd in (
+                    (71.2, 5.1, 1.2),
+                    (77.9, 7.8, 1.5),
+                    (82.4, 10.9, 1.9),
+                    (88.1, 19.4, 2.6),
+                    (89.9, 27.5, 3.1),
+                    (90.8, 41.0, 3.9),
+                )
             ),
             FrontierPoint(86.42, 85.13, 14.62, 2.225, "this plan", chosen=True),
             FrontierPoint(86.3, 85.0, 24.3, 2.9, "CascadeServe", baseline=True),
@@ -149,7 +230,7 @@ def sample_report() -> ReportData:
             QualityStep(88, 24.1, {"small": 2, "medium": 4, "large": 24}, 2.6),
             QualityStep(92, float("nan"), {}, float("nan")),
         ),
-    )  # fmt: skip
+    )
 
 
 def bare_report() -> ReportData:

@@ -13,7 +13,7 @@ from tests.unit.report.sample import sample_plan
 
 
 def block(gpus: int, replica: int = 1) -> Block:
-    return Block("stage", 0, replica, gpus, f"TP{gpus}", 1, 1)
+    return Block("stage", 0, replica, gpus=gpus, shape=f"TP{gpus}", rank=1, ranks=1)
 
 
 def tips(svg: str) -> list[str]:

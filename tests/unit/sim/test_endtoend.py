@@ -1,4 +1,4 @@
-"""Predictions of real servers under load stay as near as docs/models/simulator.md says."""
+"""Predictions of real servers under load stay as near as docs/benchmarks/fidelity.md says."""
 
 from statistics import median
 

@@ -71,7 +71,7 @@ def traces(draw: st.DrawFn, largest: int = 30) -> Trace:
         arrival_s,
         inputs,
         outputs,
-        tuple(map(str, several(texts))) if draw(st.booleans()) else None,
-        tuple(map(str, several(texts))) if draw(st.booleans()) else None,
-        (inputs - 1) // 2 if draw(st.booleans()) else None,
+        prompt_id=tuple(map(str, several(texts))) if draw(st.booleans()) else None,
+        session_id=tuple(map(str, several(texts))) if draw(st.booleans()) else None,
+        prefix_tokens=(inputs - 1) // 2 if draw(st.booleans()) else None,
     )

@@ -1,4 +1,4 @@
-"""Why a CSV could not be read: the first row to blame, found by reading it again as text."""
+"""Fault in a CSV that could not be read: the first row to blame, found by reading it again as text."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -73,7 +73,7 @@ def _type(ours: str, dated: bool, first: str) -> "pa.DataType":
 
 
 def _zoned(date: str) -> bool:
-    """Whether dates end in Z or an offset, as in the Azure traces of 2024; told from the first row."""
+    """Tells whether dates end in Z or an offset, as in the Azure traces of 2024, from the first row."""
     return date.endswith("Z") or "+" in date[10:] or "-" in date[10:]
 
 

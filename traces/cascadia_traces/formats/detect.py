@@ -1,4 +1,4 @@
-"""Which format a file is in, told from its content; never from its name."""
+"""Format of a file, told from its content; never from its name."""
 
 import csv
 import difflib
@@ -50,7 +50,7 @@ def header(source: Source) -> tuple[int, list[str]]:
 
 
 def first_value(source: Source, head_lines: int, column: int) -> str:
-    """What the first row, `head_lines` below the top, holds in the column at this position; blank if nothing."""
+    """Value of the first row, `head_lines` below the top, in the column at this position; blank if nothing."""
     below = re.split("\r\n|\n|\r", text_head(source))[head_lines:]
     row = next(csv.reader(line for line in below if line.strip()), [])
     return row[column].strip() if column < len(row) else ""

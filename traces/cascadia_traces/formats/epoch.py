@@ -9,7 +9,7 @@ EPOCH_UNITS = ((1.0, 1e11), (1e3, 1e14), (1e6, 1e17), (1e9, 1e20))
 
 
 def epoch_s(times: Floats) -> Floats:
-    """Of `times` (n), each by its own size; NaN for what is none."""
+    """Seconds since 1970 of `times` (n), each by its own size; NaN for what is none."""
     size = np.abs(times)
     within = [size < beyond for _, beyond in EPOCH_UNITS]
     return np.asarray(np.select(within, [times / unit for unit, _ in EPOCH_UNITS], np.nan), np.float64)

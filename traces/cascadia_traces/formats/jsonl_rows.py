@@ -37,9 +37,11 @@ def read_jsonl(source: Source, layout: Layout, on_progress: Callable[[int], None
             batch.line,
             numbers_of(source, batch, "arrival_s", arrival_s),
             numbers_of(source, batch, "input_tokens", inputs),
-            numbers_of(source, batch, "output_tokens", outputs),
-            texts.get("prompt_id"),
-            texts.get("session_id"),
-            numbers_of(source, batch, "prefix_tokens", prefixes) if "prefix_tokens" in optional else None,
-            texts.get("hash_ids"),
+            output_tokens=numbers_of(source, batch, "output_tokens", outputs),
+            prompt_id=texts.get("prompt_id"),
+            session_id=texts.get("session_id"),
+            prefix_tokens=numbers_of(source, batch, "prefix_tokens", prefixes)
+            if "prefix_tokens" in optional
+            else None,
+            hash_ids=texts.get("hash_ids"),
         )

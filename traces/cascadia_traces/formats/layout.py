@@ -41,7 +41,7 @@ class Layout:
 
     @property
     def columns(self) -> dict[str, str]:
-        """From our name of each column to the format's."""
+        """The format's name of each column, by ours."""
         named = {
             "arrival_s": self.arrival,
             "input_tokens": self.input_tokens,

@@ -33,7 +33,7 @@ def read_mooncake(source: Source, layout: Layout, on_progress: Callable[[int], N
             batch.line,
             columns["arrival_s"] / 1000,
             inputs,
-            columns["output_tokens"],
+            output_tokens=columns["output_tokens"],
             prefix_tokens=_prefixes(source, batch, inputs, seen),
             hash_ids=[" ".join(map(str, row.get("hash_ids") or ())) for row in batch.objects],
         )
@@ -52,7 +52,7 @@ def _prefixes(source: Source, batch: Batch, inputs: Floats, seen: set[int | str]
 
 
 def _known_blocks(where: str, ids: Any, seen: set[int | str]) -> int:
-    """How many leading blocks were seen before; adds all of them to `seen`."""
+    """Number of leading blocks that were seen before; adds all of them to `seen`."""
     if ids is None:
         return 0
     if type(ids) is not list or not all(type(block) in (int, str) for block in ids):

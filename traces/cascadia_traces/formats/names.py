@@ -1,4 +1,4 @@
-"""What columns are called, by what they hold: the names of every known format, so that none is taken for another's.
+"""Names of columns, by what they hold: those of every known format, so that none is taken for another's.
 
 A hint to rename a column may never turn an output into an input. So a name is first given the role that its nearest
 known name has, and only then offered for that role.
@@ -40,12 +40,12 @@ def plain(name: str) -> str:
 
 
 def is_known(name: str, role: str) -> bool:
-    """Whether a known format calls a column of this role so."""
+    """Tells whether a known format calls a column of this role so."""
     return plain(name) in map(plain, ROLES[role])
 
 
 def role_of(name: str) -> str | None:
-    """What a column of this name holds, by the known name nearest to it; None where that is not clear."""
+    """Role of a column of this name, by the known name nearest to it; None where that is not clear."""
     if any(word in plain(name) for word in _NEITHER):
         return None
     ratios = sorted(

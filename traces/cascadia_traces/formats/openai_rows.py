@@ -40,10 +40,10 @@ def read_openai(source: Source, _: Layout, on_progress: Callable[[int], None]) -
             batch.line,
             numbers_of(source, batch, "the time", times),
             input_tokens,
-            numbers_of(source, batch, "completion_tokens", outputs),
-            texts_of(source, batch, "prompt_id", prompts) if optional[0] else None,
-            texts_of(source, batch, "session_id", sessions) if optional[1] else None,
-            _prefixes(source, batch, cached, input_tokens) if optional[2] else None,
+            output_tokens=numbers_of(source, batch, "completion_tokens", outputs),
+            prompt_id=texts_of(source, batch, "prompt_id", prompts) if optional[0] else None,
+            session_id=texts_of(source, batch, "session_id", sessions) if optional[1] else None,
+            prefix_tokens=_prefixes(source, batch, cached, input_tokens) if optional[2] else None,
         )
 
 

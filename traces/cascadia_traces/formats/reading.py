@@ -31,7 +31,7 @@ _READERS: dict[str, Callable[[Source, Layout, Callable[[int], None]], Iterator[R
 
 
 def _reader(layout: Layout) -> Callable[[Source, Layout, Callable[[int], None]], Iterator[Rows]]:
-    """By kind where it is a CSV: OpenAI's names are read as columns too."""
+    """Reader by kind where it is a CSV: OpenAI's names are read as columns too."""
     return read_csv if layout.kind == "csv" else _READERS[layout.name]
 
 
@@ -153,10 +153,10 @@ def _trace(rows: Rows, origin_s: float) -> Trace:
         rows.arrival_s - origin_s,
         _whole(rows.input_tokens),
         _whole(rows.output_tokens),
-        None if rows.prompt_id is None else tuple(rows.prompt_id),
-        None if rows.session_id is None else tuple(rows.session_id),
-        None if rows.prefix_tokens is None else _whole(rows.prefix_tokens),
-        None if rows.hash_ids is None else tuple(rows.hash_ids),
+        prompt_id=None if rows.prompt_id is None else tuple(rows.prompt_id),
+        session_id=None if rows.session_id is None else tuple(rows.session_id),
+        prefix_tokens=None if rows.prefix_tokens is None else _whole(rows.prefix_tokens),
+        hash_ids=None if rows.hash_ids is None else tuple(rows.hash_ids),
     )
 
 
@@ -166,5 +166,5 @@ def _whole(tokens: Numbers) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def detect_format(path: str | Path) -> str:
-    """Which of FORMATS the file's content shows."""
+    """Name of the format, one of FORMATS, that the file's content shows."""
     return layout_of(open_source(path)).name

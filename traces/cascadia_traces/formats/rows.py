@@ -1,7 +1,7 @@
 """Rows as a format's reader yields them, before anything is checked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -19,6 +19,7 @@ class Rows:
     number: Ints
     arrival_s: Floats
     input_tokens: Numbers
+    _: KW_ONLY
     output_tokens: Numbers
     prompt_id: Sequence[str] | None = None
     session_id: Sequence[str] | None = None
@@ -41,11 +42,11 @@ class Rows:
             self.number[index],
             self.arrival_s[index],
             self.input_tokens[index],
-            self.output_tokens[index],
-            None if self.prompt_id is None else [self.prompt_id[i] for i in index],
-            None if self.session_id is None else [self.session_id[i] for i in index],
-            None if self.prefix_tokens is None else self.prefix_tokens[index],
-            None if self.hash_ids is None else [self.hash_ids[i] for i in index],
+            output_tokens=self.output_tokens[index],
+            prompt_id=None if self.prompt_id is None else [self.prompt_id[i] for i in index],
+            session_id=None if self.session_id is None else [self.session_id[i] for i in index],
+            prefix_tokens=None if self.prefix_tokens is None else self.prefix_tokens[index],
+            hash_ids=None if self.hash_ids is None else [self.hash_ids[i] for i in index],
         )
 
     @staticmethod
@@ -62,9 +63,9 @@ class Rows:
             np.concatenate([part.number for part in parts]),
             np.concatenate([part.arrival_s for part in parts]),
             np.concatenate([part.input_tokens for part in parts]),
-            np.concatenate([part.output_tokens for part in parts]),
-            texts("prompt_id"),
-            texts("session_id"),
-            np.concatenate(prefixes, dtype=np.float64) if prefixes else None,
-            texts("hash_ids"),
+            output_tokens=np.concatenate([part.output_tokens for part in parts]),
+            prompt_id=texts("prompt_id"),
+            session_id=texts("session_id"),
+            prefix_tokens=np.concatenate(prefixes, dtype=np.float64) if prefixes else None,
+            hash_ids=texts("hash_ids"),
         )

@@ -62,7 +62,7 @@ def open_source(path: str | Path) -> Source:
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """What the file system or gzip objects to, as a TraceError."""
+    """Turns what the file system or gzip objects to into a TraceError."""
     try:
         yield
     except FileNotFoundError as error:

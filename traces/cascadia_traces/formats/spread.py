@@ -46,7 +46,7 @@ def spread_ticks(
 
 
 def on_ticks(arrival_s: Floats, tick_s: float) -> bool:
-    """Whether all times are multiples of the tick, and some are equal."""
+    """Tells whether all times are multiples of the tick, and some are equal."""
     off_s = np.abs(arrival_s - _tick(arrival_s, tick_s) * tick_s)
     return bool(off_s.max() <= ROUNDING_S) and bool((np.diff(arrival_s) == 0).any())
 

@@ -1,4 +1,4 @@
-"""When requests come: renewal gaps run through a clock that goes as fast as the request rate.
+"""Arrival times: renewal gaps run through a clock that goes as fast as the request rate.
 
 Gaps are Gamma with mean 1 and coefficient of variation `cv` in operational time; inverting the cumulative
 rate turns that into seconds (time rescaling; Cox & Lewis 1966). With cv = 1 and a constant rate this is a
@@ -57,7 +57,7 @@ def gamma(rate_rps: float, cv: float) -> Arrivals:
 
 
 def _seconds(operational: Iterator[Floats], pieces: Iterator[Pieces]) -> Iterator[Floats]:
-    """When the cumulative rate reaches each operational time.
+    """Instants at which the cumulative rate reaches each operational time.
 
     Piece i starts at `start_s[i]`, when the cumulative rate is `start[i]`; both have one entry more than
     `rate`.

@@ -1,4 +1,4 @@
-"""How long requests are: a distribution for the input and one for the output, and how they hang together.
+"""Lengths of requests: a distribution for the input and one for the output, and how they hang together.
 
 Each distribution is a function of a standard normal score; the two scores of a request are correlated, which
 is a Gaussian copula: any two distributions, any strength. With two lognormals the correlation is that of the

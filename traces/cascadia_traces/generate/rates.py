@@ -1,4 +1,4 @@
-"""How a request rate goes over time: constant, by day and night, in steps, on and off."""
+"""Course of a request rate over time: constant, by day and night, in steps, on and off."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from cascadia_traces.trace import Trace
 
 
 class Span(NamedTuple):
-    """How many requests come between the first arrival and the last."""
+    """Number of requests, and the times of the first arrival and the last."""
 
     requests: int
     first_s: float
@@ -16,7 +16,7 @@ class Span(NamedTuple):
 
     @property
     def rate_rps(self) -> float:
-        """As Trace.rate_rps: 0 where all come at once."""
+        """Mean rate as Trace.rate_rps has it: 0 where all come at once."""
         return self.requests / (self.last_s - self.first_s) if self.last_s > self.first_s else 0.0
 
 
@@ -31,7 +31,7 @@ def rate_span(chunks: Iterable[Trace]) -> Span:
 
 
 def stretch(span: Span, rate_rps: float) -> float:
-    """By what to multiply arrival times so that the mean rate becomes `rate_rps`."""
+    """Factor by which to multiply arrival times so that the mean rate becomes `rate_rps`."""
     if not 0 < rate_rps < float("inf"):
         raise TraceError("rate", f"{rate_rps:g} is not a rate", "write a finite number above 0")
     if span.rate_rps == 0:

@@ -1,4 +1,4 @@
-"""How unevenly requests come: counts in windows of one width, and the rate over time."""
+"""Burstiness of arrivals: counts in windows of one width, and the rate over time."""
 
 from dataclasses import dataclass, field
 from math import ceil, log2
@@ -13,7 +13,9 @@ FINEST_BIN_S = 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class Burstiness:
-    """Of the counts in whole windows of `window_s`. A Poisson process has an index of dispersion of 1."""
+    """Statistics of the counts in whole windows of `window_s`. A Poisson process has an index of dispersion of
+    1.
+    """
 
     window_s: float
     peak_to_mean: float
@@ -48,7 +50,7 @@ class WindowCounts:
         self.last, self.last_count = int(seen[-1]), int(counts[-1])
 
     def burstiness(self) -> Burstiness | None:
-        """None where fewer than two windows are complete, or nothing came in them."""
+        """Burstiness so far; None where fewer than two windows are complete, or nothing came in them."""
         if self.last < 2 or self.total == 0:
             return None
         mean = self.total / self.last

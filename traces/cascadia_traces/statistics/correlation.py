@@ -1,4 +1,4 @@
-"""How input and output lengths hang together."""
+"""Correlation of input and output lengths."""
 
 from dataclasses import dataclass, field
 

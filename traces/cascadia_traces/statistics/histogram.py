@@ -33,7 +33,7 @@ class LengthHistogram:
 
     @staticmethod
     def of(tokens: Ints) -> "LengthHistogram":
-        """Of lengths (n >= 1), each from 1 to LONGEST_TOKENS."""
+        """Histogram of lengths (n >= 1), each from 1 to LONGEST_TOKENS."""
         real = tokens.astype(np.float64)
         bins = np.ceil(np.log(real) / log(_GROWTH)).astype(np.int64)
         counts = np.bincount(bins, minlength=_BINS)
@@ -71,7 +71,9 @@ class LengthHistogram:
         return int(np.clip(round(middle), self.smallest, self.largest))
 
     def density(self, bars: int = 60) -> tuple[Floats, Floats]:
-        """For a plot: edges (k + 1) in tokens, equal on a log scale, and shares of requests (k <= bars)."""
+        """Density for a plot: edges (k + 1) in tokens, equal on a log scale, and shares of requests (k <=
+        bars).
+        """
         first, last = (int(bin_) for bin_ in np.flatnonzero(self.counts)[[0, -1]])
         step = max(-(-(last - first + 1) // bars), 1)
         starts = np.arange(first, last + 1, step)

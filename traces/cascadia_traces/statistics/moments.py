@@ -8,7 +8,7 @@ from cascadia_traces.checks import Floats
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of n pairs (x, y): their means and the sums of products of deviations from them."""
+    """Moments of n pairs (x, y): their means and the sums of products of deviations from them."""
 
     n: int = 0
     mean_x: float = 0.0
@@ -33,7 +33,7 @@ class Moments:
         )
 
     def __add__(self, other: "Moments") -> "Moments":
-        """Of both samples together (Chan, Golub, LeVeque 1979)."""
+        """Moments of both samples together (Chan, Golub, LeVeque 1979)."""
         n = self.n + other.n
         if n == 0:
             return self

@@ -1,7 +1,7 @@
-"""What a trace looks like, from one pass over its parts in memory that does not grow with them."""
+"""Statistics of a trace, from one pass over its parts in memory that does not grow with them."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from itertools import chain
 from typing import Any
 
@@ -35,6 +35,7 @@ class TraceSummary:
     requests: int
     duration_s: float
     gap_cv: float | None
+    _: KW_ONLY
     windows: tuple[Burstiness, ...]
     input_tokens: LengthHistogram
     output_tokens: LengthHistogram
@@ -47,10 +48,6 @@ class TraceSummary:
     @property
     def per_second(self) -> Burstiness | None:
         return self._per(1.0)
-
-    @property
-    def per_minute(self) -> Burstiness | None:
-        return self._per(60.0)
 
     @property
     def rate_rps(self) -> float:
@@ -127,14 +124,14 @@ class _Summing:
             self.requests,
             self.last_s - self.start_s,
             self.gaps.cv_x,
-            tuple(found for counts in self.windows if (found := counts.burstiness()) is not None),
-            self.inputs,
-            self.outputs,
-            self.pairs.logs.correlation,
-            self.pairs.spearman(),
-            None if self.prefix_tokens is None else self.prefix_tokens / self.inputs.total,
-            self.rate,
-            self.pairs.sample,
+            windows=tuple(found for counts in self.windows if (found := counts.burstiness()) is not None),
+            input_tokens=self.inputs,
+            output_tokens=self.outputs,
+            pearson_log=self.pairs.logs.correlation,
+            spearman=self.pairs.spearman(),
+            prefix_share=None if self.prefix_tokens is None else self.prefix_tokens / self.inputs.total,
+            rate=self.rate,
+            sample=self.pairs.sample,
         )
 
 

@@ -1,4 +1,4 @@
-"""On which nodes an engine's pods run, and beside which other pods."""
+"""Affinity of an engine's pods: the nodes that they run on, and the pods beside them."""
 
 from typing import Any
 

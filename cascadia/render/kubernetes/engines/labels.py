@@ -7,7 +7,7 @@ from cascadia.render.kubernetes.release import Release
 
 
 def unit_metadata(release: Release, unit: Unit, stem: str) -> dict[str, Any]:
-    """Of an object for all groups of a unit, or (its name apart) for one."""
+    """Metadata of an object for all groups of a unit, or (its name apart) for one."""
     found = release.metadata(stem, unit["role"])
     found["labels"] |= {"cascadia/service": unit["name"]}
     found["annotations"] = {

@@ -1,4 +1,4 @@
-"""What runs on engines: the stages, and the judge where it is one."""
+"""Units that run on engines: the stages, and the judge where it is one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ def units(values: Values) -> list[Unit]:
 
 
 def engines_of(values: Values, unit: Unit) -> Engines:
-    """What is different of this unit's is put over what holds for all; lists are appended."""
+    """Engine settings of a unit: what is different is put over what holds for all; lists are appended."""
     engines = values["engines"]
     own = engines["perStage"].get("judge" if unit["role"] == "judge" else unit["servedModelName"], {})
     lists = {key: [*engines[key], *value] for key, value in own.items() if isinstance(value, list)}

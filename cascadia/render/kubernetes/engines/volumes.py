@@ -1,4 +1,4 @@
-"""What an engine may write to, and where its weights come from."""
+"""Volumes of an engine: what it may write to, and where its weights come from."""
 
 from typing import Any
 

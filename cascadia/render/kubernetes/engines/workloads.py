@@ -29,7 +29,7 @@ def unit_objects(release: Release, unit: Unit) -> Iterator[dict[str, Any]]:
 
 
 def reached(release: Release, unit: Unit) -> Iterator[tuple[str, Selector, Group]]:
-    """What routers ask for each group: the name of its Service, which pods that has, and the group.
+    """Addresses that routers ask for each group: the name of its Service, which pods that has, and the group.
 
     The Service is not of the workload's own name: LeaderWorkerSet makes a headless Service of that.
     """
@@ -45,7 +45,7 @@ def slot_selector(release: Release, slot: str) -> Selector:
 
 
 def workload(release: Release, unit: Unit, group: Group, slot: str = "") -> dict[str, Any]:
-    """Of the chart where it has a `slot`, else of a controller."""
+    """Workload of the chart where it has a `slot`, else of a controller."""
     make = _deployment if group["podsPerReplica"] == 1 else _leader_worker_set
     found = make(release, unit, group)
     if slot:

@@ -123,7 +123,16 @@ _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"
 
 @given(_TEXT.filter(lambda name: name != "cascadia"), _TEXT, _TEXT)
 def test_any_text_survives_the_template(name: str, model: str, trace: str) -> None:
-    answers = Answers((Model(name, model),), "l4", 1, 1, "certainty", trace, "no", 80.0)
+    answers = Answers(
+        (Model(name, model),),
+        "l4",
+        1,
+        gpus_per_node=1,
+        judge="certainty",
+        trace=trace,
+        quality_table="no",
+        quality_min=80.0,
+    )
     spec = parse_spec(spec_text(answers), "x.yaml")
     assert (spec.stages[0].name, spec.stages[0].model) == (name, model)
     assert (spec.workload.trace, spec.quality.table) == (trace, "no")

@@ -99,7 +99,7 @@ def test_errors_pass_through_context_managers() -> None:
 
 
 def test_the_command_line_starts_without_what_only_commands_need() -> None:
-    heavy = ("numba", "pyarrow", "pydantic", "rich", "highspy", "numpy", "yaml", "jinja2")
+    heavy = ("numba", "pyarrow", "pydantic", "rich", "highspy", "pulp", "numpy", "yaml", "jinja2")
     script = f"import sys, cascadia.cli.main; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300

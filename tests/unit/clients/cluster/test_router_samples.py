@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from cascadia.clients.cluster.looks_asked import FILE
+from cascadia.clients.cluster.evaluations_asked import FILE
 from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing, Source
 from cascadia.controller.detect.samples_file import SampleFiles
-from cascadia.controller.detect.shadow_scores import LookFiles
+from cascadia.controller.detect.shadow_scores import ShadowFiles
 from cascadia.router.settings.model import RouterSettings, SampleSettings
 from tests.unit.router.engines import QUICK, FakeEngine, Running, run, running, stages, started
 
@@ -96,7 +96,7 @@ def test_a_wish_for_second_looks_reaches_each_router_once(tmp_path: Path) -> Non
             fetched = fetcher(here, source(first), source(second))
             await fetched.fetch()
             assert not any((folder / FILE).exists() for folder in folders)
-            LookFiles(here, ("small",)).ask()
+            ShadowFiles(here, ("small",)).ask()
             await fetched.fetch()
             for folder in folders:
                 (folder / FILE).unlink()

@@ -35,7 +35,17 @@ def slow(times: float) -> FakeEngine:
 def profiled(
     engine: FakeEngine, kept: Mapping[Point, Sequence[Seen]] | None = None, allowed_s: float = ALLOWED_S
 ) -> Profile:
-    asked = Asked("http://fake", "m", SMALL, "cpu", 1, 1, None, 8, engine.max_num_batched_tokens)
+    asked = Asked(
+        "http://fake",
+        "m",
+        SMALL,
+        gpu="cpu",
+        tp=1,
+        pp=1,
+        quantization=None,
+        max_num_seqs=8,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+    )
 
     async def main() -> Profile:
         async with OpenAIEngine("http://fake", "m", transport=engine, clock=now_s) as client:

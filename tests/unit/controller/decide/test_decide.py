@@ -137,7 +137,7 @@ SMALLER = Effort(stops=3, back_s=240.0)
 
 
 def test_what_is_given_up_waits_for_scores_and_what_is_not_does_not() -> None:
-    shrinking = situation(effort=SMALLER, gives_up="8 GPUs of large", looks_until_s=11 * HOUR_S)
+    shrinking = situation(effort=SMALLER, gives_up="8 GPUs of large", evaluations_until_s=11 * HOUR_S)
     decision = decide(shrinking)
     assert decision.again_s == 11 * HOUR_S
     assert "it gives up 8 GPUs of large, and scores of this traffic are not there yet" in decision.why

@@ -62,3 +62,11 @@ def test_requests_share_as_large_a_part_of_their_input_as_before() -> None:
     assert found.prefix_tokens is not None
     assert found.prefix_tokens.tolist() == [7, 0]
     assert with_prefixes(today, replace(before, prefix_tokens=None)) is today
+
+
+def test_a_trace_to_plan_begins_at_once_and_keeps_the_gaps() -> None:
+    came_s = np.array([5000.0, 5001.0, 5004.0])
+    samples = Samples(came_s, np.array([1, 2, 3]), np.array([4, 5, 6]))
+    trace = trace_to_plan(samples, 3, 0.5)
+    assert trace.arrival_s[:3].tolist() == pytest.approx([0.0, 1.5, 6.0])
+    assert trace.arrival_s[3] == pytest.approx(9.0)

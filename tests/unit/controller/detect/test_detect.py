@@ -79,7 +79,7 @@ def test_scores_that_spread_are_a_change_though_their_mean_stays() -> None:
     rng = np.random.default_rng(2)
     before, after = traffic(7, at_s), traffic(8, HOUR_S, start_s=at_s)
     wide = np.where(rng.random(len(after)) < 0.5, 40.0, 100.0)
-    after = Samples(after.arrival_s, after.input_tokens, after.output_tokens, {"small": wide})
+    after = Samples(after.arrival_s, after.input_tokens, after.output_tokens, scores={"small": wide})
     found = alarms(joined(before, after), at_s + HOUR_S)
     assert [alarm.watched for alarm in found] == [spread_of("small")]
 
@@ -106,7 +106,7 @@ def test_more_streams_are_each_allowed_less() -> None:
 def test_windows_count_sampled_requests_at_their_share() -> None:
     ones = np.ones(3, np.int64)
     scores = {"small": np.array([40.0, np.nan, 60.0])}
-    samples = Samples(np.array([1.0, 2.0, 70.0]), ones, ones, scores, ratio=0.5)
+    samples = Samples(np.array([1.0, 2.0, 70.0]), ones, ones, scores=scores, ratio=0.5)
     first, second = windows(samples, 0.0, 130.0, WINDOW_S)
     assert first.values == {RATE: 2 / 60 / 0.5, INPUT: 0.0, OUTPUT: 0.0}
     assert second.values[RATE] == 1 / 60 / 0.5

@@ -44,7 +44,15 @@ def test_a_command_of_ones_own_may_choose_its_gpus() -> None:
 
 def test_all_shapes_of_a_judge_are_one_stage_under_its_models_own_name() -> None:
     groups = (ReplicaGroup("here", 1, 1, 1, 0.5), ReplicaGroup("here", 2, 1, 1, 0.5))
-    judge = JudgePlan("llm", "self-hosted", "org/judge", "vllm", None, 4096, groups)
+    judge = JudgePlan(
+        "llm",
+        "self-hosted",
+        "org/judge",
+        engine="vllm",
+        quantization=None,
+        max_model_len=4096,
+        replicas=groups,
+    )
     made = plan(two_stages(1, 1).stages, Cluster((Pool("here", "l4", 1, 8, 0.5),)), judge)
     found = local_plan(made)
     stages = {kind.stage for kind in found.counts} - {"small", "large"}

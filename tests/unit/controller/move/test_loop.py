@@ -10,7 +10,7 @@ import pytest
 from cascadia.controller.decide.decide import Decision, Outlook
 from cascadia.controller.decide.replan import PlanningFailed, Prospect, Replanned, Request
 from cascadia.controller.decide.settings import Settings
-from cascadia.controller.detect.shadow_scores import SecondLooks
+from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.windows import Samples
 from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry
@@ -96,14 +96,16 @@ class World:
             raise self.answer
         return self.answer
 
-    def controller(self, looks: SecondLooks | None = None, speeds: SpeedWatch | None = None) -> Controller:
+    def controller(
+        self, evaluations: ShadowEvaluations | None = None, speeds: SpeedWatch | None = None
+    ) -> Controller:
         return Controller(
             self.settings,
             Plans(self.machine),
             lambda: self.samples.between(0.0, self.now_s),
             self.replan,
             clock=lambda: self.now_s,
-            looks=looks,
+            evaluations=evaluations,
             speeds=speeds,
         )
 
@@ -291,7 +293,7 @@ def test_a_plan_that_does_not_hold_is_left_though_traffic_is_the_same(tmp_path: 
     assert 2 * HOUR_S + 300.0 < alarm.at_s < 2 * HOUR_S + 1200.0
 
 
-class Looks:
+class Evaluations:
     """One by the end of each ten seconds from `from_s` on."""
 
     def __init__(self, world: World, from_s: float = 0.0) -> None:
@@ -312,7 +314,7 @@ class Looks:
 def test_a_change_is_planned_for_again_when_there_are_scores_of_it(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.answer = growing(world.answer)
-    looks = Looks(world, CHANGE_S)
+    looks = Evaluations(world, CHANGE_S)
     controller = world.controller(looks)
     first, second = world.live(CHANGE_S + HOUR_S, controller)
     assert [request.table and request.table.name for request in world.asked] == [None, "quality.parquet"]
@@ -336,7 +338,7 @@ def growing(answer: Replanned | PlanningFailed) -> Replanned:
 def test_gpus_are_not_given_up_on_scores_of_before_the_change(tmp_path: Path) -> None:
     """`new` has one GPU less for the large stage."""
     world = World(tmp_path)
-    kept, moved = world.live(CHANGE_S + 2 * HOUR_S, world.controller(Looks(world)))
+    kept, moved = world.live(CHANGE_S + 2 * HOUR_S, world.controller(Evaluations(world)))
     assert "gives up 1 GPUs of large, and scores of this traffic are not there yet" in kept.why
     assert moved.action == "move"
     assert [request.table is None for request in world.asked] == [True, False]
@@ -344,8 +346,8 @@ def test_gpus_are_not_given_up_on_scores_of_before_the_change(tmp_path: Path) ->
 
 
 def test_they_are_given_up_where_scores_do_not_come_in_time(tmp_path: Path) -> None:
-    world = World(tmp_path, looks_within_s=1000.0)
-    kept, moved = world.live(CHANGE_S + 2 * HOUR_S, world.controller(Looks(world)))
+    world = World(tmp_path, evaluations_within_s=1000.0)
+    kept, moved = world.live(CHANGE_S + 2 * HOUR_S, world.controller(Evaluations(world)))
     assert moved.action == "move"
     assert [request.table for request in world.asked] == [None, None]
     assert kept.again_s <= world.asked_at_s[1] < kept.again_s + 120.0
@@ -355,7 +357,7 @@ def test_they_are_given_up_at_once_where_gates_show_the_same_questions(tmp_path:
     world = World(tmp_path)
     same = {"small": np.full(len(world.samples), 70.0)}
     world.samples = replace(world.samples, scores=same)
-    (decision, _) = world.live(CHANGE_S + HOUR_S, world.controller(Looks(world)))
+    (decision, _) = world.live(CHANGE_S + HOUR_S, world.controller(Evaluations(world)))
     assert decision.action == "move"
 
 
@@ -368,7 +370,7 @@ def test_a_router_without_second_looks_is_not_waited_for(tmp_path: Path) -> None
 def test_growing_waits_for_no_scores(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.answer = growing(world.answer)
-    first, *_ = world.live(CHANGE_S + HOUR_S, world.controller(Looks(world)))
+    first, *_ = world.live(CHANGE_S + HOUR_S, world.controller(Evaluations(world)))
     assert first.action == "move"
 
 

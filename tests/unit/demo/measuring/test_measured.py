@@ -15,7 +15,15 @@ def answers(pattern: str, stage: str = "small", seconds: float = 1.0) -> tuple[A
     """`+` is right and `-` is wrong."""
     question = Question("kind", "key", "text", words("yes"))
     return tuple(
-        Answer(question, "yes" if sign == "+" else "no", stage, seconds * (i + 1), 10, 2, (10, 2))
+        Answer(
+            question,
+            "yes" if sign == "+" else "no",
+            stage,
+            seconds=seconds * (i + 1),
+            input_tokens=10,
+            output_tokens=2,
+            total_tokens=(10, 2),
+        )
         for i, sign in enumerate(pattern)
     )
 

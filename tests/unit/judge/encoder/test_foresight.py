@@ -32,7 +32,7 @@ def asked(count: int = 240) -> tuple[list[str], list[str], np.ndarray]:
 
 def test_it_foresees_of_each_stage_what_the_question_tells(encoder: Encoder) -> None:
     questions, ids, quality = asked()
-    _, found = foresight.learn(encoder, questions, ids, STAGES, quality, QUICK)
+    _, found = foresight.learn(encoder, questions, ids, stages=STAGES, quality=quality, course=QUICK)
     hard = np.array(["cat" in q for q in questions])
     small, large = found.values
     assert small[hard].mean() < 35 < 70 < small[~hard].mean()
@@ -41,7 +41,7 @@ def test_it_foresees_of_each_stage_what_the_question_tells(encoder: Encoder) -> 
 
 def test_what_a_prompt_was_worth_hardly_tells_in_what_is_foreseen_of_it(encoder: Encoder) -> None:
     questions, ids, quality = asked()
-    _, found = foresight.learn(encoder, questions, ids, STAGES, quality, QUICK)
+    _, found = foresight.learn(encoder, questions, ids, stages=STAGES, quality=quality, course=QUICK)
     # Within questions alike, whoever happened to be right is foreseen no better than who was wrong.
     alike = np.array(["cat" not in q for q in questions])
     right = quality[0] > 50
@@ -50,7 +50,7 @@ def test_what_a_prompt_was_worth_hardly_tells_in_what_is_foreseen_of_it(encoder:
 
 def test_a_file_serves_and_says_what_was_foreseen(encoder: Encoder, tmp_path: Path) -> None:
     questions, ids, quality = asked()
-    heads, found = foresight.learn(encoder, questions, ids, STAGES, quality, QUICK)
+    heads, found = foresight.learn(encoder, questions, ids, stages=STAGES, quality=quality, course=QUICK)
     text = dump(heads, {}, {foresight.KEY: foresight.written(found)})
     (file := tmp_path / "foresight.json").write_text(text)
     back = foresight.read(text, "file")

@@ -146,13 +146,9 @@ def test_a_judge_of_another_encoder_is_refused(trained: Trained, tmp_path: Path,
     wider = {name: np.vstack([axes, axes]) for name, axes in head.basis.axes.items()}
     path = tmp_path / "judge.json"
     basis = type(head.basis)(head.basis.groups, wider)
-    path.write_text(dump((type(head)(head.stage, basis, *_rest(head)),), {"encoder": "wide"}))
+    path.write_text(dump((replace(head, basis=basis),), {"encoder": "wide"}))
     with pytest.raises(BadVerdict, match="another encoder; use wide"):
         EmbeddingJudge.read(path, encoder)
-
-
-def _rest(head) -> tuple:
-    return head.line, head.trees, head.calibration, head.spread_at, head.spread, head.measured
 
 
 def test_rows_without_certainty_make_a_judge_that_does_not_ask_for_it(encoder: Encoder) -> None:

@@ -78,3 +78,41 @@ def test_of_a_long_answer_both_ends_are_shown() -> None:
     _, answer = clipped("", "a" * 500 + "z" * 500, 50)
     assert answer.startswith("a" * 100 + "\n[... 800 characters left out ...]\n")
     assert answer.endswith("z" * 100)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "of_question", "of_answer"),
+    [
+        (1000, 1000, 100, 100),
+        (30, 1000, 30, 170),
+        (1000, 30, 170, 30),
+        (120, 1000, 100, 100),
+        (0, 1000, 0, 200),
+    ],
+)
+def test_each_text_has_half_and_what_the_other_does_not_need(
+    question: int, answer: int, of_question: int, of_answer: int
+) -> None:
+    for text, was, kept in zip(
+        clipped("q" * question, "a" * answer, 50), (question, answer), (of_question, of_answer), strict=True
+    ):
+        assert text.count("q") + text.count("a") - text.count("characters") * 2 == kept
+        assert (f"[... {was - kept} characters left out ...]" in text) == (kept < was)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "forced", "score", "expected"),
+    [
+        ([Token("7", {"7": 0.5, "9": 0.5})], False, 8 / 9 * 100, True),
+        ([Token("7", {"7": 0.5, "9": 0.5})], True, 8 / 9 * 100, True),
+        ([Token("7", {"7": 0.5, "no": 0.5})], True, 7 / 9 * 100, True),
+        ([], False, 7 / 9 * 100, False),
+        ([], True, 7 / 9 * 100, False),
+    ],
+)
+def test_probabilities_count_where_there_are_some(
+    tokens: list[Token], forced: bool, score: float, expected: bool
+) -> None:
+    said = verdict("7", tokens, forced=forced)
+    assert said.score == pytest.approx(score)
+    assert said.expected is expected

@@ -70,3 +70,20 @@ def test_what_cannot_be_calibrated_is_refused(score: list[float], quality: list[
 def test_no_bins_are_refused() -> None:
     with pytest.raises(BadVerdict, match="write 1 or more"):
         reliability(np.array([1.0]), np.array([1.0]), bins=0)
+
+
+@pytest.mark.parametrize("bins", [1, 3, 10])
+def test_bins_hold_about_as_many_pairs_each(bins: int) -> None:
+    score = np.linspace(0.0, 100.0, 120)
+    table = reliability(score, score, bins)
+    assert [row.pairs for row in table] == [120 // bins] * bins
+    assert [row.score for row in table] == pytest.approx([part.mean() for part in np.split(score, bins)])
+
+
+def test_a_level_goes_to_the_bin_of_its_middle_pair() -> None:
+    score = np.array([10.0] * 3 + [20.0] * 4 + [30.0])
+    assert [row.pairs for row in reliability(score, score, 2)] == [3, 5]
+    score = np.array([10.0] * 3 + [20.0] * 2 + [30.0] * 3)
+    assert [row.pairs for row in reliability(score, score, 2)] == [3, 5]
+    score = np.array([10.0] * 3 + [20.0] + [30.0] * 4)
+    assert [row.pairs for row in reliability(score, score, 2)] == [4, 4]

@@ -22,7 +22,14 @@ def table(auc_shift: float, count: int = 400, graded: bool = False) -> QualityTa
     score = np.clip(50 + 15 * (rng.standard_normal((2, count)) + auc_shift * right), 0, 100)
     quality = np.where(right, 90.0, 70.0) if graded else 100.0 * right
     ones = np.ones((2, count))
-    return QualityTable(tuple(map(str, range(count))), ("small", "large"), score, quality, ones, ones)
+    return QualityTable(
+        tuple(map(str, range(count))),
+        ("small", "large"),
+        score,
+        quality=quality,
+        input_tokens=ones,
+        output_tokens=ones,
+    )
 
 
 @pytest.mark.parametrize("graded", [False, True])

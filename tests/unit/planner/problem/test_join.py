@@ -14,7 +14,14 @@ def a_table(output_tokens: list[list[float]], prompts: int = 3) -> QualityTable:
     stages = tuple("abcde"[: len(outputs)])
     scores = np.full(outputs.shape, 50.0)
     inputs = np.tile(np.arange(10.0, 10 + prompts), (len(outputs), 1))
-    return QualityTable(tuple(f"p{i}" for i in range(prompts)), stages, scores, scores, inputs, outputs)
+    return QualityTable(
+        tuple(f"p{i}" for i in range(prompts)),
+        stages,
+        scores,
+        quality=scores,
+        input_tokens=inputs,
+        output_tokens=outputs,
+    )
 
 
 def a_trace(

@@ -69,10 +69,10 @@ def test_what_is_written_is_read(tmp_path: Path, kind: str, data: st.DataObject)
         tuple(prompts),
         tuple(stages),
         cells(0, 100),
-        cells(0, 100),
-        cells(1, 1e6),
-        cells(1, 1e6),
-        data.draw(st.sampled_from([None, cells(0, 100)])),
+        quality=cells(0, 100),
+        input_tokens=cells(1, 1e6),
+        output_tokens=cells(1, 1e6),
+        foreseen=data.draw(st.sampled_from([None, cells(0, 100)])),
     )
     path = tmp_path / f"quality.{kind}"
     write_quality(table, path)

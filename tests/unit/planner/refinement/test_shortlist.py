@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.planner.plan import routings_of
-from cascadia.planner.refinement.shortlist import by_score
+from cascadia.planner.refinement.shortlist import by_score, light
 from cascadia.planner.routing.dominance import lightest
 from cascadia.planner.search import bilevel
 from cascadia.planner.search.bilevel import BilevelResult
@@ -90,3 +90,13 @@ def test_where_not_all_routings_can_be_priced_the_lightest_are(monkeypatch: pyte
     assert len(search.routings) > len(priced)
     assert len(priced) <= 10
     assert set(light.tolist()) <= set(priced.tolist())
+
+
+@pytest.mark.parametrize("goal", ["latency", "cost", "quality"])
+def test_a_routing_is_looked_at_for_its_load_alone_unless_quality_is_sought(goal: str) -> None:
+    limit = None if goal == "latency" else 9.0
+    objective = Objective(goal, 0.95, 0.0 if goal == "quality" else 52.0, limit)  # type: ignore[arg-type]
+    with ThreadPoolExecutor(2) as threads:
+        search = search_of(problem((SMALL, MEDIUM), judge=ON_ROUTER, objective=objective), threads)
+        assert len(lightest(search.routings.reached, allowed(search))) > 0
+        assert (light(search) == []) is (goal == "quality")

@@ -17,7 +17,16 @@ from cascadia_sim.iteration.engine_config import EngineConfig
 def seen(*, rate_rps: float = 4.0, latency_s: float = 11.0, ttft_s: float = 1.0) -> StagePrediction:
     """Requests of 1,500 tokens that decode for 10 s, four a second: 40 at a time."""
     latency, ttft = (Quantiles(s, s, s, s) for s in (latency_s, ttft_s))
-    return StagePrediction("small", 1.0, 1.0, rate_rps, latency, ttft, 0.5, tokens_per_s=1500.0 * rate_rps)
+    return StagePrediction(
+        "small",
+        1.0,
+        1.0,
+        rate_rps=rate_rps,
+        latency=latency,
+        ttft=ttft,
+        utilisation=0.5,
+        tokens_per_s=1500.0 * rate_rps,
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ def routings(lower: list[float], mean: list[float] | None = None, reached: objec
         np.full((count, stages - 1), 50.0),
         share > 0,
         share,
-        np.array(mean or lower, float),
-        np.array(lower, float),
+        mean=np.array(mean or lower, float),
+        lower=np.array(lower, float),
     )
 
 

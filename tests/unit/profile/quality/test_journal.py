@@ -10,7 +10,10 @@ from cascadia.profile.quality.answers import keep_answers
 from cascadia.profile.quality.journal import Done, Failed, open_journal
 
 INPUTS = {"prompts": "abc", "stages": [["small", "m"]], "judge": {"model": "j"}}
-ROWS = tuple(Done(f"q{n}", "small", 50.0 + n, None if n else 100.0, 10, 20) for n in range(3))
+ROWS = tuple(
+    Done(f"q{n}", "small", 50.0 + n, quality=None if n else 100.0, input_tokens=10, output_tokens=20)
+    for n in range(3)
+)
 
 
 def written(path: Path) -> bytes:
@@ -40,7 +43,7 @@ def test_wherever_the_file_ends_whole_lines_count_and_the_run_goes_on(tmp_path: 
         rows = max(0, whole[:end].count(b"\n") - 1)
         with open_journal(path, INPUTS, restart=False) as journal:
             assert tuple(journal.done.values()) == ROWS[:rows]
-            journal.add(Done("new", "small", 1.0, None, 1, 1))
+            journal.add(Done("new", "small", 1.0, quality=None, input_tokens=1, output_tokens=1))
         assert reopened(path)[-1].prompt_id == "new"
         path.unlink()
 

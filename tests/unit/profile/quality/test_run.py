@@ -70,7 +70,9 @@ def test_every_prompt_is_asked_once_and_a_few_at_a_time() -> None:
     assert waits == []
     row = done_of(seen)["q4"]
     assert row.score == pytest.approx(100 * (9 * 0.75 + 1 * 0.25) / 9)
-    assert row == Done("q4", "small", row.score, 100.0, 11, 7, cut=False, expected=True)
+    assert row == Done(
+        "q4", "small", row.score, quality=100.0, input_tokens=11, output_tokens=7, cut=False, expected=True
+    )
 
 
 def test_the_score_is_the_judges_and_the_quality_the_checks() -> None:

@@ -11,7 +11,7 @@ from cascadia.profile.quality.summary import mean_of, stage_summary
 
 
 def row(number: int, score: float, quality: float | None) -> Done:
-    return Done(f"q{number}", "small", score, quality, 10, 20)
+    return Done(f"q{number}", "small", score, quality=quality, input_tokens=10, output_tokens=20)
 
 
 def test_of_right_and_wrong_answers_the_interval_is_wilsons() -> None:

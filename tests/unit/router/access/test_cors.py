@@ -15,7 +15,7 @@ from tests.unit.router.settings.test_settings import GOOD
 
 PAGE = "https://chat.example"
 KEY = make_key()
-KEYS = Keyring([Key(KEY.id, "k", KEY.digest, frozenset({"inference", "metrics", "admin"}))])
+KEYS = Keyring([Key(KEY.id, "k", KEY.digest, scopes=frozenset({"inference", "metrics", "admin"}))])
 BEARER = {"authorization": f"Bearer {KEY.text}"}
 
 

@@ -39,7 +39,9 @@ def made(
     """A key, and the header that its owner sends."""
     new = make_key()
     allowed = None if models is None else frozenset(models)
-    key = Key(new.id, name, new.digest, frozenset(scopes), allowed, limits, expires_s)
+    key = Key(
+        new.id, name, new.digest, scopes=frozenset(scopes), models=allowed, limits=limits, expires_s=expires_s
+    )
     return key, {"authorization": f"Bearer {new.text}"}
 
 

@@ -276,3 +276,34 @@ def test_limits_that_change_hold_at_once_and_what_was_used_stays() -> None:
             assert (await up.chat("small", headers=header)).status_code == 401
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (
+            KeyLimits(60, 6000),
+            {"remaining-requests": 0, "reset-requests": 61000, "remaining-tokens": 0, "reset-tokens": 62000},
+        ),
+        (KeyLimits(requests_per_minute=60), {"remaining-requests": 0, "reset-requests": 61000}),
+        (KeyLimits(tokens_per_minute=6000), {"remaining-tokens": 0, "reset-tokens": 62000}),
+    ],
+)
+def test_what_was_overdrawn_is_told_as_nothing_left(limits: KeyLimits, told: dict[str, int]) -> None:
+    lines = Told(limits).lines(Verdict(None, -1.0, -200.0, 0.0)).splitlines()
+    headers = {k.decode(): int(v.removesuffix(b"ms")) for k, v in (line.split(b": ") for line in lines)}
+    rest = {k.removeprefix("x-ratelimit-"): v for k, v in headers.items() if "limit-limit" not in k}
+    assert rest == told
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (KeyLimits(requests_per_minute=60), {"remaining-requests": 1, "reset-requests": 59000}),
+        (KeyLimits(tokens_per_minute=6000), {"remaining-tokens": 1, "reset-tokens": 59990}),
+    ],
+)
+def test_the_last_one_left_is_told(limits: KeyLimits, told: dict[str, int]) -> None:
+    lines = Told(limits).lines(Verdict(None, 1.0, 1.0, 0.0)).splitlines()
+    headers = {k.decode(): int(v.removesuffix(b"ms")) for k, v in (line.split(b": ") for line in lines)}
+    assert {k.removeprefix("x-ratelimit-"): v for k, v in headers.items() if "limit-limit" not in k} == told

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cascadia.router.settings.model import Limits
 from tests.unit.router.engines import (
     FakeEngine,
     Running,
@@ -406,5 +407,27 @@ def test_idle_connections_are_closed_at_the_end_and_busy_ones_when_they_are_answ
             assert await busy.ended()
             idle.close()
             busy.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 431)])
+@pytest.mark.parametrize("apart", [1, 7, 32])
+def test_a_head_may_have_as_many_bytes_as_the_limit_says_however_many_lines(
+    apart: int, more: int, status: int
+) -> None:
+    """Counted are the address, and of each line its name, its value and four bytes about them."""
+
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), running(stages(engine)) as up:
+            client = await Client.of(up)
+            path, host = b"/v1/models", b"host: x\r\n"
+            lines = [b"a: " + b"v" * (1000 // apart) + b"\r\n"] * (20 * apart)
+            left = Limits().max_head_bytes + more - len(path) - len(host) - sum(map(len, lines))
+            lines.append(b"b: " + b"v" * (left - 5) + b"\r\n")
+            client.write(b"GET " + path + b" HTTP/1.1\r\n" + host + b"".join(lines) + b"\r\n")
+            assert (await client.answer())[0] == status
+            client.close()
 
     run(main)

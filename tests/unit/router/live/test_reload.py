@@ -104,7 +104,7 @@ def test_a_replica_of_both_plans_keeps_its_connections_its_breaker_and_its_name(
                     assert (await up.chat("small")).json()["choices"][0]["message"]["content"] in "23"
                 assert second.connections <= connections + 1
                 await until(lambda: not first.tasks)
-            assert len(up.router._watchers) == 0
+            assert len(up.router.plans._watchers) == 0
 
     run(main)
 
@@ -170,7 +170,7 @@ def test_a_stage_that_is_gone_still_serves_who_began_when_it_was_there() -> None
                 assert up.router.lineup.service.aliases == {"medium": "small", "large": "small"}
                 go.set()
                 assert (await asking).headers["x-cascadia-stage"] == "medium"
-                await until(lambda: not up.router._retired)
+                await until(lambda: not up.router.plans._retired)
                 await until(lambda: not medium.tasks and not large.tasks)
                 assert [replica.name for _, replica in up.router.lineup.replicas] == ["small-0"]
 
@@ -238,7 +238,7 @@ def test_a_hundred_swaps_under_load_fail_no_request() -> None:
                     await until(lambda served=served: len(statuses) >= served + 3)
                 over = True
                 await asyncio.gather(*clients)
-                await until(lambda: not up.router._retired and not list(up.router.departing))
+                await until(lambda: not up.router.plans._retired and not list(up.router.departing))
                 metrics = (await up.client.get("/metrics")).text
             assert len(statuses) >= 300
             assert set(statuses) == {200}

@@ -1,4 +1,4 @@
-"""A second look at what was answered: fresh quality rows, and no client the worse for it."""
+"""A shadow evaluation of what was answered: fresh quality rows, and no client the worse for it."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from cascadia.controller.detect.shadow_scores import LookFiles
+from cascadia.controller.detect.shadow_scores import ShadowFiles
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.router.observers.shadow import Budget
 from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
@@ -61,7 +61,7 @@ def test_it_gives_a_quality_table_that_the_planner_reads(tmp_path: Path) -> None
             for number in range(1, 4):
                 await router.chat(stream=True, stream_options={"include_usage": True})
                 await until(lambda wanted=number: looked(router, "done") == wanted)
-            # The clients' answers were the small stage's; the second look asked both.
+            # The clients' answers were the small stage's; the shadow evaluation asked both.
             assert (len(small.requests), len(large.requests)) == (6, 3)
             assert large.requests[0]["stream"] is False
             assert router.router.metrics.shadow_tokens.value == 3 * 2 * 13
@@ -96,7 +96,7 @@ def test_it_is_left_where_there_is_no_budget_or_no_room(
 
 
 def test_a_client_that_would_have_to_wait_gets_the_place_at_once(tmp_path: Path) -> None:
-    """The second look holds one of two places; two clients come."""
+    """The shadow evaluation holds one of two places; two clients come."""
 
     async def hang_first(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         if len(engine.requests) in (2, 3):
@@ -110,7 +110,7 @@ def test_a_client_that_would_have_to_wait_gets_the_place_at_once(tmp_path: Path)
             settings = shadowed(tmp_path, small, large, room=2)
             async with running(settings, GATE) as router:
                 await router.chat()
-                await until(lambda: len(small.requests) == 2)  # the second look hangs there
+                await until(lambda: len(small.requests) == 2)  # the shadow evaluation hangs there
                 slow = asyncio.create_task(router.chat("small"))  # and a client takes the other place
                 await until(lambda: len(small.requests) == 3)
                 answer = await router.chat("small")
@@ -186,7 +186,7 @@ def test_whoever_plans_gets_more_looks_for_a_while_on_tokens_of_hours_to_come(tm
         send(writer, 200, completion(engine.text))
 
     release = asyncio.Event()
-    LookFiles(tmp_path, ("small", "large")).ask()
+    ShadowFiles(tmp_path, ("small", "large")).ask()
 
     async def main() -> None:
         small, large = FakeEngine("weak", answer=hang_seconds), FakeEngine("strong")

@@ -30,7 +30,9 @@ from cascadia_judge.llm.prompt import PROMPT_VERSION
 from tests.unit.render.plans import POOLS, plan, stage
 from tests.unit.router.engines import FakeEngine, completion, send, started
 
-CERTAINTY = JudgePlan("certainty", "router", None, "vllm", None, 0, ())
+CERTAINTY = JudgePlan(
+    "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+)
 
 
 def two(judge: JudgePlan = CERTAINTY) -> Any:
@@ -75,7 +77,9 @@ def test_addresses_that_do_not_fit_the_plan_are_refused(addresses: dict[str, lis
 
 def test_a_judge_that_this_router_cannot_be_itself_needs_an_address() -> None:
     urls = {"small": ["http://h:1"], "large": ["http://h:2"]}
-    embedding = JudgePlan("embedding", "router", None, "vllm", None, 0, ())
+    embedding = JudgePlan(
+        "embedding", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+    )
     with pytest.raises(BadInput, match="--endpoint judge"):
         settings_of(two(embedding), urls, "plan.json")
     settings = settings_of(two(embedding), urls | {"judge": ["http://h:3"]}, "plan.json")
@@ -85,7 +89,9 @@ def test_a_judge_that_this_router_cannot_be_itself_needs_an_address() -> None:
 
 def test_whom_a_stage_skips_is_the_plans_where_it_foresaw_anything_else_the_files() -> None:
     urls = {"small": ["http://h:1"], "large": ["http://h:2"], "judge": ["http://h:3"]}
-    old = two(JudgePlan("embedding", "router", None, "vllm", None, 0, ()))
+    old = two(
+        JudgePlan("embedding", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=())
+    )
     skipping, never = replace(old, skip_below=(20.0, 0.0)), replace(old, skip_below=(0.0, 0.0))
     files = settings_of(skipping, urls, "plan.json")
     assert [stage.skip_below for stage in files.stages] == [20.0, None]
@@ -96,7 +102,9 @@ def test_whom_a_stage_skips_is_the_plans_where_it_foresaw_anything_else_the_file
 
 def test_a_plan_with_foresight_needs_the_address_of_its_heads_and_where_it_judges_nobody_no_judge() -> None:
     urls = {"small": ["http://h:1"], "large": ["http://h:2"]}
-    planned = two(JudgePlan("llm", "external", "gpt-4o", "vllm", None, 0, ()))
+    planned = two(
+        JudgePlan("llm", "external", "gpt-4o", engine="vllm", quantization=None, max_model_len=0, replicas=())
+    )
     alone = replace(
         planned, thresholds=(0.0, 0.0), skip_below=(20.0, 0.0), foresight=ForesightPlan("d" * 64, 0.02)
     )
@@ -229,7 +237,9 @@ def test_a_plans_router_has_keys_a_redis_and_an_admin_port_by_options(tmp_path: 
         _settings(tmp_path / "router.yaml", (), keys)
 
 
-LLM = JudgePlan("llm", "external", "org/judge", "vllm", None, 4096, ())
+LLM = JudgePlan(
+    "llm", "external", "org/judge", engine="vllm", quantization=None, max_model_len=4096, replicas=()
+)
 
 
 def test_a_plan_on_scores_of_another_prompt_is_refused() -> None:

@@ -30,7 +30,7 @@ from tests.unit.router.engines import (
 )
 
 PAGE = ROOT / "docs/reference/router.md"
-ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\|", re.MULTILINE)
+ROW = re.compile(r"^`(\w+)` \|([^|\n]*)\|", re.MULTILINE)
 
 
 class Figures:

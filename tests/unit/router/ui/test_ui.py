@@ -123,7 +123,9 @@ def test_a_plan_gives_the_cost_of_a_token_by_the_parameters_that_it_passes_throu
             stage("large", ReplicaGroup("h100", 1, 1, 1, 1.0), model="org/unheard-of"),
         ],
         POOLS,
-        JudgePlan("certainty", "router", None, "vllm", None, 0, ()),
+        JudgePlan(
+            "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+        ),
     )
     settings = settings_of(planned, {"small": ["http://h:1"], "large": ["http://h:2"]}, "plan.json")
     # 8.03 billion parameters less the embedding's 0.53, which is a look-up.
@@ -174,8 +176,8 @@ def test_where_keys_are_asked_for_the_page_needs_one_that_may_read_metrics() -> 
     reader, asker = make_key(), make_key()
     keyring = Keyring(
         [
-            Key(reader.id, "reader", reader.digest, frozenset({"metrics"})),
-            Key(asker.id, "asker", asker.digest, frozenset({"inference"})),
+            Key(reader.id, "reader", reader.digest, scopes=frozenset({"metrics"})),
+            Key(asker.id, "asker", asker.digest, scopes=frozenset({"inference"})),
         ]
     )
 

@@ -31,10 +31,19 @@ MODELS = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "meta-llama/Lla
 def cells(truth: Efficiency, models: tuple[str, ...] = MODELS) -> list[Cell]:
     """Decode and prefill iterations of several shapes, that take what `truth` says."""
     without = [
-        Cell(architecture(model), tp, 1, *counts, seconds=1.0)
+        Cell(
+            architecture(model),
+            tp,
+            1,
+            tokens=n,
+            sequences=sequences,
+            context=context,
+            pairs=pairs,
+            seconds=1.0,
+        )
         for model in models
         for tp in (1, 2, 4)
-        for counts in [
+        for n, sequences, context, pairs in [
             *((b, b, b * c, 0.0) for b in (1, 16, 64, 256) for c in (256, 4096)),
             *((n, 1, 0.0, n * (n + 1) / 2) for n in (512, 2048, 8192)),
         ]

@@ -1,4 +1,4 @@
-"""Predictions beside measurements, read in place: the medians that docs/models/simulator.md states."""
+"""Predictions beside measurements, read in place: the medians that docs/benchmarks/fidelity.md states."""
 
 import csv
 import gzip

@@ -114,7 +114,13 @@ def test_doubling_the_gpus_halves_the_weights_read_but_not_the_fixed_costs() -> 
     still = replace(card.efficiency, kernel_s=0.0, attention_s=0.0, iteration_s=0.0)
     one_token = np.ones(1)
     seconds = [
-        charged(BY_TOKENS, one_token, Setting(a, replace(card, efficiency=still), BF16, tp, 1, 8, "auto"))[0]
+        charged(
+            BY_TOKENS,
+            one_token,
+            Setting(
+                a, replace(card, efficiency=still), BF16, tp=tp, pp=1, gpus_per_node=8, kv_cache_dtype="auto"
+            ),
+        )[0]
         for tp in (1, 2, 4, 8)
     ]
     for wide, narrow in itertools.pairwise(seconds):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing, valid_shapes
 from cascadia_sim.iteration.engine_config import EngineConfig
-from cascadia_sim.iteration.memory import kv_capacity_tokens, needed_bytes, stage_memory
+from cascadia_sim.iteration.memory import kv_capacity_tokens, needed_bytes, reserve_bytes, stage_memory
 from cascadia_sim.iteration.sharding import kv_elements_per_gpu, stage_layers
 from cascadia_sim.models.catalogue import architecture, known_models
 
@@ -198,3 +198,38 @@ def test_a_shape_that_cannot_split_the_model_is_refused(model: str, tp: int, pp:
     with pytest.raises(InvalidShape, match=what) as caught:
         replica_timing(architecture(model), gpu("h100"), tp=tp, pp=pp, config=DEFAULT)
     assert caught.value.instead
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "pp", "dp", "activation_elements"),
+    [
+        # Residual, normed input and a copy of the hidden 4,096; gate, up and product of the MLP's 14,336.
+        (LLAMA + "8B", 1, 1, 1, 3 * 4096 + 3 * 14336),
+        (LLAMA + "8B", 2, 1, 1, 3 * 4096 + 3 * 14336 / 2),
+        (LLAMA + "8B", 1, 2, 1, 3 * 4096 + 3 * 14336),
+        # Two of Mixtral's experts work on a token; both are wider together than a dense MLP would be.
+        ("mistralai/Mixtral-8x7B-v0.1", 1, 1, 1, 3 * 4096 + 3 * 2 * 14336),
+        # Eight ranks of attention bring their tokens to one MLP: 18,432 of the dense layers beats 8 experts of 2,048.
+        (R1, 8, 1, 8, 3 * 7168 + 3 * 18432),
+    ],
+)
+def test_what_is_kept_from_the_cache_is_activations_and_logits_of_a_full_batch(
+    model: str, tp: int, pp: int, dp: int, activation_elements: float
+) -> None:
+    a = architecture(model)
+    config = EngineConfig(max_num_batched_tokens=1000, max_num_seqs=10, attention_dp=dp)
+    fixed = 1_500_000_000 + (411_041_792 if tp * pp > 1 else 0)
+    logits = 10 * a.vocab * 4 * 2 * dp / tp
+    kept = reserve_bytes(a, tp=tp, pp=pp, config=config)
+    assert kept == pytest.approx(fixed + 1000 * 2 * activation_elements + logits, rel=1e-12)
+
+
+def test_a_dense_layer_holds_its_matrices_and_two_norms() -> None:
+    a = architecture(LLAMA + "8B")
+    plain, int4 = [
+        stage_memory(a, tp=1, pp=1, config=EngineConfig(quantization=q))[0].weight_bytes
+        for q in (None, "awq-int4")
+    ]
+    layers = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
+    assert plain == 2 * (layers + 32 * 2 * 4096 + 2 * 128256 * 4096)
+    assert plain - int4 > 1.4 * layers

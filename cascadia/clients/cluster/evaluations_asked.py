@@ -1,4 +1,4 @@
-"""How a controller tells routers that it wants more second looks: a file beside the workload log is touched."""
+"""Request of a controller to routers for more shadow evaluations: a file beside the workload log is touched."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def ask(folder: Path) -> None:
 
 
 def asked_s(folder: Path) -> float:
-    """When it was asked last, Unix time; 0 where it never was."""
+    """Unix time when it was asked last; 0 where it never was."""
     try:
         return (folder / FILE).stat().st_mtime
     except OSError:

@@ -1,9 +1,9 @@
-"""Second looks in the workload log are counted and become a quality table."""
+"""Second evaluations in the workload log are counted and become a quality table."""
 
 from pathlib import Path
 from typing import Any
 
-from cascadia.controller.detect.shadow_scores import KEPT_S, LookFiles
+from cascadia.controller.detect.shadow_scores import KEPT_S, ShadowFiles
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.router.observers.samples_rows import QUALITY, Row, schema_of
 from tests.unit.controller.detect.test_samples_file import write
@@ -24,26 +24,26 @@ def whole(*prompts: str, at_s: float = 10.0) -> list[Row]:
 
 def test_questions_that_went_through_all_stages_since_become_a_quality_table(tmp_path: Path) -> None:
     write(tmp_path, "a", QUALITY, *whole("p", "q"), *whole("old", at_s=1.0), look("half", "small", 10.0))
-    looks = LookFiles(tmp_path, STAGES)
-    assert looks.count(5.0) == 2
-    looks.write(5.0, tmp_path / "table.parquet")
+    evaluations = ShadowFiles(tmp_path, STAGES)
+    assert evaluations.count(5.0) == 2
+    evaluations.write(5.0, tmp_path / "table.parquet")
     assert read_quality(tmp_path / "table.parquet", STAGES).prompt_ids == ("p", "q")
 
 
 def test_a_look_may_be_spread_over_two_files_and_a_damaged_file_is_skipped(tmp_path: Path) -> None:
-    looks = LookFiles(tmp_path, STAGES)
+    evaluations = ShadowFiles(tmp_path, STAGES)
     write(tmp_path, "a", QUALITY, look("p", "small", 10.0))
     (tmp_path / "quality-b.parquet").write_bytes(b"PAR1 and no more")
-    assert looks.count(0.0) == 0
+    assert evaluations.count(0.0) == 0
     write(tmp_path, "c", QUALITY, look("p", "large", 11.0))
-    assert looks.count(0.0) == 1
+    assert evaluations.count(0.0) == 1
 
 
 def test_old_looks_are_forgotten_and_those_whose_file_has_gone_are_not(tmp_path: Path) -> None:
-    looks = LookFiles(tmp_path, STAGES)
+    evaluations = ShadowFiles(tmp_path, STAGES)
     write(tmp_path, "a", QUALITY, *whole("p"))
-    assert looks.count(0.0) == 1
+    assert evaluations.count(0.0) == 1
     (tmp_path / "quality-a.parquet").unlink()
-    assert looks.count(0.0) == 1
+    assert evaluations.count(0.0) == 1
     write(tmp_path, "b", QUALITY, *whole("q", at_s=11.0 + KEPT_S))
-    assert looks.count(0.0) == 1
+    assert evaluations.count(0.0) == 1

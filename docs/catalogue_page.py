@@ -1,0 +1,96 @@
+"""The tables of the catalogue's reference page: models, GPUs, and what the times of each GPU rest on."""
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+
+from schema_pages import plain_table
+
+from cascadia_sim.evidence.support_matrix import Support, support_matrix
+from cascadia_sim.evidence.unmeasured import is_measured
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
+from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.models.catalogue import architecture, expand
+
+
+def sections() -> dict[str, str]:
+    """What stands between the marks of docs/reference/catalogue.md, by the marks' names."""
+    return {"models": models(), "gpus": gpus(), "support": support()}
+
+
+def models() -> str:
+    text = (files("cascadia_sim") / "data" / "architectures.json").read_text(encoding="utf-8")
+    rows = []
+    for entry in json.loads(text)["models"]:
+        a = architecture(expand(entry["ids"][0])[0])
+        active = f" ({a.active_parameters / 1e9:.3g})" if a.moe else ""
+        rows.append(
+            (
+                ", ".join(f"`{i}`" for i in entry["ids"]),
+                f"{a.parameters / 1e9:.4g}{active}",
+                f"{a.kv_bytes_per_token() / 1e3:.4g}",
+                f"{a.max_position:,}",
+                "" if a.quantization in (None, "bf16") else str(a.quantization),
+            )
+        )
+    return plain_table(("ids", "parameters (active)", "KV, kB", "context", "weights"), rows)
+
+
+def gpus() -> str:
+    cards = [gpu(name) for name in known_gpus()]
+    sources = list(dict.fromkeys(card.source for card in cards))
+    prices = list(dict.fromkeys(card.price_source for card in cards))
+    head = ("name", "memory", "BF16", "FP8", "INT8", "FP4", "HBM", "link", "nodes", "measured", "$/h", "from")
+    rows = [
+        _card(card, f"{sources.index(card.source) + 1}{'abcdefgh'[prices.index(card.price_source)]}")
+        for card in cards
+    ]
+    told = [f"{at}: {source}." for at, source in enumerate(sources, 1)]
+    told += [f"{letter}: {price}." for letter, price in zip("abcdefgh", prices, strict=False)]
+    return f"{plain_table(head, rows)}\n\nWhere figures (1, 2, …) and prices (a, b, …) are from. {' '.join(told)}"
+
+
+def _card(card: Gpu, source: str) -> tuple[str, ...]:
+    peaks = (card.bf16_flops, card.fp8_flops, card.int8_flops, card.fp4_flops)
+    return (
+        f"`{card.name}`",
+        f"{card.memory_bytes / 1e9:.1f}",
+        *(f"{peak / 1e12:g}" if peak else "–" for peak in peaks),
+        f"{card.hbm_bytes_per_s / 1e9:g}",
+        f"{card.link}&nbsp;{card.link_bytes_per_s / 1e9:g}",
+        f"{card.inter_node_bytes_per_s / 1e9:g}",
+        "yes" if is_measured(card) else "no",
+        f"{card.usd_per_hour:.2f}",
+        source,
+    )
+
+
+def support() -> str:
+    """A row for the GPUs whose cells rest on the same kinds of measurement, with the same errors."""
+    cells: dict[str, list[Support]] = {}
+    for cell in support_matrix():
+        cells.setdefault(cell.gpu, []).append(cell)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for card, mine in cells.items():
+        alike.setdefault(tuple(_bases(mine)), []).append(card)
+    rows = [(", ".join(f"`{card}`" for card in cards), *told) for told, cards in alike.items()]
+    return plain_table(("GPUs", "served", "kernels", "stand-ins", "a token", "first token"), rows)
+
+
+def _bases(cells: list[Support]) -> Iterator[str]:
+    """Engines and precisions measured on the GPU itself, served or as kernels; what stands in elsewhere; the errors."""
+    own = [c for c in cells if c.exact and c.basis in ("served", "kernels")]
+    for basis in ("served", "kernels"):
+        yield _by_engine([c for c in own if c.basis == basis]) or "–"
+    others = [c for c in cells if c not in own]
+    yield ", ".join(sorted({c.basis for c in others})) or "–"
+    for errors in ([c.error_tpot for c in cells], [c.error_ttft for c in cells]):
+        low, high = (f"{edge(errors):.0%}".replace("%", "") for edge in (min, max))
+        yield f"{low}–{high}&nbsp;%" if low != high else f"{low}&nbsp;%"
+
+
+def _by_engine(cells: list[Support]) -> str:
+    engines = list(dict.fromkeys(c.engine for c in cells))
+    return "; ".join(
+        f"{engine}: {', '.join(c.precision for c in cells if c.engine == engine)}" for engine in engines
+    )

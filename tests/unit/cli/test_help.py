@@ -1,0 +1,52 @@
+"""The help of every option stands alone: what it is, its unit, its default."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from cascadia.cli.main import COMMANDS, main
+from tests.unit.test_docstrings import OPENER
+
+FEWEST_WORDS = 4
+UNITS = {"S": "second", "RPS": "requests/s", "TOKENS": "token", "USD": "dollar"}
+"""What a value's name in the usage line stands for."""
+
+
+def commands(path: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(main)
+    for name in COMMANDS if group is main else group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(f"{path} {name}", command)
+        else:
+            yield f"{path} {name}", command
+
+
+OPTIONS = [
+    pytest.param(option, id=f"{path} {option.opts[0]}")
+    for path, command in commands("cascadia", main)
+    for option in command.params
+    if isinstance(option, click.Option)
+]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_help_is_a_sentence_that_stands_alone(option: click.Option) -> None:
+    text = option.help or ""
+    assert len(text.split()) >= FEWEST_WORDS
+    assert text[0].isupper()
+    assert not OPENER.match(text)
+    assert text.endswith(".")
+
+
+@pytest.mark.parametrize("option", [p for p in OPTIONS if not p.values[0].is_flag])
+def test_help_tells_the_unit_and_what_holds_without_the_option(option: click.Option) -> None:
+    text = option.help or ""
+    assert option.required or option.show_default or "Default: " in text or "Required" in text
+    assert UNITS.get(option.metavar or "", "") in text.lower()
+
+
+def test_all_commands_were_seen() -> None:
+    assert len(OPTIONS) > 200

@@ -1,0 +1,106 @@
+"""What a plan says of itself: its GPUs, whether it judges, and what its thresholds mean by stage."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.objective import bar_meant
+from cascadia.domain.plan import ASKS_NONE, JudgePlan, Mixture, Plan, ReplicaGroup
+from cascadia.domain.workload import Workload
+from tests.unit.render.plans import NO_JUDGE, POOLS, plan, stage, three_stages
+
+ONE = ReplicaGroup("h100", tp=1, pp=1, count=1, share=1.0)
+
+
+def of(*deployed: bool, **changes: object) -> Plan:
+    """Stages `s0`, `s1`, ... with a replica each where deployed, and thresholds of 50."""
+    made = plan([stage(f"s{i}", *([ONE] if here else [])) for i, here in enumerate(deployed)], POOLS)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test_gpus_are_counted_by_group_pool_and_plan() -> None:
+    made = three_stages()
+    assert [s.gpus for s in made.stages] == [4 + 4, 4 + 12, 16]
+    assert made.judge.gpus == 1
+    assert made.gpus == 41
+    assert made.gpus_by_pool() == {"h100": 37, "l4": 4}
+    assert [g.gpus for g in made.groups] == [4, 4, 4, 12, 16, 1]
+    assert POOLS.gpus == 48
+    assert [pool.gpus for pool in POOLS.pools] == [40, 8]
+    assert POOLS.pool("l4").usd_per_gpu_hour == 0.8
+
+
+def test_a_stage_without_replicas_is_not_deployed() -> None:
+    assert [s.deployed for s in of(True, False).stages] == [True, False]
+
+
+def test_only_a_server_has_gpus_that_are_cores() -> None:
+    cluster = Cluster((Pool("a", "cpu", 1, 16, 0.0), Pool("b", "h100-sxm", 1, 8, 2.0)))
+    assert [pool.on_cores for pool in cluster.pools] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("made", "judges"),
+    [
+        (of(True, True), True),
+        (of(True, True, thresholds=(0.0,)), False),
+        (of(False, True), False),  # nobody is asked before the last
+        (of(True, False), False),  # who is asked first is the last there is
+        (of(True, False, True, thresholds=(0.0, 50.0)), False),  # the gate is of a stage that is not there
+        (of(True, True, skip_below=(40.0,)), True),
+        (of(True, True, skip_below=(ASKS_NONE,)), False),
+        (of(True, True, skip_below=(ASKS_NONE - 0.5,)), True),
+        (of(True, True, thresholds=(0.0,), mixture=Mixture(0.1, (50.0,), (0.0,))), True),
+        (of(True, True, thresholds=(0.0,), mixture=Mixture(0.1, (50.0,), (ASKS_NONE,))), False),
+    ],
+)
+def test_a_plan_judges_where_some_answer_waits_for_a_verdict(made: Plan, judges: bool) -> None:
+    assert made.judges is judges
+
+
+def test_a_stage_that_the_question_decides_about_is_foreseen() -> None:
+    made = of(True, True, True, True, thresholds=(50.0,) * 3, skip_below=(0.0, 40.0, ASKS_NONE))
+    assert [made.skips(f"s{i}") for i in range(4)] == [None, 40.0, ASKS_NONE, None]
+    assert [made.foreseen_from(f"s{i}") for i in range(4)] == [None, 40.0, None, None]
+    assert [of(True, True).skips(f"s{i}") for i in range(2)] == [None, None]
+
+
+def test_a_mixture_is_told_by_deployed_stages_that_have_a_gate() -> None:
+    other = Mixture(0.25, (10.0, 20.0), (1.0, 2.0))
+    made = of(True, False, True, mixture=other)
+    assert made.mixture_by_stage == (0.25, {"s0": 10.0}, {"s0": 1.0})
+    assert made.mixture_document() == {
+        "mixture": {"share": 0.25, "thresholds": {"s0": 10.0}, "skip_below": {"s0": 1.0}}
+    }
+    assert made.routings == (((50.0, 50.0), ()), ((10.0, 20.0), (1.0, 2.0)))
+    alone = of(True, True)
+    assert alone.mixture_by_stage is None
+    assert alone.mixture_document() == {}
+    assert alone.routings == (((50.0,), ()),)
+
+
+def test_rates_are_told_of_the_judge_too_where_it_has_gpus() -> None:
+    judge = JudgePlan(
+        "llm", "self-hosted", "m", engine="vllm", quantization=None, max_model_len=1, replicas=(ONE,)
+    )
+    assert plan([stage("s0", ONE)], POOLS, judge).predicted.rates_rps() == {"s0": 6.0, "judge": 6.0}
+    assert plan([stage("s0", ONE)], POOLS, NO_JUDGE).predicted.rates_rps() == {"s0": 6.0}
+
+
+@pytest.mark.parametrize(
+    ("bar", "meant"), [(0.78, 78.0), (1.0, 100.0), (0.0, None), (1.5, None), (78.0, None), (-0.5, None)]
+)
+def test_a_fraction_was_meant_of_a_hundred(bar: float, meant: float | None) -> None:
+    assert bar_meant(bar) == meant
+
+
+@pytest.mark.parametrize(
+    ("arrival_s", "rate_rps"),
+    [([], 0.0), ([0.0], 0.0), ([0.0, 0.0], 0.0), ([0.0, 2.0], 1.0), ([0.0, 1.0, 2.0], 1.5)],
+)
+def test_a_workloads_rate_is_over_its_arrivals(arrival_s: list[float], rate_rps: float) -> None:
+    n, some = len(arrival_s), np.ones((1, len(arrival_s)), np.int64)
+    made = Workload(np.array(arrival_s), np.zeros(n, np.int64), some, some, np.zeros(n, np.int64))
+    assert made.rate_rps == rate_rps
