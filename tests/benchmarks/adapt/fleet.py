@@ -254,7 +254,9 @@ class SimulatedFleet:
         self.in_use.append((self.now_s, self.used))
 
     def _observed(self, running: Running) -> Replica:
-        busy = running.lane is not None and not self.cascade.idle(running.lane)
+        # Whether one is idle is asked of many requests, so of those alone that are about to stop.
+        leaves = running.replica.state == "draining"
+        busy = leaves and running.lane is not None and not self.cascade.idle(running.lane)
         return replace(running.replica, running=int(busy))
 
     def _group(self, kind: Kind) -> int:
