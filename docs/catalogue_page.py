@@ -1,8 +1,10 @@
 """The tables of the catalogue's reference page: models, GPUs, and what the times of each GPU rest on."""
 
+import csv
 import json
 from collections.abc import Iterator
 from importlib.resources import files
+from io import StringIO
 
 from schema_pages import plain_table
 
@@ -18,22 +20,42 @@ def sections() -> dict[str, str]:
     return {"models": models(), "gpus": gpus(), "support": support()}
 
 
-def models() -> str:
+def model_rows() -> list[tuple[str, ...]]:
+    """Of each entry its ids, parameters in billions, active ones, kB of KV a token, context and weight format."""
     text = (files("cascadia_sim") / "data" / "architectures.json").read_text(encoding="utf-8")
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for entry in json.loads(text)["models"]:
         a = architecture(expand(entry["ids"][0])[0])
-        active = f" ({a.active_parameters / 1e9:.3g})" if a.moe else ""
         rows.append(
             (
-                ", ".join(f"`{i}`" for i in entry["ids"]),
-                f"{a.parameters / 1e9:.4g}{active}",
+                " ".join(entry["ids"]),
+                f"{a.parameters / 1e9:.4g}",
+                f"{a.active_parameters / 1e9:.3g}" if a.moe else "",
                 f"{a.kv_bytes_per_token() / 1e3:.4g}",
-                f"{a.max_position:,}",
-                "" if a.quantization in (None, "bf16") else str(a.quantization),
+                str(a.max_position),
+                a.quantization or "bf16",
             )
         )
-    return plain_table(("ids", "parameters (active)", "KV, kB", "context", "weights"), rows)
+    return rows
+
+
+def models() -> str:
+    """The ids by owner, each with its billions of parameters."""
+    owners: dict[str, list[str]] = {}
+    for ids, parameters, active, *_ in model_rows():
+        for name in ids.split():
+            owner, _, rest = name.partition("/")
+            size = f"{parameters}/{active}" if active else parameters
+            owners.setdefault(owner, []).append(f"`{rest}` {size}")
+    return "\n".join(f"- **{owner}**: {', '.join(names)}" for owner, names in owners.items())
+
+
+def models_file() -> str:
+    """The same as CSV, with what decides memory."""
+    head = ("ids", "parameters_billions", "active_billions", "kv_kb_a_token", "context", "weights")
+    stream = StringIO()
+    csv.writer(stream, lineterminator="\n").writerows((head, *model_rows()))
+    return stream.getvalue()
 
 
 def gpus() -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from catalogue_page import models_file
 from catalogue_page import sections as catalogue_sections
 from chart_schema import filled
 from helm_page import helm_page
@@ -135,6 +136,7 @@ def run(check: bool) -> int:
     files = {PAGES / name: text for name, text in texts.items()}
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
     files[PAGES / "catalogue.md"] = marked(PAGES / "catalogue.md", catalogue_sections())
+    files[PAGES / "data" / "models.csv"] = models_file()
     files[ARCHITECTURE] = marked(ARCHITECTURE, {"rooms": "\n\n".join(rooms_section())})
     files[CONTROLLER] = marked(CONTROLLER, {"settings": "\n\n".join(controller_settings())})
     files[CONTROL_LOOP] = marked(CONTROL_LOOP, {"phases": f"```mermaid\n{drawing()}\n```"})
@@ -142,6 +144,7 @@ def run(check: bool) -> int:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)
             if not check:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     if stale:
         sys.stderr.write(f"{'stale' if check else 'written'}: {', '.join(stale)}\n")

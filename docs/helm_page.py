@@ -9,6 +9,7 @@ from schema_pages import Schema, kind
 
 from cascadia.render.kubernetes.chart_values import defaults
 
+PLAIN = ("text", "list", "map", "boolean")
 SHARED = 3
 """So many values of the same last name, kind and meaning: they are described once."""
 
@@ -27,7 +28,7 @@ class Row(NamedTuple):
 def helm_page(schema: Schema) -> Iterator[str]:
     yield "# The Helm chart's values"
     yield (
-        "What each value of `deploy/helm/cascadia` means, and its default. `cascadia plan` and `cascadia render "
+        "What each value of `deploy/helm/cascadia` means, and its default (`=`). `cascadia plan` and `cascadia render "
         "--target helm-values` write `plan`, `cascade`, `stages` and `judge`; yours go over them with a second `-f` or "
         "`--set`. Unknown keys are errors. [Run it on Kubernetes](../how-to/kubernetes.md) says what to set when."
     )
@@ -46,7 +47,7 @@ def helm_page(schema: Schema) -> Iterator[str]:
     shared = {meaning for meaning, times in used.items() if times >= SHARED}
     yield _list(list(_walk(plain, values, "")))
     yield "## Keys of several groups"
-    yield "\n".join(sorted(f"- `…{key}` ({kind}): {meaning}" for key, kind, meaning in shared))
+    yield "\n".join(sorted(f"- `…{key}`: {meaning}" for key, _, meaning in shared))
     for key, entry in grouped.items():
         yield f"## `{key}`"
         yield from _section(entry, values[key], shared)
@@ -67,10 +68,14 @@ def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Ite
 
 
 def _list(rows: list[Row]) -> str:
-    return "\n".join(
-        f"- `{row.key}` ({'; '.join(part for part in (row.kind, row.default) if part)}): {row.meaning}"
-        for row in rows
-    )
+    return "\n".join(f"- `{row.key}`{_told(row)}: {row.meaning}" for row in rows)
+
+
+def _told(row: Row) -> str:
+    """Its default, and of what it may be that which neither default nor meaning shows."""
+    shown = row.kind if row.kind.startswith("`") or not row.default else ""
+    parts = [part for part in ("" if shown in PLAIN else shown, row.default and f"= {row.default}") if part]
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _meaning(row: Row) -> Meaning:

@@ -46,9 +46,10 @@ def plan_page() -> Iterator[str]:
     yield "# The plan: `plan.json`"
     yield (
         "What `cascadia plan` decided and expects, key by key; every other command reads it. All keys are required "
-        "but those with a default. `version` is that of this format; a plan of a newer version is refused. `cascadia "
-        "schema plan` prints the JSON schema. Names end in their unit (`_s` seconds, `_rps` requests per second, "
-        "`_usd`); scores and quality are 0-100, shares and fractions 0-1."
+        "but those with a default (`=`); what stands without a kind is a number or text. `version` is that of this "
+        "format; a plan of a newer version is refused. `cascadia schema plan` prints the JSON schema. Names end in "
+        "their unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and "
+        "fractions 0-1."
     )
     schema: Schema = dict(plan_schema())
     yield from section("plan.json", _optional(schema))
@@ -71,12 +72,12 @@ def controller_settings() -> Iterator[str]:
         part = schema["$defs"][entry["$ref"].rpartition("/")[2]]
         yield f"**`{name}`**: {part['description']}"
         yield "\n".join(
-            f"- `{key}` ({_told(value, flags.get((name, key), ()))}): {value['description']}"
+            f"- `{key}` ({_of_a_key(value, flags.get((name, key), ()))}): {value['description']}"
             for key, value in part["properties"].items()
         )
 
 
-def _told(value: Schema, flags: Sequence[str]) -> str:
+def _of_a_key(value: Schema, flags: Sequence[str]) -> str:
     """The kind of a key, the flags that go over it, and its default."""
     default = json.dumps(value["default"]) if isinstance(value["default"], bool) else f"{value['default']:g}"
     told = [", ".join(f"`{flag}`" for flag in flags)] if flags else []
@@ -117,7 +118,7 @@ def section(title: str, schema: Schema, before: Mapping[str, Schema] = MappingPr
 def keys(entries: Schema, required: Sequence[str]) -> Iterator[str]:
     """A list of those that are described, after a sentence with the others."""
     told = {
-        key: f"`{key}` ({'; '.join(part for part in (kind(entry), _need(key, entry, required)) if part)})"
+        key: f"`{key}`{_told(kind(entry), _need(key, entry, required))}"
         for key, entry in sorted(entries.items(), key=lambda item: item[0] not in required)
     }
     bare = [text for key, text in told.items() if not entries[key].get("description")]
@@ -128,13 +129,19 @@ def keys(entries: Schema, required: Sequence[str]) -> Iterator[str]:
         yield "\n".join(described)
 
 
+def _told(kind: str, need: str) -> str:
+    """In brackets what is not plain: numbers and texts are known by their names."""
+    parts = [part for part in (kind, need) if part not in ("", "number", "text")]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
 def _need(key: str, entry: Schema, required: Sequence[str]) -> str:
     return "required" if key in required else default(entry)
 
 
 def default(entry: Schema) -> str:
     value = entry.get("default")
-    return "" if value is None else f"default `{str(value).lower() if isinstance(value, bool) else value}`"
+    return "" if value is None else f"= `{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def kind(entry: Schema) -> str:
@@ -154,7 +161,7 @@ def kind(entry: Schema) -> str:
         return f"{kind(named(entry))} by name"
     if entry.get("type") == "array":
         return f"list of {kind(entry['items'])}"
-    words = {"integer": "whole number", "string": "text", "boolean": "true or false"}
+    words = {"integer": "integer", "string": "text", "boolean": "boolean"}
     return words.get(entry.get("type", ""), entry.get("type", "")) + bounds(entry)
 
 

@@ -13,7 +13,14 @@ from cascadia.dispatch.candidate import Candidate
 
 @dataclass(slots=True)
 class SmoothRoundRobin:
-    """`credit` is by name, and outlasts an absence: at most one turn is owed to whoever comes back."""
+    """`credit` is by name, and outlasts an absence: at most one turn is owed to whoever comes back.
+
+    >>> from types import SimpleNamespace
+    >>> replicas = [SimpleNamespace(name=name, weight=weight) for name, weight in [("a", 3), ("b", 1)]]
+    >>> robin = SmoothRoundRobin()
+    >>> [replicas[robin.choose(replicas)].name for _ in range(8)]
+    ['a', 'a', 'b', 'a', 'a', 'a', 'b', 'a']
+    """
 
     credit: dict[str, float] = field(default_factory=dict)
 

@@ -21,5 +21,9 @@ def takes_other(turn: int, share: float) -> bool: ...
 @overload
 def takes_other(turn: NDArray[np.int64], share: float) -> NDArray[np.bool_]: ...
 def takes_other(turn: int | NDArray[np.int64], share: float) -> bool | NDArray[np.bool_]:
-    """Tells whether requests number `turn`, from 0, go by the routing that gets `share` (0-1) of them?"""
+    """Tells whether requests number `turn`, from 0, go by the routing that gets `share` (0-1) of them?
+
+    >>> [n for n in range(12) if takes_other(n, 0.25)]
+    [0, 2, 5, 10]
+    """
     return turn % WHOLE * GOLDEN % WHOLE < share * WHOLE

@@ -13,9 +13,9 @@ from cascadia.controller.kubernetes.pods import ready
 from cascadia.domain.cluster import Cluster as Gpus
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
+from cascadia.testing.plans import plan, stage
 from tests.e2e.k8s_cluster import Cluster
 from tests.e2e.k8s_release import CERTAINTY, SPACE, ready_routers
-from tests.unit.render.plans import plan, stage
 
 API = f"/api/v1/namespaces/{SPACE}"
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SPACE}/deployments"

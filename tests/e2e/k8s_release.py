@@ -17,11 +17,11 @@ from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.yaml_text import yaml_text
+from cascadia.testing.plans import plan, stage
 from tests.e2e.k8s_cluster import Cluster, until
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.helm_binary import binary
 from tests.unit.deploy.matrix import values_of
-from tests.unit.render.plans import plan, stage
 
 SPACE = "llm"
 CERTAINTY = JudgePlan(

@@ -10,11 +10,11 @@ import yaml
 
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.render.yaml_text import yaml_text
+from cascadia.testing.plans import POOLS, plan, stage
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.helm_binary import binary
 from tests.unit.deploy.matrix import values_of
-from tests.unit.render.plans import POOLS, plan, stage
 
 NODES = {f"NVIDIA-H100-80GB-HBM3/h100-{i}": 8 for i in range(2)} | {"NVIDIA-L4/l4-0": 4}
 PLAN = plan(

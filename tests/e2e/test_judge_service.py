@@ -19,8 +19,9 @@ from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
 from cascadia.domain.errors import CascadiaError
 from cascadia.router.settings.model import JudgeSettings, ReplicaSettings, StageSettings
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import running, stages
 from tests.e2e.commands import PROGRAM
-from tests.unit.router.engines import FakeEngine, running, stages, started
 from tests.unit.router.gates.test_judges import LOGPROBS, ready
 
 BATCH, QUEUE = 8, 64

@@ -17,6 +17,7 @@ from cascadia.controller.move.steps import Start
 from cascadia.domain.cluster import Cluster as Gpus
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
+from cascadia.testing.plans import plan, stage
 from tests.e2e.k8s_cluster import Cluster, cluster, until
 from tests.e2e.k8s_definitions import define
 from tests.e2e.k8s_groups import SETS, operating
@@ -32,7 +33,6 @@ from tests.e2e.k8s_release import (
 )
 from tests.e2e.k8s_watch import watching
 from tests.unit.deploy.chart import CHART
-from tests.unit.render.plans import plan, stage
 
 NODES = 4
 PODS = f"/api/v1/namespaces/{SPACE}/pods"

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from cascadia.clients.processes.ports import free_port
+from cascadia.testing.routers import Running, run
 from tests.e2e.test_ui import scene
-from tests.unit.router.engines import Running, run
 
 ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "deploy/grafana"

@@ -21,6 +21,7 @@ from cascadia.files.plan_file import write_plan
 from cascadia.profile.latency.asker import Asker
 from cascadia.profile.latency.open_loop import mixed, replay
 from cascadia.profile.latency.synthetic_prompts import MadeUp
+from cascadia.testing.plans import plan, stage
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -29,7 +30,6 @@ from tests.e2e.engine_commands import llama_command
 from tests.e2e.engine_servers import CONTEXT, NAME, beside_the_engine, others_s, running
 from tests.e2e.slowed import slowed
 from tests.unit.controller.machine import NO_GPU_JUDGE
-from tests.unit.render.plans import plan, stage
 
 MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SLOTS, WINDOW_S, WINDOWS = 4, 6.0, 14

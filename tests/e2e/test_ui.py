@@ -12,19 +12,9 @@ from typing import Any
 import pytest
 
 from cascadia.router.settings.model import JudgeSettings, RouterSettings
+from cascadia.testing.engines import FakeEngine, completion, send, started, stream
+from cascadia.testing.routers import QUICK, Running, run, running, stages
 from tests.e2e.browser import PROGRAM, look, opened
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    stream,
-)
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium here")
 PICTURES = os.environ.get("CASCADIA_PICTURES")

@@ -16,10 +16,10 @@ from cascadia.controller.move.state import reached
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan
+from cascadia.testing.plans import plan, stage
 from tests.e2e.commands import told
 from tests.e2e.engine_commands import llama_command
 from tests.unit.controller.machine import NO_GPU_JUDGE
-from tests.unit.render.plans import plan, stage
 
 ASK = {"messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 2}
 

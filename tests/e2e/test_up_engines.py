@@ -16,12 +16,12 @@ from cascadia.demo.stages import SMALL
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.files.plan_file import write_plan
+from cascadia.testing.plans import plan, stage
 from tests.e2e.commands import PROGRAM, told
 from tests.e2e.engine_commands import COMMANDS, SLOTS
 from tests.e2e.engine_packages import catalogue_checkpoint
 from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.controller.test_local_process import alive
-from tests.unit.render.plans import plan, stage
 
 CONTEXT = 1024
 LIMIT_S = 400

@@ -28,17 +28,17 @@ class HeldBytes:
 class Holding:
     """Share of one request in `of`, given back once by `release`."""
 
-    __slots__ = ("_count", "_of")
+    __slots__ = ("_of", "count")
 
     def __init__(self, of: HeldBytes) -> None:
         self._of = of
-        self._count = 0
+        self.count = 0
 
     def take(self, count: int) -> bool:
         taken = self._of.take(count)
-        self._count += count if taken else 0
+        self.count += count if taken else 0
         return taken
 
     def release(self) -> None:
-        self._of.give(self._count)
-        self._count = 0
+        self._of.give(self.count)
+        self.count = 0

@@ -10,9 +10,12 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from msgspec import Struct
+
 from cascadia.router.access.key_metrics import KeyMetrics
 from cascadia.router.access.keys import Key, Keyring, Scope
 from cascadia.router.access.rate_limits import Kind, Told, Usage, Verdict
+from cascadia.router.http.head import Head
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.stream_usage import StreamUsage
 
@@ -53,7 +56,7 @@ class Account:
         self.told = Told(key.limits)
 
 
-class Hold:
+class Reservation:
     """A request that was let in. `spent`: tokens that its engines counted, set by whoever learns them.
 
     `release` it once, at its end.
@@ -70,8 +73,8 @@ class Hold:
         self.stream: StreamUsage | None = None
 
     @property
-    def key(self) -> Key:
-        return self._account.key
+    def priority(self) -> int:
+        return self._account.key.priority
 
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
@@ -92,6 +95,13 @@ class Hold:
             self._shared.settle(account.key, account.usage, self.taken - used)
         else:
             account.usage.settle(self.taken, used)
+
+
+class _Known(Struct, frozen=True):
+    """A key of `keyring`."""
+
+    keyring: Keyring
+    account: Account
 
 
 class Access:
@@ -126,6 +136,16 @@ class Access:
             raise _unauthorized(None, "Send an API key: Authorization: Bearer ck-...")
         return self._known(authorization[7:], scope)
 
+    def caller_of(self, head: Head) -> Account:
+        """As `caller` for inference, of a head that may be that of many requests: its key is looked up once for each
+        keyring."""
+        known: _Known | None = head.caller
+        if known is None or known.keyring is not self.keyring:
+            known = head.caller = _Known(self.keyring, self.caller(head.authorization, "inference"))
+        elif known.account.key.expires_s is not None:
+            return self.caller(head.authorization, "inference")
+        return known.account
+
     def reader(self, authorization: bytes, scope: Scope) -> Account:
         """Account as by `caller`, which takes a browser's name and password too: the password is the key."""
         if authorization[:6].lower() != b"basic ":
@@ -138,7 +158,7 @@ class Access:
 
     async def admit(
         self, exchange: Answered, account: Account, model: str, tokens: int, prompt_tokens: int
-    ) -> Hold:
+    ) -> Reservation:
         """Admits as `admit_here`, by the limits that routers share where there are any."""
         shared = self.shared
         if shared is None or not account.limited:
@@ -148,7 +168,7 @@ class Access:
         if verdict is not None:
             self._check(exchange, account, verdict, tokens)
             account.admitted.value += 1
-            return Hold(account, tokens, prompt_tokens, shared)
+            return Reservation(account, tokens, prompt_tokens, shared)
         if self.refuse_alone:
             message = "The limits of keys cannot be looked up."
             raise ApiError(503, "limits_unavailable", message, retry_after_s=2)
@@ -156,10 +176,10 @@ class Access:
 
     def admit_here(
         self, exchange: Answered, account: Account, model: str, tokens: int, prompt_tokens: int
-    ) -> Hold:
+    ) -> Reservation:
         """Lets a request of about `tokens` tokens in, `prompt_tokens` of them known already.
 
-        Raises `ApiError` 403 or 429; else `release` the hold in the end.
+        Raises `ApiError` 403 or 429; else `release` the reservation in the end.
         """
         key = account.key
         if key.models is not None:
@@ -170,7 +190,7 @@ class Access:
         else:
             account.usage.running += 1
         account.admitted.value += 1
-        return Hold(account, tokens, prompt_tokens, None)
+        return Reservation(account, tokens, prompt_tokens, None)
 
     def replace(self, keyring: Keyring) -> None:
         """Puts these keys in force. What a key that is gone has used is forgotten once nothing of it runs."""

@@ -74,7 +74,7 @@ class Operated(Process, Commanded, Protocol):
     def reloader(self) -> Reloads | None: ...
 
     @property
-    def siblings(self) -> Peers: ...
+    def peers(self) -> Peers: ...
 
     @property
     def events(self) -> Journal: ...
@@ -89,7 +89,7 @@ class Operator:
     def __init__(self, router: Operated) -> None:
         self._router = router
         self.put: list[Put] = []
-        router.siblings.answers.update(
+        router.peers.answers.update(
             {
                 "put": self._told,
                 "what was put": self._say,
@@ -101,7 +101,7 @@ class Operator:
 
     async def catch_up(self) -> None:
         """Repeats the overrides that were made before this process began."""
-        for answer in (await self._router.siblings.ask("what was put")).values():
+        for answer in (await self._router.peers.ask("what was put")).values():
             for what, body in orjson.loads(answer):
                 await self._do(Put(what, body.encode()))
             return
@@ -111,7 +111,7 @@ class Operator:
         self.put = [put for put in self.put if put.what == "drain"]
 
     async def state(self) -> dict[str, Any]:
-        others = await self._router.siblings.ask("state")
+        others = await self._router.peers.ask("state")
         return together([state(self._router), *map(orjson.loads, others.values())])
 
     async def thresholds(self, body: bytes) -> None:
@@ -128,7 +128,7 @@ class Operator:
         if reloader is None:
             raise Refused(409, "no_files", "This router was not started from files.")
         told = await reloader.reload("admin")
-        await self._router.siblings.ask("reload", patience_s=PATIENCE_S)
+        await self._router.peers.ask("reload", patience_s=PATIENCE_S)
         return told._asdict() | {"plan": self._router.digest}
 
     async def drain(self, name: str, *, wait_s: float, force: bool) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class Operator:
 
     async def _everywhere(self, put: Put) -> None:
         await self._do(put)
-        await self._router.siblings.ask("put", put.message, PATIENCE_S)
+        await self._router.peers.ask("put", put.message, PATIENCE_S)
 
     async def _do(self, put: Put) -> None:
         """Here. What a later one makes void is forgotten."""
@@ -178,13 +178,13 @@ class Operator:
                     if _which(stage, replica) == put.body:
                         replica.drain() if put.what == "drain" else replica.undrain()
                         # Who waits for it may find another, or it.
-                        stage.turns.wake()
+                        stage.wait_queue.wake()
                 self.put = [one for one in self.put if one.body != put.body]
         if put.what != "undrain":
             self.put.append(put)
 
     async def _running_everywhere(self, replica: Replica, which: bytes) -> int:
-        others = await self._router.siblings.ask("running", which)
+        others = await self._router.peers.ask("running", which)
         return replica.running + sum(map(int, others.values()))
 
     # What the others ask.

@@ -37,7 +37,7 @@ class Administered(Protocol):
     def events(self) -> Journal: ...
 
 
-def admin_face(router: Administered) -> Application:
+def admin_routes(router: Administered) -> Application:
     """The application, behind its key and its audit."""
     app = FastAPI(title="Cascadia admin", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router.operator)

@@ -1,8 +1,6 @@
 """A request to the cascade with its own limits, from the body or from headers."""
 
-from typing import NamedTuple
-
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from cascadia.clients.engines.held_bytes import HeldBytes, Holding
 from cascadia.domain.objective import bar_meant
@@ -19,7 +17,7 @@ MOST_PRIORITY = 2**53
 """Beyond, a header's number is not what was written."""
 
 
-class Urgency(NamedTuple):
+class Urgency(Struct, frozen=True):
     """`deadline_s` in the event loop's time."""
 
     deadline_s: float
@@ -28,9 +26,9 @@ class Urgency(NamedTuple):
 
 def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     """Deadline and priority of a request to the cascade or straight to a stage. Raises `ApiError`."""
-    least = 0 if exchange.hold is None else exchange.hold.key.priority
-    if not exchange.given and fields.deadline_ms is UNSET and not fields.priority:
-        return Urgency(exchange.started_s + total_s, max(0, least))
+    least = 0 if exchange.reservation is None else exchange.reservation.priority
+    if fields.deadline_ms is UNSET and not fields.priority and not exchange.head.given:
+        return Urgency(exchange.started_s + total_s, least if least > 0 else 0)
     deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
     if deadline_ms is not None:
         if not 0 < deadline_ms < float("inf"):
@@ -40,7 +38,7 @@ def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     if priority is not None and not (abs(priority) <= MOST_PRIORITY and priority == int(priority)):
         raise ApiError(400, "invalid_value", "priority must be a whole number.", param="priority")
     wanted = int(priority or 0)
-    if exchange.hold is not None:
+    if exchange.reservation is not None:
         # Nobody is more urgent than the key allows.
         wanted = max(wanted, least)
     return Urgency(exchange.started_s + total_s, wanted)
@@ -68,13 +66,13 @@ def ask_of(
         _name(exchange, b"min-stage", fields.min_stage),
         _name(exchange, b"max-stage", fields.max_stage),
     )
-    if exchange.api == "responses" and (why := refers_elsewhere(fields)):
+    if exchange.head.api == "responses" and (why := refers_elsewhere(fields)):
         message = f"{why} is kept by one engine: name its stage, one of {', '.join(settings.names)}."
         raise ApiError(400, "not_cascaded", message, param=why)
     sticky = settings.conversations.start == "sticky"
     return Ask(
-        api=exchange.api,
-        path=exchange.path,
+        api=exchange.head.api,
+        path=exchange.head.path,
         body=exchange.body,
         fields=fields,
         headers=exchange.forwarded,
@@ -88,7 +86,7 @@ def ask_of(
         steps=record.steps,
         trace=record.trace,
         priority=urgency.priority,
-        session=session_of(fields, exchange.given.get(b"session-id")) if sticky else None,
+        session=session_of(fields, exchange.head.given.get(b"session-id")) if sticky else None,
     )
 
 
@@ -110,7 +108,7 @@ def _bounds(settings: RouterSettings, min_stage: str | None, max_stage: str | No
 
 
 def _limit(exchange: Exchange, header: bytes, field: float | UnsetType | None) -> float | None:
-    value = exchange.given.get(header)
+    value = exchange.head.given.get(header)
     if value is None:
         return None if field is UNSET else field
     try:
@@ -123,7 +121,7 @@ def _limit(exchange: Exchange, header: bytes, field: float | UnsetType | None) -
 
 
 def _name(exchange: Exchange, header: bytes, field: str | UnsetType | None) -> str | None:
-    value = exchange.given.get(header)
+    value = exchange.head.given.get(header)
     if value is None:
         return None if field is UNSET else field
     return value.decode("ascii", "replace")

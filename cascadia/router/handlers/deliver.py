@@ -31,8 +31,8 @@ async def cascaded(
     await turn_after(ask.body)
     decision = await cascade.decide(ask)
     stage = decision.stage
-    if exchange.hold is not None:
-        exchange.hold.spent = decision.total.input_tokens + decision.total.output_tokens
+    if exchange.reservation is not None:
+        exchange.reservation.spent = decision.total.input_tokens + decision.total.output_tokens
     if decision.refused is not None or stage is None:
         refused = decision.refused
         assert refused is not None

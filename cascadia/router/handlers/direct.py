@@ -20,23 +20,24 @@ def call_of(
 ) -> Call:
     """Call of the stage's engine, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
     body = exchange.body
-    deadline_s, priority = urgency_of(exchange, fields, total_s)
-    changes = stage.told(priority)
+    urgency = urgency_of(exchange, fields, total_s)
+    priority = urgency.priority
+    changes = stage.told(priority) if priority else {}
     if stage.settings.model != fields.model or fields.has_own or changes:
         body = rewritten(body, stage.settings.model, changes)
     step = Step(stage.name, exchange.started_s)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
-    kept = exchange.api == "responses" and refers_elsewhere(fields) is not None
-    most = 0 if exchange.api == "embeddings" else fields.most_output
+    kept = exchange.head.api == "responses" and refers_elsewhere(fields) is not None
+    most = 0 if exchange.head.api == "embeddings" else fields.most_output
     tokens = prompt_tokens_of(body)
     return Call(
-        exchange.path,
+        exchange.head.path,
         body,
         forwarded,
         tokens=tokens,
         prefix=prefix,
-        deadline_s=deadline_s,
+        deadline_s=urgency.deadline_s,
         priority=priority,
         step=step,
         kept=kept,
@@ -51,7 +52,7 @@ async def straight(
     step = call.step
     assert step is not None
     # An embedding is never a stream, whatever the client says.
-    if fields.stream and exchange.api != "embeddings":
+    if fields.stream and exchange.head.api != "embeddings":
         live = await stage.opened(call)
         if live.reply is not None:
             live.close(True)
@@ -60,7 +61,9 @@ async def straight(
             return
         step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
-        await relay(exchange, exchange.api, stage, live=live, headers=[stage.header], noting=None, step=step)
+        await relay(
+            exchange, exchange.head.api, stage, live=live, headers=[stage.header], noting=None, step=step
+        )
         return
     reply = await stage.buffered(call, read_usage, begun)
     if reply.found is None:
@@ -73,8 +76,8 @@ async def straight(
 def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usage) -> None:
     """The engine's whole answer, to the client as it is."""
     input_tokens, output_tokens = usage
-    if exchange.hold is not None:
-        exchange.hold.spent = input_tokens + output_tokens
+    if exchange.reservation is not None:
+        exchange.reservation.spent = input_tokens + output_tokens
     stage.counted(usage)
     step = call.step
     if step is not None:

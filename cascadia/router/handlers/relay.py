@@ -43,11 +43,11 @@ async def relay(
     ok: bool | None = None
     try:
         exchange.begin_stream(headers)
-        data, tail, hold = live.first, b"", exchange.hold
+        data, tail, reserved = live.first, b"", exchange.reservation
         events = WholeEvents()
         while data:
-            if hold is not None:
-                hold.passed(data)
+            if reserved is not None:
+                reserved.passed(data)
             whole = events.part(data)
             if noting is None or len(whole) <= SMALL_BYTES:
                 out = noting.part(whole) if noting else whole

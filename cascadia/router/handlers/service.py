@@ -6,15 +6,15 @@ from time import monotonic
 from typing import Any
 
 from cascadia.clients.engines.held_bytes import HeldBytes
-from cascadia.router.access.access import Access, Hold
+from cascadia.router.access.access import Access
 from cascadia.router.cascade.cascade import Cascade
 from cascadia.router.cascade.records import Record
 from cascadia.router.cascade.request_limits import ask_of
 from cascadia.router.handlers.deliver import cascaded
 from cascadia.router.handlers.direct import call_of, straight
 from cascadia.router.handlers.fast_path import Plain
-from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.http.exchange import CLIENT_LEFT, Admitted, Exchange
+from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.openai.requests import (
@@ -47,7 +47,7 @@ class Service:
         journal: Journal,
         held: HeldBytes,
         access: Access | None = None,
-        watchers: Watchers | None = None,
+        observers: Observers | None = None,
         earlier: Sequence[str] = (),
     ) -> None:
         self.settings = settings
@@ -60,9 +60,9 @@ class Service:
         self.journal = journal
         self.held = held
         self.access = access
-        self.tracing = watchers.tracing if watchers is not None else None
-        self.samples = watchers.samples if watchers is not None else None
-        self.observers = watchers.observers if watchers is not None else []
+        self.tracing = observers.tracing if observers is not None else None
+        self.samples = observers.samples if observers is not None else None
+        self.observers = observers.observers if observers is not None else []
         self.running = 0
         self.on_idle: Callable[[], object] | None = None
         """Called each time that none of its requests is left."""
@@ -72,14 +72,14 @@ class Service:
         """Refusal of a request by its head alone; None where it may come."""
         try:
             if self.access is not None:
-                self.access.caller(exchange.authorization, "inference")
+                self.access.caller_of(exchange.head)
         except ApiError as error:
             return error
         return None
 
     def begin(self, exchange: Exchange) -> None:
         """Serves a request; its client's leaving cancels it, and with it whatever an engine does for it."""
-        entry: dict[str, Any] = {"api": exchange.api, "model": "other"}
+        entry: dict[str, Any] = {"api": exchange.head.api, "model": "other"}
         record = Record(entry, exchange.started_s, body=exchange.body)
         self.metrics.running += 1
         self.running += 1
@@ -108,8 +108,8 @@ class Service:
         """However it ended."""
         self.metrics.running -= 1
         exchange.close()
-        if exchange.hold is not None:
-            exchange.hold.release(left=exchange.left)
+        if exchange.reservation is not None:
+            exchange.reservation.release(left=exchange.left)
         if record.ask is not None:
             record.ask.holding.release()
         self._record(exchange, record)
@@ -153,12 +153,12 @@ class Service:
         """Work that is left to do for a request; None where it is under way."""
         body, access = exchange.body, self.access
         if self.tracing is not None:
-            record.trace = self.tracing.begin(exchange.traceparent, exchange.forwarded)
+            record.trace = self.tracing.begin(exchange.head.traceparent, exchange.forwarded)
         if access is None:
             record.fields = fields = read_fields(body)
             record.tokens = tokens_of(body, fields)
             return self._routed_soon(exchange, fields, record)
-        account = access.caller(exchange.authorization, "inference")
+        account = access.caller_of(exchange.head)
         record.entry["key"] = account.key.name
         record.fields = fields = read_fields(body)
         record.tokens = tokens = tokens_of(body, fields)
@@ -166,7 +166,7 @@ class Service:
         if access.shared is not None:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
             return self._routed_when(admitted, exchange, fields, record)
-        exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        exchange.reservation = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
         return self._routed_soon(exchange, fields, record)
 
     def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
@@ -183,9 +183,9 @@ class Service:
         await work
 
     async def _routed_when(
-        self, admitted: Awaitable[Hold], exchange: Exchange, fields: Fields, record: Record
+        self, admitted: Awaitable[Admitted], exchange: Exchange, fields: Fields, record: Record
     ) -> None:
-        exchange.hold = await admitted
+        exchange.reservation = await admitted
         await self._routed_later(exchange, fields, record)
 
     def _routed(
@@ -200,14 +200,12 @@ class Service:
         if stage is not None:
             record.entry["model"] = record.entry["stage"] = stage.name
             call = call_of(exchange, fields, stage, record, total_s=self.limits.total_s, prefix=prefix)
-            stage.metrics.requests.inc()
+            stage.metrics.requests.value += 1.0
             if fields.stream or as_task:
                 return straight(exchange, fields, stage, call)
             return Plain(self, exchange, fields, stage, call, record).begin()
-        if fields.model == self.settings.cascade and exchange.api not in CASCADED:
-            message = (
-                f"{exchange.path.decode()} goes straight to a stage; name one of {', '.join(self.order)}."
-            )
+        if fields.model == self.settings.cascade and exchange.head.api not in CASCADED:
+            message = f"{exchange.head.path.decode()} goes straight to a stage; name one of {', '.join(self.order)}."
             raise ApiError(400, "not_cascaded", message, param="model")
         if fields.model == self.settings.cascade:
             record.entry["model"] = fields.model

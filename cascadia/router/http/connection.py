@@ -6,15 +6,12 @@ is the connection's last.
 
 import asyncio
 
-from cascadia.router.http.contracts import Doors
-from cascadia.router.http.parser import Reading
+from cascadia.router.http.contracts import Request, ServerContract
+from cascadia.router.http.intake import Intake
+from cascadia.router.http.parser import RequestParser
+from cascadia.router.http.patience import Patience, State
 from cascadia.router.http.wire import CLOSE_LINE, CONTINUE, JSON_LINE, status_line
 from cascadia.router.openai.errors import ApiError
-
-KEEP_ALIVE_S = 75.0
-LINGER_S = 2.0
-"""What a refused client still sends is read and dropped for this long: a reset would cost it the refusal."""
-
 
 BEGUN_A_TURN = 16
 """Requests of one connection that are begun in a turn of the event loop."""
@@ -24,31 +21,44 @@ REFUSED_MAX = 32
 """Clients beyond the limit that are told so at the same time."""
 
 
-class Front(Reading):
-    """One connection. `running` is the request that is being answered."""
+class ClientConnection(asyncio.Protocol):
+    """One connection. `running` is the request that is being answered; `full`: the client is far behind with reading.
+
+    Its parts: `Intake` takes bytes in turns, `RequestParser` makes requests of them, `Patience` counts how long the
+    client lets wait.
+    """
 
     __slots__ = (
         "_ended",
-        "_held_bytes",
+        "_intake",
         "_lingers",
         "_pumping",
         "_room",
         "_unread",
         "full",
         "gone",
+        "loop",
+        "parser",
+        "patience",
+        "running",
+        "server",
         "transport",
     )
 
-    def __init__(self, doors: Doors) -> None:
-        super().__init__(doors)
-        self._pumping = False
-        self._unread = False
-        self._room: asyncio.Future[None] | None = None
+    def __init__(self, server: ServerContract) -> None:
+        self.server = server
+        self.loop = server.loop
+        self.patience = Patience(server.loop, server.limits)
+        self.parser = RequestParser(self)
+        self._intake = Intake(self, self.parser)
+        self.running: Request | None = None
         self.full = False
         self.gone = True
+        self._room: asyncio.Future[None] | None = None
+        self._pumping = False
+        self._unread = False
         self._lingers = False
         self._ended = False
-        self._held_bytes = 0
         self.transport: asyncio.Transport
 
     # asyncio.Protocol
@@ -56,14 +66,25 @@ class Front(Reading):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
         self.gone = False
-        self.since_s = self.loop.time()
-        self.doors.connections.add(self)
-        if len(self.doors.connections) > self._limits.max_connections:
-            if len(self.doors.connections) > self._limits.max_connections + REFUSED_MAX:
+        self.patience.begin()
+        self.server.connections.add(self)
+        most = self.server.limits.max_connections
+        if len(self.server.connections) > most:
+            if len(self.server.connections) > most + REFUSED_MAX:
                 # Even to be refused takes a descriptor for as long as the client goes on sending.
                 self.transport.abort()
                 return
             self.refuse(ApiError(503, "too_many_connections", "Too many connections.", retry_after_s=1))
+
+    def data_received(self, data: bytes) -> None:
+        parser, request = self.parser, None
+        if parser.between and self.running is None and not self.full and not parser.ready:
+            request = parser.at_once(data)
+        if request is None:
+            self._intake.add(data)
+        else:
+            self.running = request
+            request.begin()
 
     def eof_received(self) -> bool:
         """A client that sends no more may have gone, or only be done with asking. What is sent to one that has gone
@@ -82,13 +103,10 @@ class Front(Reading):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self.gone = self._deaf = True
-        # It holds our methods, and so us: only a collection of garbage would end that.
-        del self._parser
-        self.doors.lost(self)
-        self._backlog = b""
-        self._ready.clear()
-        self.coming = None
+        self.gone = True
+        self.parser.forget()
+        self._intake.forget()
+        self.server.lost(self)
         self.resume_writing()
         running, self.running = self.running, None
         if running is not None:
@@ -96,8 +114,7 @@ class Front(Reading):
 
     def pause_writing(self) -> None:
         self.full = True
-        self._held_bytes = self.transport.get_write_buffer_size()
-        self.since_s = self.loop.time()
+        self.patience.holds(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         self.full = False
@@ -112,38 +129,38 @@ class Front(Reading):
         """Begins what is ready, as long as nothing is being answered and the client reads."""
         if self._pumping:
             return
+        parser = self.parser
         self._pumping = True
         try:
             begun = 0
-            while self._ready and self.running is None and not self.full and not self.gone:
+            while parser.ready and self.running is None and not self.full and not self.gone:
                 if begun == BEGUN_A_TURN:
                     # Those that are refused are over at once, and others wait.
                     self.loop.call_soon(self.pump)
                     break
                 begun += 1
-                request = self.running = self._ready.pop(0)
+                request = self.running = parser.ready.pop(0)
                 request.begin()
         finally:
             self._pumping = False
         self.hold_reading()
-        if self.running is None and not self._ready:
-            if self._refusal is not None:
+        if self.running is None and not parser.ready:
+            if parser.refusal is not None:
                 self._say_refusal()
-            elif self.coming is not None:
+            elif parser.coming is not None:
                 self.invite()
 
     def finished(self, *, lasting: bool) -> None:
         """The running request's answer is written, and the connection's last where it is not `lasting`."""
         self.running = None
-        self.since_s = self.loop.time()
+        self.patience.since_s = self.loop.time()
         if self.gone:
             return
-        if not lasting or self.doors.closing or (self._ended and not self._ready):
-            self._deaf = True
-            self._ready.clear()
-            self.coming = None
+        parser = self.parser
+        if not lasting or self.server.closing or (self._ended and not parser.ready):
+            parser.stop()
             self.transport.close()
-        elif self._ready or self._refusal or self.coming or self._unread:
+        elif parser.ready or parser.refusal or parser.coming or self._unread:
             self.pump()
 
     def abandon(self) -> None:
@@ -154,7 +171,7 @@ class Front(Reading):
 
     def refuse(self, error: ApiError) -> None:
         """Answers with `error` after all that was ready, reads no more, and closes."""
-        self._refusal = error
+        self.parser.refuse(error)
         self.pump()
 
     def write(self, data: bytes) -> None:
@@ -169,62 +186,65 @@ class Front(Reading):
 
     def close_overdue(self, now_s: float) -> None:
         """Closes the connection where nothing has come of it for too long; the sweep asks this time and again."""
-        waited_s = now_s - self.since_s
-        limits = self._limits
-        if self.full or self.transport.is_closing():
-            held = self.transport.get_write_buffer_size()
-            if held != self._held_bytes:
-                self._held_bytes, self.since_s = held, now_s
-            elif waited_s > limits.idle_s:
-                self.transport.abort()
-        elif self._lingers:
-            if waited_s > LINGER_S:
-                self.transport.abort()
-        elif self.running is not None or self._unread:
+        state = self._state
+        held = self.transport.get_write_buffer_size() if state == "writing" else 0
+        if not self.patience.is_over(state, now_s, held):
             return
-        elif self.coming is not None:
-            if waited_s > limits.body_s:
-                self.transport.abort()
-        elif self._begun:
-            if waited_s > limits.head_s:
-                self.refuse(ApiError(408, "too_slow", "The request did not come in time."))
-        elif waited_s > KEEP_ALIVE_S:
+        if state == "head":
+            self.refuse(ApiError(408, "too_slow", "The request did not come in time."))
+        elif state == "idle":
             self.transport.close()
+        else:
+            self.transport.abort()
+
+    @property
+    def _state(self) -> State:
+        if self.full or self.transport.is_closing():
+            return "writing"
+        if self._lingers:
+            return "lingering"
+        if self.running is not None or self._unread:
+            return "answering"
+        if self.parser.coming is not None:
+            return "body"
+        return "head" if self.parser.begun else "idle"
 
     def drain(self) -> None:
         """Closes the connection, at once or when what was asked is answered."""
-        if self.running is None and not self._ready and self.coming is None and not self._lingers:
+        parser = self.parser
+        if self.running is None and not parser.ready and parser.coming is None and not self._lingers:
             self.transport.close()
 
     def invite(self) -> None:
         """A client that asked whether to go on is told to."""
-        if self.coming is not None and self.coming.expects and not self._size:
-            self.coming.expects = False
+        coming = self.parser.coming
+        if coming is not None and coming.expects and not self.parser.body_begun:
+            coming.expects = False
             self.write(CONTINUE)
 
     def hold_reading(self) -> None:
         """A client that asks on before it was answered is not read from meanwhile, nor one that sends faster than it
         is taken up."""
-        hold = bool(self._ready or self._backlog)
+        hold = bool(self.parser.ready or self._intake.backlog)
         if hold != self._unread and not self.gone and not self.transport.is_closing():
             self._unread = hold
             if hold:
                 self.transport.pause_reading()
             else:
-                self.since_s = self.loop.time()
+                self.patience.begin()
                 self.transport.resume_reading()
 
     def _say_refusal(self) -> None:
-        error, self._refusal = self._refusal, None
-        more = b"" if self.coming is None else self.coming.more
+        parser = self.parser
+        error, parser.refusal = parser.refusal, None
+        more = b"" if parser.coming is None else parser.coming.more
         if error is None or self.gone or self.transport.is_closing():
             return
-        self._deaf = self._lingers = True
-        self.coming = None
-        self._body = []
-        self.since_s = self.loop.time()
+        parser.stop()
+        self._lingers = True
+        self.patience.begin()
         retry = b"retry-after: %d\r\n" % error.retry_after_s if error.retry_after_s is not None else b""
         length = b"content-length: %d\r\n\r\n" % len(error.body)
-        head = status_line(error.status) + JSON_LINE + retry + more + self.doors.dates.line() + CLOSE_LINE
+        head = status_line(error.status) + JSON_LINE + retry + more + self.server.dates.line() + CLOSE_LINE
         self.transport.write(head + length + error.body)
         self.transport.write_eof()

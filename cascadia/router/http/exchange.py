@@ -1,11 +1,13 @@
 """One request of the hot path: what it brought, and what its client is sent. Nothing of this waits, but for `part`."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
+
+from cascadia.router.http.head import Head
 from cascadia.router.http.wire import (
     CLOSE_LINE,
     CONTINUE,
@@ -19,113 +21,68 @@ from cascadia.router.http.wire import (
 from cascadia.router.openai.errors import ApiError
 
 if TYPE_CHECKING:
-    from cascadia.router.access.access import Hold
-    from cascadia.router.http.connection import Front
-    from cascadia.router.openai.requests import Api
+    from cascadia.router.http.connection import ClientConnection
 
 CLIENT_LEFT = 499
 """As nginx logs a request whose client did not wait."""
 HEARTBEAT = b": waiting\n\n"
 _STREAM = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
 _CHUNKED = b"transfer-encoding: chunked\r\n"
-
-_REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}")
-_OWN = b"x-cascadia-"
-_READ = frozenset(
-    (
-        *(b"authorization", b"content-length", b"expect", b"traceparent", b"tracestate"),
-        *(b"x-request-id", b"x-session-id", b"origin"),
-    )
-)
+_LENGTH = b"\r\ncontent-length: %d\r\n\r\n"
+_LAST_LENGTH = b"\r\n" + CLOSE_LINE + b"content-length: %d\r\n\r\n"
+"""After a request's id."""
 
 
-class Exchange:
-    """`given` are the client's headers of the cascade, less `x-cascadia-`. `status` is 0 until something is sent.
+class Admitted(Protocol):
+    """What a key was let in with: `access.Reservation`."""
 
-    `more` are headers that every answer gets; `hold` is what a key was let in with. `lasting`: the client would send
-    another request on its connection; `chunked`: it can read a body of parts.
+    spent: int | None
+    """Tokens that engines counted, set by whoever learns them."""
+
+    @property
+    def priority(self) -> int:
+        """The most urgent that the request may be."""
+
+    def passed(self, part: bytes) -> None:
+        """A part of a live stream went to the client."""
+
+    def release(self, *, left: bool) -> None:
+        """The request is over; `left`: its client did not wait."""
+
+
+class Exchange(Struct, eq=False):
+    """`status` is 0 until something is sent. `more` are headers that every answer gets; `reservation` is what a key was
+    let in with.
     """
 
-    __slots__ = (
-        "_beat_timer",
-        "_chunked",
-        "_done",
-        "_front",
-        "_lasting",
-        "api",
-        "authorization",
-        "body",
-        "expects",
-        "first_at_s",
-        "forwarded",
-        "given",
-        "hold",
-        "left",
-        "length",
-        "more",
-        "on_leaving",
-        "path",
-        "request_id",
-        "started_s",
-        "status",
-        "traceparent",
-    )
+    _client: "ClientConnection"
+    head: Head
+    request_id: bytes
+    started_s: float
+    more: bytes = b""
+    length: int | None = None
+    """Of the body, where its head says it."""
+    body: bytes = b""
+    expects: bool = False
+    """Whether the client waits to be told to send its body."""
+    reservation: Admitted | None = None
+    status: int = 0
+    first_at_s: float | None = None
+    """When the first byte of an answer went out; comments that keep a stream alive are none."""
+    left: bool = False
+    on_leaving: Callable[[], object] | None = None
+    """Called when the client leaves before it was answered."""
+    _done: bool = False
+    _lasting: bool = True
+    _heartbeat: "Heartbeat | None" = None
 
-    def __init__(
-        self, front: "Front", path: bytes, api: "Api", headers: Headers, *, lasting: bool, chunked: bool
-    ) -> None:
-        self._front = front
-        self.path = path
-        self.api = api
-        self._lasting = lasting
-        self._chunked = chunked
-        self._done = False
-        self._beat_timer: asyncio.TimerHandle | None = None
-        self.started_s = monotonic()
-        self.on_leaving: Callable[[], object] | None = None
-        """Called when the client leaves before it was answered."""
-        self.left = False
-        self.status = 0
-        self.first_at_s: float | None = None
-        """When the first byte of an answer went out; comments that keep a stream alive are none."""
-        self.traceparent = b""
-        self.body = b""
-        self.length: int | None = None
-        self.expects = False
-        self.given: dict[bytes, bytes] = {}
-        self.authorization = b""
-        self.hold: Hold | None = None
-        self.more = b""
-        request_id, traces = b"", b""
-        for name, value in headers:
-            if name not in _READ:
-                if name.startswith(_OWN):
-                    self.given[name[len(_OWN) :]] = value
-            elif name == b"content-length":
-                self.length = int(value)
-            elif name == b"authorization":
-                # Of two nobody knows which is meant.
-                self.authorization = b"twice" if self.authorization else value
-            elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-                request_id = value
-            elif name in (b"traceparent", b"tracestate") and value.isascii() and value.decode().isprintable():
-                if name == b"traceparent":
-                    self.traceparent = value
-                else:
-                    traces += name + b": " + value + b"\r\n"
-            elif name == b"expect":
-                self.expects = value.lower() == b"100-continue"
-            elif name == b"origin":
-                self.more = front.doors.says_to_page(value)
-            elif name == b"x-session-id":
-                self.given[b"session-id"] = value
-        self.request_id = request_id or front.doors.next_id()
-        self.forwarded = b"x-request-id: " + self.request_id + b"\r\n" + traces
-        if self.traceparent:
-            self.forwarded += b"traceparent: " + self.traceparent + b"\r\n"
+    @property
+    def forwarded(self) -> bytes:
+        """Header lines that engines get, so that their logs and traces can be found with ours."""
+        return b"x-request-id: " + self.request_id + b"\r\n" + self.head.traces
 
     def begin(self) -> None:
-        self._front.doors.service.begin(self)
+        self._client.server.service.begin(self)
 
     def leave(self) -> None:
         self.left = True
@@ -134,15 +91,15 @@ class Exchange:
 
     def probe(self) -> bool:
         """An interim response, or a comment of a stream that has begun."""
-        if not self._chunked or self._done:
+        if not self.head.chunked or self._done:
             return False
-        if not self._front.full:
-            self._front.write(chunk(HEARTBEAT) if self.status else CONTINUE)
+        if not self._client.full:
+            self._client.write(chunk(HEARTBEAT) if self.status else CONTINUE)
         return True
 
     def beat_every(self, seconds: float) -> None:
         """Comments are sent while nothing else is, so that no proxy takes the stream for dead."""
-        self._beat_timer = self._front.loop.call_later(seconds, self._beat, seconds)
+        self._heartbeat = Heartbeat(self._client.loop, seconds, self._beat)
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """An answer in one piece."""
@@ -150,25 +107,28 @@ class Exchange:
 
     def reply(self, head: bytes, body: bytes, status: int = 200) -> None:
         """An answer in one piece; `head` is its status line and its own headers, in whole lines."""
-        self._end_beat()
+        if self._heartbeat is not None:
+            self._end_heartbeat()
         self.status = status
         if status == 200:
             self.first_at_s = monotonic()
-        lasting = self._lasting and not self._front.doors.draining
-        self._front.write(
-            b"%b%b%bx-request-id: %b\r\n%bcontent-length: %d\r\n\r\n%b"
-            % (
-                head,
-                self.more,
-                self._front.doors.dates.line(),
-                self.request_id,
-                b"" if lasting else CLOSE_LINE,
-                len(body),
-                body,
+        client = self._client
+        lasting = self.head.lasting and not client.server.draining
+        client.write(
+            b"".join(
+                (
+                    head,
+                    self.more,
+                    client.server.dates.line(),
+                    b"x-request-id: ",
+                    self.request_id,
+                    (_LENGTH if lasting else _LAST_LENGTH) % len(body),
+                    body,
+                )
             )
         )
         self._done = True
-        self._front.finished(lasting=lasting)
+        client.finished(lasting=lasting)
 
     def error(self, error: ApiError) -> None:
         """Writes the error in place of an answer, or where a stream has begun as its last event."""
@@ -193,54 +153,92 @@ class Exchange:
         else:
             self.whole(status, [JSON, *headers], body)
 
-    def begin_stream(self, headers: Headers) -> bool:
-        """False where comments have gone out before, and with them the headers of another moment."""
-        self._end_beat()
+    def begin_stream(self, headers: Headers) -> None:
+        """Where comments have gone out before, so have the headers of another moment: then `headers` are not told."""
+        if self._heartbeat is not None:
+            self._end_heartbeat()
         self.first_at_s = monotonic()
-        if self.status:
-            return False
+        if not self.status:
+            self._write_head(headers)
+
+    def _write_head(self, headers: Headers) -> None:
+        """Of a stream."""
         self.status = 200
-        self._lasting = self._lasting and not self._front.doors.draining
-        head = [status_line(200), _STREAM, self._front.doors.dates.line(), b"x-request-id: ", self.request_id]
+        self._lasting = self.head.lasting and not self._client.server.draining
+        head = [
+            status_line(200),
+            _STREAM,
+            self._client.server.dates.line(),
+            b"x-request-id: ",
+            self.request_id,
+        ]
         head += [b"\r\n", header_lines(headers), self.more]
-        if self._chunked:
+        if self.head.chunked:
             head.append(_CHUNKED)
         if not self._lasting:
             head.append(CLOSE_LINE)
-        self._front.write(b"".join(head) + b"\r\n")
-        return True
+        self._client.write(b"".join(head) + b"\r\n")
 
     async def part(self, data: bytes) -> None:
         """Part of a stream that has begun. Waits while the client is far behind with reading."""
-        self._front.write(chunk(data) if self._chunked else data)
-        if self._front.full:
-            await self._front.room()
+        self._client.write(chunk(data) if self.head.chunked else data)
+        if self._client.full:
+            await self._client.room()
 
     def last_part(self, data: bytes) -> None:
-        self._end_beat()
-        if self._chunked:
+        if self._heartbeat is not None:
+            self._end_heartbeat()
+        if self.head.chunked:
             data = (chunk(data) if data else b"") + LAST_CHUNK
-        self._front.write(data)
+        self._client.write(data)
         self._done = True
-        self._front.finished(lasting=self._lasting)
+        self._client.finished(lasting=self._lasting)
 
     def close(self) -> None:
         """Ends whatever still goes on for this exchange. A client that was left without an end is told by a reset."""
-        self._end_beat()
+        if self._heartbeat is not None:
+            self._end_heartbeat()
         self.on_leaving = None
         if not self._done:
             self._done = True
-            self._front.abandon()
+            self._client.abandon()
 
-    def _beat(self, seconds: float) -> None:
+    def _end_heartbeat(self) -> None:
+        """And lets go of it, which holds this exchange in turn."""
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.end()
+
+    def _beat(self) -> None:
         if not self.status:
-            self.begin_stream([])
-            self.first_at_s = None
-        if not self._front.full:
-            self._front.write(chunk(HEARTBEAT) if self._chunked else HEARTBEAT)
-        self.beat_every(seconds)
+            self._write_head([])
+        if not self._client.full:
+            self._client.write(chunk(HEARTBEAT) if self.head.chunked else HEARTBEAT)
 
-    def _end_beat(self) -> None:
-        if self._beat_timer is not None:
-            self._beat_timer.cancel()
-            self._beat_timer = None
+
+class Heartbeat:
+    """Calls `beat` every `seconds`, until `end`."""
+
+    __slots__ = ("_beat", "_loop", "_seconds", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, beat: Callable[[], None]) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._beat = beat
+        self._timer = loop.call_later(seconds, self._rang)
+
+    def _rang(self) -> None:
+        self._timer = self._loop.call_later(self._seconds, self._rang)
+        self._beat()
+
+    def end(self) -> None:
+        self._timer.cancel()
+
+
+def exchange_of(client: "ClientConnection", head: Head, length: int | None) -> Exchange:
+    """A request that came over `client`; its body is still to come."""
+    exchange = Exchange(client, head, head.request_id or client.server.next_id(), monotonic(), length=length)
+    if head.origin:
+        exchange.more = client.server.says_to_page(head.origin)
+    exchange.expects = head.expects
+    return exchange

@@ -1,170 +1,206 @@
 """Parser of a client's bytes into requests, each held to its limits while it comes.
 
-A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for FastAPI.
+A request of a path in `APIS` becomes an `Exchange`, any other an `AsgiRequest` for FastAPI.
 """
 
-import asyncio
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import httptools
 
-from cascadia.router.http.asgi import Errand
-from cascadia.router.http.contracts import Doors, Request
-from cascadia.router.http.exchange import Exchange
+from cascadia.clients.engines.seen_head import SeenHead, seen_head
+from cascadia.router.http.asgi import AsgiRequest
+from cascadia.router.http.contracts import Request
+from cascadia.router.http.exchange import Exchange, exchange_of
+from cascadia.router.http.head import Head, head_of
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import APIS
 
 if TYPE_CHECKING:
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
 
 _HOT_PATHS = {path.encode("ascii"): api for path, api in APIS.items()}
 PATIENT_BYTES = 64 * 1024
 """A body up to this size is read before anybody asks for the key, so that a refusal leaves the connection whole."""
-SLICE_BYTES = 2048
-"""Fed to the parser at once where more came: at most so much is read beyond what a turn is for."""
-WORK_A_TURN = 1024
-"""Parts of bodies, each of some microseconds, that one connection is read for in a turn of the event loop."""
 REQUEST_WORK = 32
-"""That many for a request."""
+"""As many parts of bodies, a request."""
 MOST_QUERY_BYTES = 2048
+HEADS_LEARNT = 8
+"""Of one connection, one after another: a client whose head is always another is not looked at for ever."""
 _UNCHANGED = (b"", b"identity")
 _ENCODED = ApiError(415, "content_encoding", "Send the body as it is: compressed ones are not read here.")
 _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
 
 
-class Reading(asyncio.Protocol, ABC):
-    """Parser of one connection's bytes. `coming` is the request that is not here whole yet, `_ready` are those
-    that wait for their turn, `_refusal` is what the client is told after them. `Front` answers.
+class RequestParser:
+    """Parser of one connection's requests. `coming` is the one that is not here whole yet, `ready` are those that
+    wait for their turn, `refusal` is what the client is told after them.
     """
 
     __slots__ = (
-        "_backlog",
-        "_begun",
         "_body",
-        "_deaf",
+        "_client",
+        "_due_bytes",
         "_fed",
         "_head_bytes",
         "_headers",
         "_in_head",
+        "_learns",
         "_left_bytes",
         "_limits",
         "_parser",
-        "_ready",
-        "_refusal",
+        "_seen_max",
         "_size",
+        "_upgraded",
         "_url",
         "_waste",
-        "_work",
+        "begun",
+        "between",
         "coming",
-        "doors",
-        "loop",
-        "running",
-        "since_s",
+        "deaf",
+        "head",
+        "ready",
+        "refusal",
+        "seen",
+        "work",
     )
 
-    def __init__(self, doors: Doors) -> None:
-        self.doors = doors
-        self._limits = doors.limits
-        self.loop = doors.loop
+    def __init__(self, client: "ClientConnection") -> None:
+        self._client = client
+        self._limits = client.server.limits
         self._parser = httptools.HttpRequestParser(self)
-        self._ready: list[Request] = []
-        self.running: Request | None = None
+        self.ready: list[Request] = []
         self.coming: Request | None = None
+        self.refusal: ApiError | None = None
+        self.deaf = False
+        """Whether nothing more is read."""
+        self.begun = True
+        """Whether a head has begun to come, or a client has yet to send its first."""
+        self.between = True
+        """Whether what came are whole requests, and nothing of another."""
+        self.seen: SeenHead | None = None
+        self.head: Head
+        """What `seen` says."""
+        self.work = 0
+        self._learns = HEADS_LEARNT
+        self._seen_max = min(PATIENT_BYTES, self._limits.max_body_bytes)
+        self._due_bytes = 0
         self._in_head = True
-        self._refusal: ApiError | None = None
-        self._deaf = False
+        self._upgraded = False
         self._left_bytes = 0
-        self._begun = True
-        self._backlog = b""
-        self._work = 0
         self._fed = 0
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._head_bytes = self._size = self._waste = 0
-        self.since_s = 0.0
 
-    @abstractmethod
-    def pump(self) -> None:
-        """Something is ready, or to be refused."""
+    def forget(self) -> None:
+        """The connection is gone. The parser holds what it tells: only a collection of garbage would end that."""
+        self.stop()
+        del self._parser, self._client
 
-    @abstractmethod
+    def stop(self) -> None:
+        """Reads nothing more."""
+        self.deaf = True
+        self.between = False
+        self.ready.clear()
+        self.coming = None
+        self._body = []
+
     def refuse(self, error: ApiError) -> None:
-        """Refuses with `error` and reads no more."""
+        self.refusal = error
+        self.between = False
 
-    @abstractmethod
-    def invite(self) -> None:
-        """A head is here, its body is not."""
+    def at_once(self, data: bytes) -> Exchange | None:
+        """The request, where `data` is one with a head that came before; None where it must be fed.
 
-    @abstractmethod
-    def hold_reading(self) -> None:
-        """Reads from the client, or not, as what waits here asks for."""
-
-    def data_received(self, data: bytes) -> None:
-        if len(data) > SLICE_BYTES or self._backlog:
-            waits = bool(self._backlog)
-            self._backlog += data
-            if not waits:
-                self._go_on()
-        else:
-            self._take(data)
-
-    def _go_on(self) -> None:
-        """Takes of what came as much as one turn of the loop is for: bytes cost little, requests and chunks much."""
-        self._work = 0
-        data, at = memoryview(self._backlog), 0
-        while at < len(data) and self._work < WORK_A_TURN and not self._deaf and self._refusal is None:
-            size = self._slice_bytes
-            self._take(bytes(data[at : at + size]))
-            at += size
-        ended = self._deaf or self._refusal is not None
-        self._backlog = b"" if ended else bytes(data[at:])
-        self.hold_reading()
-        if self._backlog:
-            self.loop.call_soon(self._go_on)
+        Asked where `between`, with nothing `ready`.
+        """
+        seen = self.seen
+        begins = 0 if seen is None else seen.body_begins(data)
+        if seen is None or not begins or len(data) - begins != seen.length or seen.length > self._seen_max:
+            return None
+        exchange = exchange_of(self._client, self.head, seen.length)
+        exchange.body = data[begins:]
+        return exchange
 
     @property
-    def _slice_bytes(self) -> int:
-        """All of a body whose length is known is one part."""
-        if self.coming is None or self.coming.length is None or self._in_head:
-            return SLICE_BYTES
-        return max(SLICE_BYTES, self.coming.length - self._size)
+    def body_begun(self) -> bool:
+        """Of the request that comes."""
+        return self._size > 0
 
-    def _take(self, data: bytes) -> None:
-        if self._deaf or self._refusal is not None:
+    @property
+    def slice_bytes(self) -> int:
+        """Of a body whose length is known, all that is missing."""
+        if self._left_bytes or self.coming is None or self.coming.length is None or self._in_head:
+            return self._left_bytes
+        return self.coming.length - self._size
+
+    def feed(self, data: bytes) -> None:
+        if self.deaf or self.refusal is not None:
             return
         if self._left_bytes:
-            self._add_upgraded(data)
+            self._add_left(data)
+            return
+        begins, self.between = self.between, False
+        if begins and self.seen is not None and self._begins_seen(data):
             return
         self._fed = len(data)
-        size = self._size
+        size, waiting = self._size, len(self.ready)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._not_upgraded(data[upgrade.args[0] :])
+            return
         except httptools.HttpParserCallbackError:
             raise
         except httptools.HttpParserError:
             self.refuse(_UNREADABLE)
             return
-        if self._ready or self._refusal is not None:
-            self.pump()
-        elif self._in_head:
-            self._head_bytes += len(data)
-            self._begun = True
-            if self._head_bytes > self._limits.max_head_bytes:
-                self.refuse(ApiError(431, "head_too_large", "The request's head is too large."))
-        elif self.coming is not None:
+        if begins:
+            self._learn(data, waiting)
+        elif self._due_bytes:
+            self._due_bytes -= len(data)
+        else:
+            self._due_bytes = -1
+        self.between = self._in_head and not self._due_bytes and self.refusal is None
+        if not self.ready and self.refusal is None:
             self._partly(len(data), self._size - size)
+
+    def _begins_seen(self, data: bytes) -> bool:
+        """Whether `data` is a head that came before, and a part of its body: many clients write them one by one."""
+        assert self.seen is not None
+        begins = self.seen.body_begins(data)
+        missing = self.seen.length - (len(data) - begins)
+        if not begins or missing <= 0 or self.seen.length > self._seen_max:
+            return False
+        self.coming = exchange_of(self._client, self.head, self.seen.length)
+        self._head_came()
+        self._left_bytes = missing
+        if begins < len(data):
+            self.on_body(data[begins:])
+        return True
+
+    def _learn(self, data: bytes, waiting: int) -> None:
+        """After data that begins a request, where so many were `waiting`: how much of it is due, and what its head is,
+        should the next have the same."""
+        self._due_bytes = -1
+        request = self.ready[waiting] if len(self.ready) > waiting else self.coming
+        if not isinstance(request, Exchange) or not self._learns or request.head.of_one:
+            return
+        self._learns -= 1
+        seen = seen_head(data)
+        if seen is None or seen.length != request.length or self.refusal is not None:
+            return
+        self.seen, self.head = seen, request.head
+        self._due_bytes = seen.body_begins(data) + seen.length - len(data)
 
     # httptools. Nothing is begun here: what a callback raises is told as a fault of the client's.
 
     def on_url(self, url: bytes) -> None:
         if not self._url:
-            self._begun = True
-            if self.running is None:
-                self.since_s = self.loop.time()
+            self.begun = True
+            if self._client.running is None:
+                self._client.patience.begin()
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -173,29 +209,43 @@ class Reading(asyncio.Protocol, ABC):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._work += REQUEST_WORK
         parser = self._parser
         version = parser.get_http_version()
         lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
         method = parser.get_method()
-        path = self._url.partition(b"?")[0]
-        api = _HOT_PATHS.get(path) if method == b"POST" else None
-        front: Front = self  # type: ignore[assignment]
-        if api is not None:
-            chunked = version == "1.1"
-            exchange = Exchange(front, path, api, self._headers, lasting=lasting, chunked=chunked)
-            self.coming = exchange
-        else:
-            self.coming = Errand(front, method, self._url, self._headers, version=version, lasting=lasting)
         headers, self._headers = self._headers, []
         url, self._url = self._url, b""
+        path = url.partition(b"?")[0]
+        api = _HOT_PATHS.get(path) if method == b"POST" else None
+        exchange: Exchange | None = None
+        if api is not None:
+            head, length = head_of(path, api, headers, lasting=lasting, chunked=version == "1.1")
+            self.coming = exchange = exchange_of(self._client, head, length)
+        else:
+            self.coming = AsgiRequest(self._client, method, url, headers, version=version, lasting=lasting)
+        self._head_came()
+        self.refusal = self._refused_by(self.coming, version, url, url[len(path) :], headers)
+        if (
+            self.refusal is None
+            and exchange is not None
+            and (exchange.length is None or exchange.length > PATIENT_BYTES)
+        ):
+            self.refusal = self._client.server.service.turns_away(exchange)
+
+    def _head_came(self) -> None:
+        self._in_head = False
+        self.work += REQUEST_WORK
         self._size = self._waste = 0
-        self.since_s = self.loop.time()
+        self._client.patience.begin()
+
+    def _refused_by(
+        self, request: Request, version: str, url: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> ApiError | None:
+        """Why a request is refused by its head."""
         if self._head_bytes + self._fed > self._limits.max_head_bytes:
             size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
             if size > self._limits.max_head_bytes:
-                self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
+                return ApiError(431, "head_too_large", "The request's head is too large.")
         hosts = encoded = 0
         for name, value in headers:
             if name == b"host":
@@ -203,35 +253,35 @@ class Reading(asyncio.Protocol, ABC):
             elif name == b"content-encoding":
                 encoded += value.strip().lower() not in _UNCHANGED
         if version not in ("1.0", "1.1"):
-            self._refusal = ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
-        elif hosts > 1 or (not hosts and version == "1.1"):
-            self._refusal = ApiError(400, "invalid_http", "A request has one Host header.")
-        elif encoded:
-            self._refusal = _ENCODED
-        elif len(url) - len(path) > MOST_QUERY_BYTES:
+            return ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
+        if hosts > 1 or (not hosts and version == "1.1"):
+            return ApiError(400, "invalid_http", "A request has one Host header.")
+        if encoded:
+            return _ENCODED
+        if len(query) > MOST_QUERY_BYTES:
             # FastAPI takes it to pieces, asked or not.
-            self._refusal = ApiError(414, "query_too_long", "No address has such a query here.")
-        elif self.coming.length is not None and self.coming.length > self._limits.max_body_bytes:
-            self._refusal = self._too_large()
-        elif api is not None and (exchange.length is None or exchange.length > PATIENT_BYTES):
-            self._refusal = self.doors.service.turns_away(exchange)
+            return ApiError(414, "query_too_long", "No address has such a query here.")
+        if request.length is not None and request.length > self._limits.max_body_bytes:
+            return self._too_large()
+        return None
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
-        self._work += 1
+        self.work += 1
         if self._size > self._limits.max_body_bytes:
-            self._refusal = self._too_large()
+            self.refusal = self._too_large()
         else:
             self._body.append(body)
 
     def on_message_complete(self) -> None:
         self._in_head = True
-        self._begun = False
+        self.begun = False
         self._head_bytes = 0
         request = self.coming
-        if request is None or self._refusal is not None:
+        if request is None or self.refusal is not None:
             return
         if request.length and self._parser.should_upgrade():
+            self._upgraded = True
             self._left_bytes = request.length
         else:
             self._complete()
@@ -239,20 +289,22 @@ class Reading(asyncio.Protocol, ABC):
     def _complete(self) -> None:
         assert self.coming is not None
         self.coming.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._ready.append(self.coming)
+        self.ready.append(self.coming)
         self._body = []
         self.coming = None
 
     def _partly(self, came: int, of_body: int) -> None:
-        """Looks at the limits after a part of a request whose head is here."""
-        self._waste = 0 if of_body else self._waste + came
-        if self._refusal is None and self._waste > self._limits.max_head_bytes:
-            # Trailers, or extensions of chunks, without end.
-            self._refusal = ApiError(431, "head_too_large", "The request's head is too large.")
-        if self._refusal is not None:
-            self.pump()
-        elif self.running is None:
-            self.invite()
+        """Looks at the limits after a part of a request."""
+        if self._in_head:
+            self._head_bytes += came
+            self.begun = True
+            if self._head_bytes > self._limits.max_head_bytes:
+                self.refuse(ApiError(431, "head_too_large", "The request's head is too large."))
+        elif self.coming is not None:
+            self._waste = 0 if of_body else self._waste + came
+            if self._waste > self._limits.max_head_bytes:
+                # Trailers, or extensions of chunks, without end.
+                self.refuse(ApiError(431, "head_too_large", "The request's head is too large."))
 
     def _too_large(self) -> ApiError:
         return ApiError(
@@ -264,15 +316,22 @@ class Reading(asyncio.Protocol, ABC):
     def _not_upgraded(self, rest: bytes) -> None:
         """The body after such a head is taken by its length; what else follows is not read."""
         if self._left_bytes:
-            self._add_upgraded(rest)
+            self._add_left(rest)
         else:
-            self._deaf = True
+            self.deaf = True
 
-    def _add_upgraded(self, data: bytes) -> None:
+    def _add_left(self, data: bytes) -> None:
+        """Of a body that the parser does not see."""
         part = data[: self._left_bytes]
         self._left_bytes -= len(part)
         self.on_body(part)
-        if not self._left_bytes:
-            self._deaf = True
-            self._complete()
-            self.pump()
+        if self._left_bytes:
+            return
+        self._complete()
+        if self._upgraded:
+            self.deaf = True
+            return
+        self._in_head = self.between = True
+        self.begun = False
+        if len(part) < len(data):
+            self.feed(data[len(part) :])

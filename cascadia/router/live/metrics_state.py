@@ -45,7 +45,7 @@ class RouterState(Collector):
         opened = _family("replica_breaker_open", "1: left alone after failures.", "stage", "replica")
         in_hand = _family("replica_in_flight", "Requests that it has in hand.", "stage", "replica")
         for stage in router.all_stages:
-            queue.add_metric((stage.name,), len(stage.turns))
+            queue.add_metric((stage.name,), len(stage.wait_queue))
             running.add_metric((stage.name,), sum(replica.running for replica in stage.replicas))
             if stage is not router.judge:
                 threshold.add_metric((stage.name,), stage.settings.threshold)

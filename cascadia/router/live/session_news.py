@@ -46,7 +46,7 @@ class Converses(Protocol):
     def events(self) -> Journal: ...
 
     @property
-    def siblings(self) -> Peers: ...
+    def peers(self) -> Peers: ...
 
 
 class ConversationNews:
@@ -57,7 +57,7 @@ class ConversationNews:
         self._news: dict[str, str] = {}
         self._telling: set[asyncio.Future[object]] = set()
         self.channel: ConversationChannel | None = None
-        router.siblings.answers["conversations"] = self._told
+        router.peers.answers["conversations"] = self._told
 
     def start(self) -> None:
         keys = self._router.settings.keys
@@ -79,7 +79,7 @@ class ConversationNews:
 
     def follow(self) -> None:
         """Follows the conversations of the plan in force from now on."""
-        if self._router.siblings.count > 1 or self.channel is not None:
+        if self._router.peers.count > 1 or self.channel is not None:
             self._router.conversations.tell = self._tell
 
     def _tell(self, key: bytes, stage: str) -> None:
@@ -89,7 +89,7 @@ class ConversationNews:
 
     def _send(self) -> None:
         news, self._news = msgspec.json.encode(self._news), {}
-        self._soon(self._router.siblings.ask("conversations", news))
+        self._soon(self._router.peers.ask("conversations", news))
         if self.channel is not None:
             self._soon(self.channel.tell(news))
 

@@ -117,8 +117,12 @@ class _Light(Struct):
 
     @property
     def holds_something(self) -> bool:
-        lists = (bytes(self.choices), bytes(self.data), bytes(self.output))
-        return any(each[:1] == b"[" and each[1:64].lstrip()[:1] != b"]" for each in lists)
+        return _lists_something(self.choices) or _lists_something(self.data) or _lists_something(self.output)
+
+
+def _lists_something(found: Raw) -> bool:
+    begin = bytes(memoryview(found)[:64])
+    return begin[:1] == b"[" and begin[1:].lstrip()[:1] != b"]"
 
 
 _document = msgspec.json.Decoder(_Document)

@@ -75,7 +75,7 @@ class Fields(Struct):
     @property
     def output_tokens(self) -> int:
         limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens or OUTPUT_TOKENS
-        return max(1, limit) * max(1, self.n or 1)
+        return limit if self.n is None and limit > 0 else max(1, limit) * max(1, self.n or 1)
 
     @property
     def output_limit(self) -> int | None:
@@ -85,7 +85,7 @@ class Fields(Struct):
     @property
     def most_output(self) -> int | None:
         """Output limit, as `output_limit`, of all answers that are asked for."""
-        limit = self.output_limit
+        limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens
         return limit * max(1, self.n or 1) if limit else None
 
     def beginning(self, name: str) -> bytes:

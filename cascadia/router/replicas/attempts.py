@@ -18,7 +18,8 @@ from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import Done
 from cascadia.router.settings.model import Limits, StageSettings
 from cascadia.router.telemetry.metrics import StageMetrics
-from cascadia.router.upstream.connection import TICK_S, Connection
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.deadlines import TICK_S
 from cascadia.router.upstream.errors import UpstreamError
 
 A = TypeVar("A")
@@ -48,8 +49,37 @@ class Begun(Struct, frozen=True):
         return self.connection is not None and self.connection.stale
 
 
-class Persistence:
-    """Retries of one stage, under its settings and limits."""
+class _Given(Struct, eq=False):
+    """A request of about so many `tokens` at a replica; `probe`: its breaker looks at what becomes of it."""
+
+    admission: Admission
+    replica: Replica
+    path: bytes
+    tokens: int
+    probe: bool
+    ended: bool = False
+
+    def done(self, ok: bool | None) -> None:
+        """`ok`: whether the replica did well; None where it cannot be told."""
+        if self.ended:
+            return
+        self.ended = True
+        replica = self.replica
+        replica.running -= 1
+        replica.outstanding_tokens -= self.tokens
+        if ok:
+            replica.served.add(self.path)
+            replica.rest_s = 0.0
+            replica.breaker.succeeded()
+        elif ok is None:
+            replica.breaker.abandoned(self.probe)
+        else:
+            replica.breaker.failed(monotonic(), self.probe)
+        self.admission.ended()
+
+
+class Attempts:
+    """Tries of one stage's requests, under its settings and limits."""
 
     def __init__(
         self, settings: StageSettings, limits: Limits, metrics: StageMetrics, admission: Admission
@@ -62,7 +92,14 @@ class Persistence:
         self.budget = RetryBudget(limits.retry_ratio)
         self.hedge = Hedge(settings.hedge) if settings.hedge else None
 
-    async def _persist(
+    def inherit(self, old: "Attempts") -> None:
+        """Goes on where `old`, those of the same stage under an older plan, are."""
+        self.admission = old.admission
+        self.budget.saved = old.budget.saved
+        if self.settings.hedge == old.settings.hedge:
+            self.hedge = old.hedge
+
+    async def persist(
         self,
         call: Call,
         attempt: Attempt[A],
@@ -120,7 +157,7 @@ class Persistence:
         """One exchange, and what it says about the replica."""
         loop = asyncio.get_running_loop()
         started_s = begun.started_s if begun else monotonic()
-        done = begun.done if begun else self._given(replica, call)
+        done = begun.done if begun else self.given(replica, call)
         step = call.step
         if step is not None and begun is None:
             step.tries += 1
@@ -135,10 +172,10 @@ class Persistence:
             if error.kind == "busy":
                 replica.rest(monotonic(), error.after_s)
                 # A tick later: a timer may ring early, and who looks then waits for ever.
-                loop.call_at(replica.rests_until_s + TICK_S, self.admission.turns.wake)
+                loop.call_at(replica.rests_until_s + TICK_S, self.admission.wait_queue.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
             late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
-            blameless = error.kind in _BLAMELESS or (late and not self._slow(started_s))
+            blameless = error.kind in _BLAMELESS or (late and not self.slow(started_s))
             done(None if blameless else False)
             self.metrics.upstream_error(error.kind)
             if error.kind == "exhausted":
@@ -148,7 +185,7 @@ class Persistence:
                 raise StageFailed(self.name, "deadline") from None
             raise
         except BaseException:
-            done(False if self._slow(started_s) else None)
+            done(False if self.slow(started_s) else None)
             raise
 
     async def _hedged(
@@ -167,7 +204,7 @@ class Persistence:
 
         def second() -> Awaitable[A] | None:
             # Where others wait a replica has better to do.
-            other = None if self.admission.turns else self.admission.free(call, [replica, *tried])
+            other = None if self.admission.wait_queue else self.admission.free(call, [replica, *tried])
             if other is None or not budget.take():
                 return None
             self.metrics.hedged("sent")
@@ -184,36 +221,16 @@ class Persistence:
         usual.seen(monotonic() - started_s)
         return found
 
-    def _given(self, replica: Replica, call: Call) -> "Done":
+    def given(self, replica: Replica, call: Call) -> Done:
         """Counts the request to `replica`; what is returned ends that, once, and tells its breaker."""
-        replica.running += 1
         tokens = self.admission.tokens(call)
+        replica.running += 1
         replica.outstanding_tokens += tokens
-        probe = replica.breaker.begin()
-        ended = False
+        return _Given(self.admission, replica, call.path, tokens, replica.breaker.begin()).done
 
-        def done(ok: bool | None) -> None:
-            nonlocal ended
-            if ended:
-                return
-            ended = True
-            replica.running -= 1
-            replica.outstanding_tokens -= tokens
-            if ok:
-                replica.served.add(call.path)
-                replica.rest_s = 0.0
-                replica.breaker.succeeded()
-            elif ok is None:
-                replica.breaker.abandoned(probe)
-            else:
-                replica.breaker.failed(monotonic(), probe)
-            self.admission.ended()
-
-        return done
-
-    def _slow(self, started_s: float) -> bool:
-        """Tells whether what began at `started_s` has taken so long that it is the engine's failure, whoever
-        gave it up.
+    def slow(self, started_s: float) -> bool:
+        """Tells whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave
+        it up.
         """
         slow_s = self.settings.slow_s
         return slow_s is not None and monotonic() - started_s >= slow_s

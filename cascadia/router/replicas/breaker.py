@@ -37,8 +37,9 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        self.failures = 0
-        self.cool_s = 0.0
+        if self.failures:
+            self.failures = 0
+            self.cool_s = 0.0
         self.probing = False
 
     def failed(self, now_s: float, probe: bool) -> None:
@@ -65,7 +66,9 @@ class RetryBudget:
     saved: float = 10.0
 
     def earn(self) -> None:
-        self.saved = min(self.most, self.saved + self.ratio)
+        # Every request comes through here: `min` would take longer than all else.
+        saved = self.saved + self.ratio
+        self.saved = saved if saved < self.most else self.most
 
     def take(self) -> bool:
         if self.saved < 1.0:

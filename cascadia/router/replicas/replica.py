@@ -171,4 +171,4 @@ class Replica:
             return False
         finally:
             self.pool.release(connection)
-        return connection.status < 500
+        return connection.answer.status < 500

@@ -60,10 +60,11 @@ class Live:
 
 def refuse(connection: Connection) -> None:
     """Raises for a status that another replica may not give, and that the client has not caused."""
-    status = connection.status
+    answer = connection.answer
+    status = answer.status
     # 503 says that something is wrong, unless it says for how long.
-    if status in _BUSY or (status == 503 and connection.retry_after):
-        raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(connection.retry_after))
+    if status in _BUSY or (status == 503 and answer.retry_after):
+        raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(answer.retry_after))
     if status >= 500 or status < 400 or status in _MISCONFIGURED:
         raise UpstreamError("status", f"HTTP {status}")
 

@@ -14,11 +14,11 @@ from cascadia.dispatch.round_robin import SmoothRoundRobin
 from cascadia.router.http.wire import JSON, header_lines, status_line
 from cascadia.router.openai.answers import EVENTS, Usage
 from cascadia.router.replicas.admission import Admission
-from cascadia.router.replicas.attempts import Begun, Persistence
+from cascadia.router.replicas.attempts import Attempts, Begun
 from cascadia.router.replicas.dns_names import name_at
 from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import MISSING, Done, Live, Reader, Reply, refuse
-from cascadia.router.replicas.wait_queue import Turns
+from cascadia.router.replicas.wait_queue import WaitQueue
 from cascadia.router.settings.model import Limits, StageSettings
 from cascadia.router.telemetry.metrics import StageMetrics
 from cascadia.router.upstream.connection import Connection
@@ -27,7 +27,7 @@ from cascadia.router.upstream.errors import UpstreamError
 T = TypeVar("T")
 
 
-class Stage(Persistence):
+class Stage:
     """`settings.replicas` in order; `metrics` of this stage. `held` counts the bytes of answers that are held back."""
 
     def __init__(
@@ -39,7 +39,12 @@ class Stage(Persistence):
         ]
         replicas = [Replica(*each, limits, held) for each in zip(names, settings.replicas, strict=True)]
         admission = Admission(settings.name, replicas, _balancer(settings), limits)
-        super().__init__(settings, limits, metrics, admission)
+        self.name = settings.name
+        self.settings = settings
+        self.limits = limits
+        self.metrics = metrics
+        self.admission = admission
+        self.attempts = Attempts(settings, limits, metrics, admission)
         # A plan's names are anyone's: what may not stand in a header is written as %XX.
         self.header = (b"x-cascadia-stage", quote(settings.name, safe=" /:@!$&'()*+,;=~").encode("ascii"))
         self.head = status_line(200) + header_lines([JSON, self.header])
@@ -56,11 +61,9 @@ class Stage(Persistence):
         if self.settings.balancing != old.settings.balancing:
             admission.balancer = self.admission.balancer
         self.admission = admission
-        self.budget.saved = old.budget.saved
-        if self.settings.hedge == old.settings.hedge:
-            self.hedge = old.hedge
+        self.attempts.inherit(old.attempts)
         # There may be more room than before.
-        self.turns.wake()
+        self.wait_queue.wake()
 
     def begin_at_once(self, call: Call, then: Callable[[Connection], None]) -> Begun | None:
         """A first try for which nobody has to wait; None where there is none.
@@ -68,54 +71,61 @@ class Stage(Persistence):
         `then` is called at the end of its exchange, be it good or bad; `buffered` makes an answer of either.
         """
         admission = self.admission
-        replica = None if admission.turns or self.hedge else admission.free(call, ())
+        replica = None if admission.wait_queue.tickets or self.attempts.hedge else admission.free(call, ())
         if replica is None:
             return None
-        connection = replica.pool.take()
+        limits, now_s = self.limits, monotonic()
+        left_s = call.deadline_s - now_s
+        connection = replica.pool.take() if left_s > 0 else None
         if connection is not None:
+            total_s = left_s if left_s < limits.total_s else limits.total_s
             try:
-                request, left_s = replica.request(call), self._left_s(call)
-                replica.send(connection, request, self.limits.first_byte_s, left_s, then)
+                replica.send(connection, replica.request(call), limits.first_byte_s, total_s, then)
             except UpstreamError:
                 replica.pool.release(connection)
                 connection = None
-        self.metrics.queue.observe(0.0)
+        self.metrics.queue.observe_none()
         step = call.step
         if step is not None:
             step.tries += 1
             step.replica = replica.name
-        return Begun(replica, connection, self._given(replica, call), monotonic())
+        return Begun(replica, connection, self.attempts.given(replica, call), now_s)
 
     def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
         """Finding of `read` in the answer of such a try, and its body; None where `buffered` must go on with
         it.
         """
         connection = begun.connection
-        if connection is None or connection.failed or connection.status != 200:
+        if connection is None:
             return None
-        body = connection.answer()
+        answer = connection.answer
+        if answer.error is not None or answer.status != 200:
+            return None
+        body = connection.content()
         try:
-            found = read(connection.content_type, body)
+            found = read(answer.content_type, body)
         except UpstreamError:
             return None
         begun.replica.pool.release(connection)
-        self.budget.earn()
+        self.attempts.budget.earn()
         self.admission.took(monotonic() - begun.started_s)
         begun.done(True)
         return found, body
 
     def counted(self, usage: Usage) -> None:
         """Counts what one of its answers took, by the engine's own count."""
-        self.metrics.input_tokens.inc(usage.input_tokens)
-        self.metrics.output_tokens.inc(usage.output_tokens)
-        if usage.output_tokens:
-            self.admission.length.seen(usage.output_tokens)
+        read, written = usage
+        metrics = self.metrics
+        metrics.input_tokens.value += read
+        metrics.output_tokens.value += written
+        if written:
+            self.admission.length.seen(written)
 
     def drop(self, begun: Begun) -> None:
         """Drops an answer that nobody waits for any more."""
         if begun.connection is not None:
             begun.replica.pool.release(begun.connection)
-        begun.done(False if self._slow(begun.started_s) else None)
+        begun.done(False if self.attempts.slow(begun.started_s) else None)
 
     async def buffered(self, call: Call, read: Reader[T], begun: Begun | None = None) -> Reply[T]:
         """The whole answer. `read` is given content type and body of a 200 and raises `UpstreamError` where they are
@@ -131,25 +141,28 @@ class Stage(Persistence):
             taken, first = first, None
             connection = await self._begin(replica, call, taken)
             try:
-                connection.hold(self.limits.idle_s, parts=connection.content_type.startswith(EVENTS))
+                connection.hold(self.limits.idle_s, parts=connection.answer.content_type.startswith(EVENTS))
                 body = await connection.whole()
             finally:
                 replica.pool.release(connection)
-            status = connection.status
+            status = connection.answer.status
             found: T | None = None
             if status == 200:
-                found = await read(connection.content_type, body)
+                found = await read(connection.answer.content_type, body)
                 self.admission.took(monotonic() - started_s)
-            elif self._lacks(replica, connection.status, call):
+            elif self._lacks(replica, connection.answer.status, call):
                 self._look_elsewhere(asked)
                 done(None)
             else:
                 refuse(connection)
             done(True)
-            first_at_s = connection.body_at_s if connection.content_type.startswith(EVENTS) else None
-            return Reply(status, connection.content_type, body, found, first_at_s)
+            first_at_s = (
+                connection.answer.body_at_s if connection.answer.content_type.startswith(EVENTS) else None
+            )
+            return Reply(status, connection.answer.content_type, body, found, first_at_s)
 
-        return await self._persist(call, attempt, self.hedge.whole if self.hedge else None, _forget, begun)
+        hedge = self.attempts.hedge
+        return await self.attempts.persist(call, attempt, hedge.whole if hedge else None, _forget, begun)
 
     async def opened(self, call: Call) -> Live:
         """An answer whose first part has come. Raises `StageFailed`."""
@@ -160,17 +173,17 @@ class Stage(Persistence):
             connection = await self._begin(replica, call)
             live = Live(replica, connection, done)
             try:
-                if connection.status != 200:
+                if connection.answer.status != 200:
                     connection.hold(self.limits.idle_s, parts=False)
                     body = await connection.whole()
-                    if self._lacks(replica, connection.status, call):
+                    if self._lacks(replica, connection.answer.status, call):
                         self._look_elsewhere(asked)
                         done(None)
                     else:
                         refuse(connection)
-                    live.reply = Reply(connection.status, connection.content_type, body)
+                    live.reply = Reply(connection.answer.status, connection.answer.content_type, body)
                 else:
-                    if not connection.content_type.startswith(EVENTS):
+                    if not connection.answer.content_type.startswith(EVENTS):
                         raise UpstreamError("unreadable", "no event stream")
                     connection.stream(self.limits.idle_s)
                     live.first = await connection.some()
@@ -181,7 +194,8 @@ class Stage(Persistence):
                 raise
             return live
 
-        return await self._persist(call, attempt, self.hedge.first if self.hedge else None, _close)
+        hedge = self.attempts.hedge
+        return await self.attempts.persist(call, attempt, hedge.first if hedge else None, _close)
 
     def _lacks(self, replica: Replica, status: int, call: Call) -> bool:
         """Tells whether it does well and does not have what is asked for: what another engine keeps, or an API
@@ -212,8 +226,8 @@ class Stage(Persistence):
         return self.admission.replicas
 
     @property
-    def turns(self) -> Turns:
-        return self.admission.turns
+    def wait_queue(self) -> WaitQueue:
+        return self.admission.wait_queue
 
     @property
     def typical_s(self) -> float:

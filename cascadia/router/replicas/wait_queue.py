@@ -30,18 +30,18 @@ class _Ticket:
         self.displaced = False
 
 
-class Turns:
+class WaitQueue:
     """Whoever is woken looks for a replica, and wakes the next when it found one or went away: no wake is lost."""
 
-    __slots__ = ("_number", "_tickets")
+    __slots__ = ("_number", "tickets")
 
     def __init__(self) -> None:
-        self._tickets: list[_Ticket] = []
+        self.tickets: list[_Ticket] = []
         """The next is at the end."""
         self._number = 0
 
     def __len__(self) -> int:
-        return len(self._tickets)
+        return len(self.tickets)
 
     def rank(self, priority: int, now_s: float) -> Rank:
         """The place of one who comes now; it is kept when waking was in vain."""
@@ -50,13 +50,13 @@ class Turns:
 
     def ahead(self, rank: Rank) -> int:
         """Number that are served before `rank`."""
-        return len(self._tickets) - bisect_left(self._tickets, _from_behind(rank), key=_place)
+        return len(self.tickets) - bisect_left(self.tickets, _from_behind(rank), key=_place)
 
     async def wait(self, until_s: float, rank: Rank) -> Outcome:
         """`late` at `until_s` of the event loop's time."""
         loop = asyncio.get_running_loop()
         ticket = _Ticket(rank, loop.create_future())
-        insort(self._tickets, ticket, key=_place)
+        insort(self.tickets, ticket, key=_place)
         timer = loop.call_at(until_s, _end, ticket.woken)
         try:
             await ticket.woken
@@ -72,27 +72,27 @@ class Turns:
 
     def wake(self) -> None:
         """The first who waits looks again."""
-        while self._tickets:
-            ticket = self._tickets.pop()
+        while self.tickets:
+            ticket = self.tickets.pop()
             if not ticket.woken.done():
                 ticket.woken.set_result(None)
                 return
 
     def displace(self, rank: Rank) -> bool:
         """Sends the last away where `rank` comes before it; False where nobody waits behind `rank`."""
-        if not self._tickets or self._tickets[0].rank < rank:
+        if not self.tickets or self.tickets[0].rank < rank:
             return False
-        ticket = self._tickets.pop(0)
+        ticket = self.tickets.pop(0)
         ticket.displaced = True
         _end(ticket.woken)
         return True
 
     def _left(self, ticket: _Ticket) -> bool:
         """Takes `ticket` out of the queue; False where it is not in there any more."""
-        at = bisect_left(self._tickets, _place(ticket), key=_place)
-        if at == len(self._tickets) or self._tickets[at] is not ticket:
+        at = bisect_left(self.tickets, _place(ticket), key=_place)
+        if at == len(self.tickets) or self.tickets[at] is not ticket:
             return False
-        del self._tickets[at]
+        del self.tickets[at]
         return True
 
 

@@ -35,6 +35,10 @@ class Spread:
         self.counts[bisect_left(self.upper, value)] += 1
         self.total += value
 
+    def observe_none(self) -> None:
+        """As `observe` of 0, which no bound is below."""
+        self.counts[0] += 1
+
     @property
     def count(self) -> int:
         return sum(self.counts)

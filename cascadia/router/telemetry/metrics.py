@@ -176,7 +176,7 @@ class Metrics:
                 self.request_ttft.labels(model),
             )
             self._done[model, status] = found
-        found[0].inc()
+        found[0].value += 1.0
         found[1].observe(seconds)
         if ttft_s is not None:
             found[2].observe(ttft_s)

@@ -46,7 +46,7 @@ class Step(Struct):
 
     @property
     def seconds(self) -> float:
-        return (self.ended_at_s or self.started_at_s) - self.started_at_s
+        return 0.0 if self.ended_at_s is None else self.ended_at_s - self.started_at_s
 
     @property
     def tokens(self) -> int:

@@ -126,6 +126,6 @@ def _stage(stage: Stage) -> dict[str, Any]:
         "threshold": stage.settings.threshold,
         "max_model_len": stage.settings.max_model_len,
         "balancing": stage.settings.balancing,
-        "waiting": len(stage.turns),
+        "waiting": len(stage.wait_queue),
         "replicas": {replica.name: replica_state(replica) for replica in stage.replicas},
     }

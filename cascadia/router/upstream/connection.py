@@ -1,73 +1,52 @@
 """One keep-alive HTTP/1.1 connection to an engine: bytes of a request out, status, headers and body back.
 
 States: idle → (send) waiting for the head → body → idle again, or closed. One exchange at a time; at most one waiter,
-or one function that is called at the end, and one timer. The body is kept until it is read; past `HIGH_WATER` bytes
-unread of a streamed answer the socket is not read from, so that a slow client slows the engine instead of filling
-memory.
+or one function that is called at the end. Its parts: `AnswerParser` reads heads, `Body` keeps what follows them,
+`Deadlines` says by when something must come. Past `HIGH_WATER` bytes unread of a streamed answer the socket is not read
+from, so that a slow client slows the engine instead of filling memory.
 """
 
 import asyncio
 from collections.abc import Callable
 from typing import Literal
 
-import httptools
-
-from cascadia.clients.engines.held_bytes import HeldBytes, Holding
+from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.router.upstream.body import Body
+from cascadia.router.upstream.deadlines import TICK_S, Deadlines
 from cascadia.router.upstream.errors import Kind, UpstreamError
+from cascadia.router.upstream.parsing import Answer, AnswerParser
 
-HIGH_WATER = 64 * 1024
 SLICE_BYTES = 16 * 1024
 """Fed to the parser at once where more came."""
 CHUNKS_A_TURN = 2048
 """Of a body, each of which takes a microsecond; what came beyond is for the event loop's next turn."""
-MAX_HEAD_BYTES = 64 * 1024
-TICK_S = 0.002
-"""uvloop's clock counts milliseconds: a timer may ring while its time is not quite reached."""
 
 _Want = Literal["nothing", "head", "some", "all"]
 
 
 class Connection(asyncio.Protocol):
-    """`closed` is called once, when the connection is gone. `held` counts the bytes of bodies that are not streamed."""
+    """`closed` is called once, when the connection is gone. `held` counts the bytes of bodies that are not streamed.
+
+    `answer` is what is known of the answer under way.
+    """
 
     __slots__ = (
         "_backlog",
-        "_body_due",
         "_body_s",
-        "_buffer",
-        "_buffered",
         "_closed",
-        "_complete",
-        "_deadline_s",
-        "_error",
-        "_first_due_s",
-        "_framed",
-        "_head_bytes",
-        "_held",
-        "_held_s",
-        "_holding",
-        "_idle_s",
-        "_max_bytes",
+        "_deadlines",
         "_parser",
         "_paused",
-        "_rings_s",
-        "_seen_s",
-        "_size",
         "_then",
-        "_timer",
         "_waiter",
         "_want",
         "_work",
-        "body_at_s",
+        "answer",
+        "body",
         "busy",
-        "content_type",
-        "headed",
         "idle_since_s",
-        "keep_alive",
         "loop",
-        "retry_after",
         "reused",
-        "status",
         "transport",
     )
 
@@ -75,51 +54,22 @@ class Connection(asyncio.Protocol):
         self, loop: asyncio.AbstractEventLoop, closed: "Callable[[Connection], None]", held: HeldBytes
     ) -> None:
         self.loop = loop
-        self._holding = Holding(held)
         self._closed = closed
-        self._parser: httptools.HttpResponseParser | None = None
+        self.body = Body(held)
+        self._body_s = 0.0
+        self._deadlines = Deadlines(loop)
+        self._parser: AnswerParser | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._want: _Want = "nothing"
         self._then: Callable[[Connection], None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._rings_s = 0.0
-        self._buffer: list[bytes] = []
-        self._buffered = 0
         self._backlog = b""
         self._work = 0
-        self._held = bytearray()
+        self._paused = False
+        self.answer = Answer()
         self.transport: asyncio.Transport | None = None
         self.reused = False
         self.busy = False
         self.idle_since_s = 0.0
-        self._reset()
-
-    def _reset(self) -> None:
-        self._buffer.clear()
-        self._buffered = 0
-        self._backlog = b""
-        self._held = bytearray()
-        self._holding.release()
-        self._want: _Want = "nothing"
-        self._error: UpstreamError | None = None
-        self._complete = False
-        self._framed = False
-        self._paused = False
-        self._size = 0
-        self._head_bytes = 0
-        self._max_bytes = 0
-        self._idle_s = 0.0
-        self._held_s = 0.0
-        self._seen_s = 0.0
-        self._deadline_s = 0.0
-        self._first_due_s = 0.0
-        self._body_s = 0.0
-        self._body_due = False
-        self.body_at_s = 0.0
-        self.headed = False
-        self.status = 0
-        self.content_type = b""
-        self.retry_after = b""
-        self.keep_alive = True
 
     # What a user of the connection does, in this order.
 
@@ -138,78 +88,60 @@ class Connection(asyncio.Protocol):
         `then` is called once when the answer is here whole or has failed: `whole` does not wait any more. For it the
         body may take `body_s` after the head.
         """
-        if self.transport is None:
+        transport, parser = self.transport, self._parser
+        if transport is None or parser is None:
             raise UpstreamError("reset", stale=self.reused)
-        self._reset()
         self.busy = True
-        self._max_bytes = max_bytes
-        self._then = then
+        self.answer = parser.answer = Answer()
+        self.body.begin(max_bytes)
         self._body_s = body_s
-        now_s = self.loop.time()
-        self._deadline_s = now_s + total_s
-        self._first_due_s = min(now_s + first_byte_s, self._deadline_s)
-        self._arm(self._first_due_s)
-        self.transport.write(request)
+        self._then = then
+        self._deadlines.begin(first_byte_s, total_s, self._rang)
+        transport.write(request)
 
     async def head(self) -> None:
-        """Waits for `status`, `content_type` and `retry_after`."""
-        if not self.headed:
+        """Waits for the status and headers of `answer`."""
+        if not self.answer.headed:
             await self._wait("head")
 
     def hold(self, idle_s: float, *, parts: bool) -> None:
         """Sets time limits before `whole`: an answer in `parts` may not fall silent for `idle_s`; another has
         as long in all.
         """
-        if self._complete:
-            return
-        now_s = self.loop.time()
-        if parts:
-            self._held_s = idle_s
-            self._seen_s = now_s
-        self._deadline_s = self._deadline_s if parts else min(self._deadline_s, now_s + idle_s)
-        self._arm(min(now_s + idle_s, self._deadline_s))
+        if not self.answer.complete:
+            self._deadlines.hold(idle_s, self._rang, parts=parts)
 
     async def whole(self) -> bytes:
         """Waits for the whole answer: its body."""
-        if not self._complete:
+        if not self.answer.complete:
             await self._wait("all")
-        return self.answer()
+        return self.content()
 
-    def answer(self) -> bytes:
+    def content(self) -> bytes:
         """The body of an answer that is here whole."""
-        if self._error is not None:
-            raise self._error
-        return bytes(self._held)
-
-    @property
-    def failed(self) -> bool:
-        return self._error is not None
+        if self.answer.error is not None:
+            raise self.answer.error
+        return self.body.held
 
     @property
     def stale(self) -> bool:
         """Tells whether it was closed before any of the answer came, after it had been kept."""
-        return self._error is not None and self._error.stale
+        return self.answer.error is not None and self.answer.error.stale
 
     def stream(self, idle_s: float) -> None:
         """Reads the answer as it comes from here on, and no two parts of it may be `idle_s` apart."""
-        self._idle_s = idle_s
-        if self._held:
-            self._buffer.append(bytes(self._held))
-            self._buffered += len(self._held)
-            self._held = bytearray()
-        self._holding.release()
-        self._seen_s = self.loop.time()
-        self._arm(min(self._seen_s + idle_s, self._deadline_s))
+        self.body.stream()
+        self._deadlines.stream(idle_s, self._rang)
 
     async def some(self) -> bytes:
         """Bytes that have come since the last call, at least a byte; empty at the end."""
-        if not self._buffer and not self._complete:
-            await self._wait("some")
-        if not self._buffer and self._error is not None:
-            raise self._error
-        data = b"".join(self._buffer)
-        self._buffer.clear()
-        self._buffered = 0
+        body = self.body
+        if not body.waits:
+            if not self.answer.complete:
+                await self._wait("some")
+            if not body.waits and self.answer.error is not None:
+                raise self.answer.error
+        data = body.read()
         if self._paused and not self._backlog:
             self._read_on()
         return data
@@ -217,15 +149,15 @@ class Connection(asyncio.Protocol):
     @property
     def passed_on(self) -> bool:
         """Tells whether somebody may have seen of the answer already."""
-        return self.headed and self._idle_s > 0
+        return self.body.streamed
 
     def finish(self) -> bool:
         """Ends the exchange, whatever its state; True where the connection can take another."""
         self.busy = False
         self._then = None
-        self._held = bytearray()
-        self._holding.release()
-        again = self._complete and self._error is None and self.keep_alive and self.transport is not None
+        self.body.drop()
+        answer = self.answer
+        again = answer.complete and answer.error is None and answer.keep_alive and self.transport is not None
         if not again:
             self.abort()
         elif self._paused:
@@ -238,10 +170,10 @@ class Connection(asyncio.Protocol):
 
     def fail(self, error: UpstreamError) -> None:
         """Ends the exchange under way with `error`, which whoever waits for it is told."""
-        if self._complete:
+        if self.answer.complete:
             return
-        self._error = error
-        self._complete = True
+        self.answer.error = error
+        self.answer.complete = True
         self._wake()
         if self._then is not None:
             self.loop.call_soon(self._tell)
@@ -250,7 +182,7 @@ class Connection(asyncio.Protocol):
     # How it waits.
 
     async def _wait(self, want: _Want) -> None:
-        if self._error is None:
+        if self.answer.error is None:
             self._want = want
             self._waiter = self.loop.create_future()
             try:
@@ -258,8 +190,8 @@ class Connection(asyncio.Protocol):
             finally:
                 self._waiter = None
                 self._want = "nothing"
-        if self._error is not None and not (want == "some" and self._buffer):
-            raise self._error
+        if self.answer.error is not None and not (want == "some" and self.body.waits):
+            raise self.answer.error
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -270,73 +202,80 @@ class Connection(asyncio.Protocol):
         if then is not None:
             then(self)
 
-    def _arm(self, due_s: float) -> None:
-        """Sets a timer that calls `_expired` by then. It may be called early: a timer outlives its exchange,
-        since most are never due, and setting and cancelling one for each costs more than to look again now and
-        then.
-        """
-        if self._timer is None or due_s < self._rings_s:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self.loop.call_at(due_s, self._expired)
-            self._rings_s = due_s
-
-    def _expired(self) -> None:
-        self._timer = None
-        if not self.busy or self._complete:
+    def _rang(self) -> None:
+        """The deadlines' timer."""
+        deadlines, answer = self._deadlines, self.answer
+        deadlines.rung()
+        if not self.busy or answer.complete:
             return
         now_s = self.loop.time() + TICK_S
-        due_s = self._due_s(now_s)
+        due_s = deadlines.due_s(now_s, headed=answer.headed, waits=self._waiter is not None)
         if now_s < due_s:
-            self._arm(due_s)
+            deadlines.ring(due_s, self._rang)
             return
-        kind: Kind = "first-byte" if not self.headed and now_s < self._deadline_s else "total"
+        kind: Kind = "first-byte" if not answer.headed and now_s < deadlines.total_s else "total"
         self.fail(UpstreamError(kind))
-
-    def _due_s(self, now_s: float) -> float:
-        """Instant by when something must have come."""
-        if not self.headed:
-            return self._first_due_s
-        idle_s = self._idle_s or self._held_s
-        if not idle_s:
-            return self._deadline_s
-        # The idle limit of a stream holds while somebody waits for more: a slow client is not the engine's fault.
-        since_s = now_s if self._idle_s and self._waiter is None else self._seen_s
-        return min(since_s + idle_s, self._deadline_s)
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment]
-        self._parser = httptools.HttpResponseParser(self)
+        self._parser = AnswerParser(self._add, self._headed, self._ended)
 
     def data_received(self, data: bytes) -> None:
+        parser = self._parser
         if self._backlog:
             self._backlog += data
-        elif len(data) > SLICE_BYTES and self.busy:
+        elif not self.busy or parser is None:
+            # Nobody asked: whatever this is, it must not become the answer to the next request.
+            self.answer.keep_alive = False
+            self.abort()
+        elif self.answer.complete:
+            self.answer.keep_alive = False
+        elif not self.answer.headed and (whole := parser.at_once(data)) is not None:
+            self._came_at_once(whole)
+        elif len(data) > SLICE_BYTES:
             self._backlog = data
             self._go_on()
         else:
             self._take(data)
             self._taken()
 
+    def _came_at_once(self, whole: bytes) -> None:
+        then = self._then
+        if then is None:
+            # Whoever waits has it for a while.
+            self._add(whole)
+            self._ended()
+        elif self.body.take_at_once(whole):
+            self._then = None
+            self.answer.complete = True
+            then(self)
+        else:
+            self.fail(UpstreamError("too-large"))
+
     def _go_on(self) -> None:
         """Takes of what came as much as one turn of the loop is for: bytes cost little, chunks much."""
         self._work = 0
         data, at = self._backlog, 0
-        while at < len(data) and self._work < CHUNKS_A_TURN and self.transport and not self._complete:
+        answer = self.answer
+        while at < len(data) and self._work < CHUNKS_A_TURN and self._reads:
             self._take(data[at : at + SLICE_BYTES])
             at += SLICE_BYTES
-        self._backlog = b"" if self._complete or self.transport is None else data[at:]
-        if self._complete and at < len(data):
+        self._backlog = data[at:] if self._reads else b""
+        if answer.complete and at < len(data):
             # Nobody asked for what follows an answer.
-            self.keep_alive = False
+            answer.keep_alive = False
         if self._backlog:
             self._pause()
             self.loop.call_soon(self._go_on)
-        elif self._paused and self._buffered <= HIGH_WATER:
+        elif self._paused and not self.body.full:
             self._read_on()
         self._taken()
+
+    @property
+    def _reads(self) -> bool:
+        return self.busy and self.transport is not None and not self.answer.complete
 
     def _pause(self) -> None:
         if not self._paused and self.transport is not None:
@@ -349,108 +288,70 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _take(self, data: bytes) -> None:
-        if not self.busy:
-            # Nobody asked: whatever this is, it must not become the answer to the next request.
-            self.keep_alive = False
-            self.abort()
+        parser, deadlines = self._parser, self._deadlines
+        if parser is None:
             return
-        if not self.headed:
-            self._head_bytes += len(data)
-        elif self._idle_s or self._held_s:
-            self._seen_s = self.loop.time()
-        assert self._parser is not None
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            self.fail(UpstreamError("protocol"))
-            return
-        if not self.headed and self._head_bytes > MAX_HEAD_BYTES:
-            self.fail(UpstreamError("protocol", "endless headers"))
+        if deadlines.idle_s or deadlines.held_s:
+            deadlines.seen_s = self.loop.time()
+        error = parser.feed(data)
+        if error is not None:
+            self.fail(error)
 
     def _taken(self) -> None:
         """Tells who is called at the end, where there is one; the body is not waited for without end."""
         if self._then is not None:
-            if self._complete:
+            if self.answer.complete:
                 self._tell()
-            elif self.headed and not self._body_due:
-                self._body_due = True
+            elif self.answer.headed and self._body_s:
                 self.hold(self._body_s, parts=False)
+                self._body_s = 0.0
 
     def eof_received(self) -> None:
         return None
 
     def forget(self) -> None:
-        """Drops its transport and its parser, which hold it in turn: only a collection of garbage would end
-        that.
-        """
+        """Drops its transport and its parser, which hold it in turn: only a collection of garbage would end that."""
         self.transport = None
-        self._parser = None
+        if self._parser is not None:
+            self._parser.forget()
+            self._parser = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.forget()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self.busy and not self._complete:
-            if self.headed and not self._framed and exc is None:
-                self._complete = True
-                self.keep_alive = False
+        self._deadlines.end()
+        answer = self.answer
+        if self.busy and not answer.complete:
+            if answer.headed and not answer.framed and exc is None:
+                answer.complete = True
+                answer.keep_alive = False
                 self._wake()
                 self._tell()
             else:
-                stale = self.reused and self._head_bytes == 0
-                self.fail(UpstreamError("reset", stale=stale))
+                self.fail(UpstreamError("reset", stale=self.reused and answer.head_bytes == 0))
         self._closed(self)
 
-    # httptools
+    # What the parser tells.
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        if name == b"content-type":
-            self.content_type = value
-        elif name == b"content-length" or (name == b"transfer-encoding" and b"chunked" in value.lower()):
-            self._framed = True
-        elif name == b"retry-after":
-            self.retry_after = value
-
-    def on_headers_complete(self) -> None:
-        if self._complete:
-            # Nobody asked for a second answer.
-            self.keep_alive = False
-            return
-        assert self._parser is not None
-        self.status = self._parser.get_status_code()
-        if self.status < 200:
-            return
-        self.keep_alive = self._parser.should_keep_alive()
-        self.headed = True
+    def _headed(self) -> None:
         if self._want == "head":
             self._wake()
 
-    def on_body(self, body: bytes) -> None:
-        if self._complete:
+    def _add(self, part: bytes) -> None:
+        answer, body = self.answer, self.body
+        if answer.complete:
             return
-        if not self._size:
-            self.body_at_s = self.loop.time()
-        self._size += len(body)
+        if not body.begun:
+            answer.body_at_s = self.loop.time()
         self._work += 1
-        if self._idle_s:
-            self._buffer.append(body)
-            self._buffered += len(body)
+        error = body.add(part)
+        if error is not None:
+            self.fail(error)
+        elif body.streamed:
             if self._want == "some":
                 self._wake()
-            elif self._buffered > HIGH_WATER:
+            elif body.full:
                 self._pause()
-        elif self._size > self._max_bytes:
-            self.fail(UpstreamError("too-large"))
-        elif not self._holding.take(len(body)):
-            self.fail(UpstreamError("exhausted", "too many bytes of answers are held"))
-        else:
-            # One array: a list of parts costs a multiple of what they hold.
-            self._held += body
 
-    def on_message_complete(self) -> None:
-        if self.status < 200:
-            return
-        self._complete = True
+    def _ended(self) -> None:
+        self.answer.complete = True
         self._wake()

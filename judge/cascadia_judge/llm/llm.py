@@ -110,7 +110,11 @@ def verdict(text: str, tokens: Sequence[Token], *, forced: bool = False) -> Verd
 
 
 def clipped(question: str, answer: str, reads_tokens: int) -> tuple[str, str]:
-    """Both texts, cut to about `reads_tokens` together; what one does not need, the other may have."""
+    """Both texts, cut to about `reads_tokens` together; what one does not need, the other may have.
+
+    >>> clipped("why?", "a" * 10 + "z" * 10, reads_tokens=4)
+    ('why?', 'aaaaaa\\n[... 8 characters left out ...]\\nzzzzzz')
+    """
     room = max(2, int(reads_tokens * CHARACTERS_PER_TOKEN))
     half = room // 2
     of_question = min(len(question), max(half, room - len(answer)))

@@ -95,7 +95,11 @@ def reliability(score: Floats, quality: Floats, bins: int = 10) -> tuple[Bin, ..
 
 
 def calibration_error(table: tuple[Bin, ...]) -> float:
-    """Expected calibration error: mean distance of score and quality over the bins, weighted by count."""
+    """Expected calibration error: mean distance of score and quality over the bins, weighted by count.
+
+    >>> calibration_error((Bin(3, 80.0, 60.0), Bin(1, 20.0, 20.0)))
+    15.0
+    """
     total = sum(row.pairs for row in table)
     return sum(row.pairs * abs(row.score - row.quality) for row in table) / total
 

@@ -14,11 +14,11 @@ from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.files.plan_file import write_plan
+from cascadia.testing.plans import plan, stage
 from cascadia_traces.trace import Trace
 from tests.benchmarks.adapt.days import Day, Regime, made_table
 from tests.benchmarks.adapt.fleet import LOG_S, SimulatedFleet
 from tests.benchmarks.adapt.ways import Evaluations
-from tests.unit.render.plans import plan, stage
 
 GPUS = 5
 MODELS = ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-1.5B-Instruct", "meta-llama/Llama-3.1-8B-Instruct")

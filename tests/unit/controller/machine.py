@@ -7,8 +7,8 @@ from cascadia.clients.processes.ports import free_port
 from cascadia.controller.local.engines_file import Engine, Local
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.testing.plans import plan, stage
 from tests.unit.controller.test_local_process import ENGINE
-from tests.unit.render.plans import plan, stage
 
 GPUS = 3
 NO_GPU_JUDGE = JudgePlan(

@@ -9,7 +9,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.render import render
 from cascadia.render.kubernetes.chart_values import merged
-from tests.unit.render.plans import POOLS, plan, stage, three_stages
+from cascadia.testing.plans import POOLS, plan, stage, three_stages
 
 Values = dict[str, Any]
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cascadia.render.kubernetes.chart_values import merged
+from cascadia.testing.plans import POOLS, plan, stage
 from tests.unit.deploy.matrix import EMBEDDING, ONE, OPERATOR, THREE, Case, values_of
-from tests.unit.render.plans import POOLS, plan, stage
 
 Values = dict[str, Any]
 LONG = "a-name-that-is-much-longer-than-any-label-of-kubernetes-may-be-of-them-all"

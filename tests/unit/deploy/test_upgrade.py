@@ -14,8 +14,8 @@ from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.manifests import objects
 from cascadia.render.kubernetes.release import Release
+from cascadia.testing.plans import plan, stage
 from tests.unit.deploy.matrix import values_of
-from tests.unit.render.plans import plan, stage
 
 POOLS = Cluster((Pool("h100", "h100-sxm", 5, 8, 2.67), Pool("l4", "l4", 4, 4, 0.8)))
 

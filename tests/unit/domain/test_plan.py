@@ -9,7 +9,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.objective import bar_meant
 from cascadia.domain.plan import ASKS_NONE, JudgePlan, Mixture, Plan, ReplicaGroup
 from cascadia.domain.workload import Workload
-from tests.unit.render.plans import NO_JUDGE, POOLS, plan, stage, three_stages
+from cascadia.testing.plans import NO_JUDGE, POOLS, plan, stage, three_stages
 
 ONE = ReplicaGroup("h100", tp=1, pp=1, count=1, share=1.0)
 

@@ -13,8 +13,8 @@ from cascadia.domain.prices import token_costs
 from cascadia.render.engine_groups import engine_groups
 from cascadia.render.helm_values import helm_values
 from cascadia.router.settings.from_plan import settings_of, under_plan
+from cascadia.testing.plans import POOLS, plan, stage
 from tests.unit.controller.machine import local, two_stages
-from tests.unit.render.plans import POOLS, plan, stage
 
 USD = "usd-per-million-tokens"
 LOADS = {"small": 0.5, "large": 0.8}

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from cascadia.cli.render import render
 from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import write_plan
-from tests.unit.render.plans import three_stages
+from cascadia.testing.plans import three_stages
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.render.engine_groups import LONGEST_DRAIN_S, engine_groups
 from cascadia.render.gpu_nodes import GPU_NODES
+from cascadia.testing.plans import POOLS, plan, prediction, stage, three_stages
 from cascadia_sim.hardware.catalogue import known_gpus
-from tests.unit.render.plans import POOLS, plan, prediction, stage, three_stages
 
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
 

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from cascadia.render import FILE_NAMES, Target, render
+from cascadia.testing.plans import three_stages
 from tests.data import ROOT
 from tests.unit.render.manifests import WITHOUT_DASHBOARDS
-from tests.unit.render.plans import three_stages
 
 GOLDEN = ROOT / "tests" / "golden" / "render"
 

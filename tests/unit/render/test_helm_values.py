@@ -6,7 +6,7 @@ import yaml
 from cascadia.domain.gear import Gear
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.render import render
-from tests.unit.render.plans import POOLS, plan, stage, three_stages
+from cascadia.testing.plans import POOLS, plan, stage, three_stages
 
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
 PLAN = three_stages()

@@ -4,10 +4,10 @@ import pytest
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import ReplicaGroup
+from cascadia.testing.plans import POOLS, plan, stage, three_stages
 from tests.data import data_path
 from tests.unit.render.crd import strict_schema
 from tests.unit.render.manifests import Object, engines, gpus, objects, of_kind, only_container, pods
-from tests.unit.render.plans import POOLS, plan, stage, three_stages
 
 FOUND = objects(three_stages())
 CUSTOM_KINDS = {("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")}

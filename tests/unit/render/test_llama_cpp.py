@@ -14,9 +14,9 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.render import render, targets_for
 from cascadia.render.engine_args import Launch, arguments
+from cascadia.testing.plans import plan, stage
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
-from tests.unit.render.plans import plan, stage
 from tests.unit.render.reading import documents
 
 FILE = "/models/small.gguf"

@@ -1,6 +1,6 @@
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.render import notes
-from tests.unit.render.plans import POOLS, plan, stage, three_stages
+from cascadia.testing.plans import POOLS, plan, stage, three_stages
 
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
 

@@ -6,7 +6,7 @@ from typing import Any
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render import render
-from tests.unit.render.plans import POOLS, plan, stage, three_stages
+from cascadia.testing.plans import POOLS, plan, stage, three_stages
 from tests.unit.render.reading import documents
 
 ONE_NODE = Cluster((Pool("h100", "h100-sxm", 1, 8, 2.67),))

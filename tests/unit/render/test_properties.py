@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render import FILE_NAMES, render
+from cascadia.testing.plans import plan, stage
 from tests.unit.render.manifests import WITHOUT_DASHBOARDS, engines, gpus, objects, pods
-from tests.unit.render.plans import plan, stage
 from tests.unit.render.reading import documents
 
 NAMES = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=80).filter(

@@ -19,13 +19,13 @@ from cascadia.render.engine_args import Launch, Ranks, arguments
 from cascadia.render.memory_share import free_share
 from cascadia.render.notes import notes
 from cascadia.render.targets import targets_for
+from cascadia.testing.plans import plan, stage
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import calibration_of, replica_timing
 from cascadia_sim.iteration.engine_config import TRTLLM, EngineConfig
 from cascadia_sim.iteration.memory import kv_capacity_tokens, reserve_bytes, stage_memory
 from cascadia_sim.models.catalogue import architecture
 from tests.unit.planner.specs import changed
-from tests.unit.render.plans import plan, stage
 
 LLAMA = "meta-llama/Llama-3.3-70B-Instruct"
 CONFIG = EngineConfig(

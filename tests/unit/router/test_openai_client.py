@@ -12,20 +12,8 @@ import pytest
 from openai import AsyncOpenAI, OpenAI
 from pydantic import BaseModel
 
-from tests.unit.router.engines import (
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import Running, ScriptedGate, run, running, stages
 from tests.unit.router.openai.test_responses import says
 
 QUESTION = [{"role": "user", "content": "What is 2+2?"}]

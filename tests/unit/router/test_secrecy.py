@@ -26,23 +26,9 @@ from cascadia.router.settings.model import (
     SampleSettings,
     ShadowSettings,
 )
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started, stream
+from cascadia.testing.routers import QUICK, Running, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    stream,
-    until,
-)
 from tests.unit.router.observers.test_tracing import watched
 
 CANARY = "zanzibar"
@@ -189,7 +175,7 @@ def test_no_word_of_a_request_or_an_answer_comes_out_elsewhere(
             up.router.journal.flush()
             up.router.events.flush()
             await until(lambda: len(up.lines) >= 3 * len(WAYS))
-            tracing = up.router.watchers.tracing
+            tracing = up.router.observers.tracing
             assert tracing is not None
             tracing._processor.force_flush()
             traced = [span.to_json() for span in exporter.get_finished_spans()]
@@ -252,7 +238,7 @@ def test_no_key_comes_out_anywhere_and_no_engine_sees_one(
             up.router.events.flush()
             texts.append(json.dumps(up.lines) + await shown(up, other))
             texts.append(repr(up.router.settings) + repr(list(up.router.access.keyring)))  # type: ignore[union-attr]
-            for stage in up.router.lineup.all_stages:
+            for stage in up.router.active_plan.all_stages:
                 assert stage.replicas
             keys.extend(secrets_of(h)[-43:-2] for h in (header, other))
 

@@ -15,18 +15,10 @@ from typing import Any
 import pytest
 
 from cascadia.router.openai.answers import read_events
+from cascadia.testing.engines import FakeEngine, completion, delta, send, started
+from cascadia.testing.routers import run, running, stages
 from tests.benchmarks.bench_stalls import MOST_BYTES, PLACES, Attack, units_of
 from tests.benchmarks.stall_rig import Rig, rig
-from tests.unit.router.engines import (
-    FakeEngine,
-    completion,
-    delta,
-    run,
-    running,
-    send,
-    stages,
-    started,
-)
 
 LIMIT_MS = 15.0
 LOGPROB = b'{"token":"a","logprob":-0.1}'

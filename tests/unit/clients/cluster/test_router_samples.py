@@ -11,7 +11,8 @@ from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissin
 from cascadia.controller.detect.samples_file import SampleFiles
 from cascadia.controller.detect.shadow_scores import ShadowFiles
 from cascadia.router.settings.model import RouterSettings, SampleSettings
-from tests.unit.router.engines import QUICK, FakeEngine, Running, run, running, stages, started
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import QUICK, Running, run, running, stages
 
 TOKEN = "0123456789abcdef"
 

@@ -16,6 +16,7 @@ from cascadia.profile.latency.file import read_measurements, write_profile
 from cascadia.profile.latency.measure import Seen
 from cascadia.profile.latency.points import Point, ladder, needed
 from cascadia.profile.latency.profile import Profile, profile_latency, timing_of
+from cascadia.testing.clock import now_s, run
 from cascadia_sim.calibration.catalogue import find_calibration
 from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.evidence.standing import standing
@@ -23,7 +24,6 @@ from cascadia_sim.fit.profile_coverage import PARTS
 from cascadia_sim.hardware.catalogue import gpu
 from tests.unit.clients.engines.test_latency_profile import SMALL, TRUTH, hidden_timing, seconds
 from tests.unit.clients.fake_engine import FakeEngine
-from tests.unit.clients.virtual_time import now_s, run
 
 ALLOWED_S = 100.0
 

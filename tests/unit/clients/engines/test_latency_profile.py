@@ -14,6 +14,7 @@ from cascadia.clients.engines.facts import engine_facts
 from cascadia.clients.engines.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
 from cascadia.profile.latency.profile import Profile, profile_latency, timing_of
+from cascadia.testing.clock import now_s, run
 from cascadia_sim.calibration.catalogue import find_calibration
 from cascadia_sim.calibration.file import calibration_from
 from cascadia_sim.hardware.catalogue import gpu
@@ -22,7 +23,6 @@ from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 from cascadia_sim.models.catalogue import architecture
 from tests.unit.clients.fake_engine import FakeEngine
-from tests.unit.clients.virtual_time import now_s, run
 
 SMALL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 

@@ -9,7 +9,7 @@ from cascadia.clients.cluster.kubernetes_api import ApiFailed, KubernetesApi
 from cascadia.controller.kubernetes.events import AT_ONCE, EACH_S, REASONS, Events
 from cascadia.controller.memory.history import Entry, Kind
 from cascadia.render.kubernetes.release import Release
-from tests.unit.controller.fake_cluster import FakeCluster
+from cascadia.testing.cluster import FakeCluster
 
 
 class Told:

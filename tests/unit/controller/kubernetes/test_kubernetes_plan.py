@@ -7,8 +7,8 @@ import yaml
 
 from cascadia.controller.kubernetes.desired import REPLICA, KubernetesPlan, Serving, kubernetes_plan
 from cascadia.render.kubernetes.chart_values import merged
+from cascadia.testing.plans import three_stages
 from tests.unit.deploy.matrix import values_of
-from tests.unit.render.plans import three_stages
 
 APIS = frozenset({"policy/v1"})
 ON: dict[str, Any] = {"controller": {"enabled": True}}

@@ -9,8 +9,8 @@ from cascadia.controller.kubernetes.desired import KubernetesPlan, kubernetes_pl
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ReplicaGroup
 from cascadia.render.kubernetes.engines.workloads import workload
+from cascadia.testing.plans import POOLS, plan, stage
 from tests.unit.deploy.matrix import CERTAINTY, values_of
-from tests.unit.render.plans import POOLS, plan, stage
 
 PLAN = plan([stage("small", ReplicaGroup("h100", 1, 1, 3, 1.0))], POOLS, CERTAINTY)
 

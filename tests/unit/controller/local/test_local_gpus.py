@@ -10,8 +10,8 @@ from cascadia.controller.local.supervisor import gpu_ids
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.testing.plans import plan, stage
 from tests.unit.controller.machine import NO_GPU_JUDGE, two_stages
-from tests.unit.render.plans import plan, stage
 
 
 def on(*pools: Pool) -> Plan:

@@ -14,9 +14,9 @@ from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render.kubernetes.chart_values import merged
-from tests.unit.controller.fake_cluster import FakeCluster
+from cascadia.testing.cluster import FakeCluster
+from cascadia.testing.plans import plan, stage
 from tests.unit.deploy.matrix import CERTAINTY, values_of
-from tests.unit.render.plans import plan, stage
 
 GPUS = 8
 STARTUP_S, DNS_S = 10.0, 35.0

@@ -22,12 +22,12 @@ from cascadia.controller.speed.watch import Lengths, SpeedWatch
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan
+from cascadia.testing.plans import plan, stage
 from cascadia_sim.iteration.scaled_timing import scaled
 from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.controller.move.test_loop import World
 from tests.unit.controller.speed.test_speed import WINDOW_S, served
 from tests.unit.planner.problems import hosted_judge, problem
-from tests.unit.render.plans import plan, stage
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 ONE, TWO = Kind("small", "here", 1, "a"), Kind("large", "here", 2, "b")

@@ -10,7 +10,8 @@ from cascadia.domain.errors import BadInput
 from cascadia.router.access.keys import Key, Keyring, make_key
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import AdminSettings, CorsSettings, KeySettings, RouterSettings
-from tests.unit.router.engines import QUICK, FakeEngine, Running, run, running, stages, started
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import QUICK, Running, run, running, stages
 from tests.unit.router.settings.test_settings import GOOD
 
 PAGE = "https://chat.example"

@@ -23,7 +23,8 @@ from cascadia.router.access.keys_file import add_key, read_keys, revoke_key
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.router.telemetry.metrics import Metrics
-from tests.unit.router.engines import QUICK, FakeEngine, ScriptedGate, run, running, stages, started
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages
 
 NO_LIMITS = KeyLimits()
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

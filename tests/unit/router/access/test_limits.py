@@ -15,23 +15,9 @@ from cascadia.router.access.keys import Key, KeyLimits, Keyring
 from cascadia.router.access.rate_limits import Told, Usage, Verdict
 from cascadia.router.openai.stream_usage import StreamUsage
 from cascadia.router.settings.model import KeySettings, RouterSettings
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 
 @asynccontextmanager

@@ -13,19 +13,9 @@ from cascadia.router.access.rate_limits import Usage
 from cascadia.router.access.redis_store import RedisStore
 from cascadia.router.access.shared_limits import MOST_WAITING, SharedLimits
 from cascadia.router.settings.model import KeySettings, RouterSettings
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, Running, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 from tests.unit.router.redis_servers import fake_redis, nobody, silent_server
 
 PATIENT_S = 10.0

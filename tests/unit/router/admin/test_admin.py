@@ -17,20 +17,10 @@ from cascadia.files.plan_file import plan_json
 from cascadia.router.access.keys import Keyring
 from cascadia.router.admin.server import AdminServer
 from cascadia.router.settings.model import AdminSettings, JudgeSettings, KeySettings, RouterSettings
-from tests.unit.render.plans import POOLS, plan, stage
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.plans import POOLS, plan, stage
+from cascadia.testing.routers import QUICK, Running, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 from tests.unit.router.server.test_serve import CERTAINTY
 
 
@@ -183,13 +173,13 @@ def two_stages(threshold: float = 50.0) -> Any:
 def test_a_plan_is_put_at_the_addresses_that_the_files_name() -> None:
     async def main() -> None:
         async with administered([FakeEngine(), FakeEngine()], FakeEngine()) as admin:
-            urls = [replica.pool.port for _, replica in admin.up.router.lineup.replicas]
+            urls = [replica.pool.port for _, replica in admin.up.router.active_plan.replicas]
             kept = list(admin.up.router.stages[0].replicas)
             put = await admin.call("PUT", "plan", content=plan_json(two_stages(threshold=64.0)))
             assert put.status_code == 200, put.text
             assert put.json()["thresholds"] == {"small": 64.0, "large": 0.0}
             assert admin.up.router.stages[0].replicas == kept
-            assert [replica.pool.port for _, replica in admin.up.router.lineup.replicas] == urls
+            assert [replica.pool.port for _, replica in admin.up.router.active_plan.replicas] == urls
             document = json.loads(plan_json(two_stages()))
             for wrong, said in (
                 (document | {"endpoints": {"small": "http://evil"}}, "unknown key"),
@@ -304,7 +294,7 @@ def test_who_waits_for_a_replica_that_drains_is_served_by_another() -> None:
             for replica in up.router.stages[0].replicas:
                 replica.max_concurrency = 0
             asking = asyncio.create_task(up.chat("small", headers=header))
-            await until(lambda: len(up.router.stages[0].turns) == 1)
+            await until(lambda: len(up.router.stages[0].wait_queue) == 1)
             up.router.stages[0].replicas[1].max_concurrency = 1
             await admin.call("POST", "replicas/small-0/drain")
             assert (await asking).json()["choices"][0]["message"]["content"] == "2"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cascadia.files.plan_file import plan_json
 from cascadia.router.live.reload import Reloader
+from cascadia.testing.engines import FakeEngine
 from tests.unit.router.admin.test_admin import administered, two_stages
-from tests.unit.router.engines import FakeEngine
 
 PLAN = json.loads(plan_json(two_stages()))
 QUICK = settings(

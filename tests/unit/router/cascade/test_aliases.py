@@ -9,7 +9,8 @@ from cascadia.domain.errors import BadInput
 from cascadia.router.handlers.service import aliases
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import RouterSettings
-from tests.unit.router.engines import QUICK, FakeEngine, run, running, stages, started
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import QUICK, run, running, stages
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,8 @@ import pytest
 
 from cascadia.router.openai.rewrite import Noting
 from cascadia.router.settings.model import JudgeSettings, RouterSettings
-from tests.unit.router.engines import (
-    FakeEngine,
-    ScriptedGate,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages
 
 
 async def broken(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:

@@ -8,7 +8,8 @@ import pytest
 from cascadia.router.cascade.sessions import Conversations, session_of
 from cascadia.router.openai.requests import read_fields
 from cascadia.router.settings.model import ConversationSettings, RouterSettings
-from tests.unit.router.engines import QUICK, FakeEngine, ScriptedGate, run, running, send, stages, started
+from cascadia.testing.engines import FakeEngine, send, started
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages
 
 
 def turns(*said: str) -> list[dict[str, str]]:

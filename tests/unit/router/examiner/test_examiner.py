@@ -14,8 +14,8 @@ import pytest
 from cascadia.router.examiner.examinations import NODES_MAX
 from cascadia.router.examiner.examiner import PROCESSES, Examiner, Unexamined
 from cascadia.router.settings.model import Limits
+from cascadia.testing.routers import run
 from cascadia_judge.scores.verifiers import Verifier
-from tests.unit.router.engines import run
 
 Failures = Counter[tuple[str, str]]
 

@@ -14,8 +14,9 @@ from cascadia.router.gates.cache import CachedGate
 from cascadia.router.gates.certainty import CertaintyGate
 from cascadia.router.openai.answers import Choice
 from cascadia.router.settings.model import JudgeSettings, Limits
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import run, running, stages, until
 from tests.injection.honest import HONEST
-from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started, until
 
 
 def judge_of(engine: FakeEngine, **more: Any) -> JudgeSettings:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from cascadia.router.settings.model import JudgeSettings, ReplicaSettings, StageSettings
-from tests.unit.router.engines import Answer, FakeEngine, completion, run, running, send, stages, started
+from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
+from cascadia.testing.routers import run, running, stages
 
 
 def llm(engine: FakeEngine, **more: Any) -> JudgeSettings:

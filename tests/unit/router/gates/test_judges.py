@@ -27,18 +27,9 @@ from cascadia.router.settings.model import (
     RouterSettings,
     StageSettings,
 )
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, run, running, stages, until
 from cascadia_judge.scores.verifiers import Verifier
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 LOGPROBS = [[-0.1, -3.0], [-0.5, -1.0]]
 
@@ -69,7 +60,7 @@ def changed(settings: tuple[StageSettings, ...], **more: Any) -> tuple[StageSett
 
 
 async def ready(up: Any) -> None:
-    await until(lambda: all(r.state == "ready" for s in up.router.lineup.all_stages for r in s.replicas))
+    await until(lambda: all(r.state == "ready" for s in up.router.active_plan.all_stages for r in s.replicas))
 
 
 def test_an_embedding_judge_is_told_question_answer_stage_and_certainty() -> None:

@@ -10,18 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.clients.engines.held_bytes import HeldBytes, Holding
-from tests.unit.router.engines import (
-    FakeEngine,
-    ScriptedGate,
-    begin_stream,
-    delta,
-    event,
-    run,
-    running,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, delta, event, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages, until
 
 PARTS = 1500
 

@@ -19,16 +19,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.unit.router.engines import (
-    FakeEngine,
-    ScriptedGate,
-    completion,
-    running,
-    send,
-    stages,
-    started,
-    stream,
-)
+from cascadia.testing.engines import FakeEngine, completion, send, started, stream
+from cascadia.testing.routers import ScriptedGate, running, stages
 from tests.unit.router.openai.test_responses import response
 
 EXAMPLES = 20

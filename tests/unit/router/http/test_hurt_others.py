@@ -16,23 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
-from cascadia.router.http.connection import Front
+from cascadia.router.http.connection import ClientConnection
 from cascadia.router.replicas.breaker import Breaker
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import Health, Limits, ReplicaSettings, StageSettings
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.pool import Pool
-from tests.unit.router.engines import (
-    FakeEngine,
-    ScriptedGate,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages, until
 
 EVENTS = st.lists(st.sampled_from(["begin", "succeed", "fail", "abandon", "wait"]), max_size=60)
 
@@ -137,7 +129,7 @@ def test_a_closed_connection_is_gone_without_a_collection_of_garbage() -> None:
     """Cycles wait for one, and what waits is memory that grows with the clients that leave."""
 
     def kept() -> int:
-        return sum(isinstance(each, Front | Connection) for each in gc.get_objects())
+        return sum(isinstance(each, ClientConnection | Connection) for each in gc.get_objects())
 
     async def main() -> None:
         engine = FakeEngine("s")

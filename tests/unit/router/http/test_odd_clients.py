@@ -10,21 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.router.engines import (
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import Running, ScriptedGate, run, running, stages, until
 
 BODY = json.dumps({"model": "small", "messages": [{"role": "user", "content": "q"}]}).encode()
 
@@ -177,7 +164,7 @@ def test_where_a_stage_is_busy_a_request_waits_or_goes_to_a_larger_one_with_room
                 waits = asyncio.create_task(up.chat("small"))
                 await small.arrived.wait()
                 asked = asyncio.create_task(up.chat())
-                await until(lambda: asked.done() or len(up.router.stages[0].turns) == 1)
+                await until(lambda: asked.done() or len(up.router.stages[0].wait_queue) == 1)
                 go.set()
                 answer = await asked
                 await waits

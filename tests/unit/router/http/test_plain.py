@@ -6,19 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.router.engines import (
-    Answer,
-    FakeEngine,
-    Running,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
-from tests.unit.router.replicas.test_care import BAD, patience_s
+from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
+from cascadia.testing.routers import Running, run, running, stages, until
+from tests.unit.router.replicas.test_robustness import BAD, patience_s
 
 
 def after_the_first(bad: Answer) -> Answer:

@@ -8,20 +8,8 @@ from typing import Any
 import pytest
 
 from cascadia.router.settings.model import Limits
-from tests.unit.router.engines import (
-    FakeEngine,
-    Running,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import Running, run, running, stages, until
 
 BODY = b'{"model": "small", "messages": []}'
 HEALTH = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"

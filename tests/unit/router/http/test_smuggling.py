@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.unit.router.engines import FakeEngine, completion, run, running, send, stages, started
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import run, running, stages
 from tests.unit.router.http.test_protocol import BODY, HEALTH, Client, post
 
 EVIL = "http://127.0.0.1:1"

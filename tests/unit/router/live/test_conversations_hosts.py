@@ -11,9 +11,10 @@ import redis
 
 from cascadia.router.access.keys import Keyring
 from cascadia.router.settings.model import KeySettings
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import Running, ScriptedGate, run, running, until
 from tests.unit.router.access.test_keys import made
 from tests.unit.router.cascade.test_conversations import sticky, turns
-from tests.unit.router.engines import FakeEngine, Running, ScriptedGate, run, running, started, until
 from tests.unit.router.redis_servers import fake_redis, nobody
 
 KEY, HEADER = made()

@@ -14,17 +14,8 @@ from cascadia.router.replicas.dns_names import name_at, names_of, resolved
 from cascadia.router.server.app import Router
 from cascadia.router.settings.file import check_settings
 from cascadia.router.settings.model import JudgeSettings, ReplicaSettings, RouterSettings, StageSettings
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    completion,
-    run,
-    running,
-    send,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, Running, run, running, until
 
 NAME = "engines.test"
 OFTEN = replace(QUICK, resolve_s=0.02)

@@ -18,19 +18,9 @@ from cascadia.planner.problem.samples_folder import read_samples
 from cascadia.router.observers.samples_rows import ARRIVALS, QUALITY, REQUESTS
 from cascadia.router.observers.samples_writer import MOST_WAITING, Writer
 from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
 from cascadia_traces.formats.reading import read_trace
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    ScriptedGate,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 SCORED = JudgeSettings("certainty")
 
@@ -289,8 +279,8 @@ def test_a_folder_becomes_the_inputs_of_a_plan(tmp_path: Path) -> None:
                     await router.chat()
                     await until(lambda looks=looks, before=before: looks.value > before)
                 old = {"prompt_id": "old", "stage": "gone", "score": 1.0, "at_s": 0.0, "seconds": 0.1}
-                assert one.router.watchers.samples is not None
-                one.router.watchers.samples.quality([old | {"input_tokens": 1, "output_tokens": 1}])
+                assert one.router.observers.samples is not None
+                one.router.observers.samples.quality([old | {"input_tokens": 1, "output_tokens": 1}])
 
     run(main)
     out = tmp_path / "out"

@@ -24,17 +24,8 @@ from cascadia.router.settings.model import (
     TracingSettings,
 )
 from cascadia.router.telemetry.trace_context import begin, parent_of
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    run,
-    running,
-    send,
-    stages,
-    started,
-)
+from cascadia.testing.engines import FakeEngine, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages
 
 ENDPOINT = "http://127.0.0.1:1/v1/traces"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -45,13 +36,13 @@ def watched(router: Running, **more: Any) -> InMemorySpanExporter:
     exporter = InMemorySpanExporter()
     router.router.metrics.spans_lost.inc(0)
     tracing = Tracing(TracingSettings(ENDPOINT, **more), exporter, router.router.metrics.spans_lost.inc)
-    router.router.watchers.tracing = router.router.service.tracing = tracing
-    router.router.watchers.observers.append(tracing.done)
+    router.router.observers.tracing = router.router.service.tracing = tracing
+    router.router.observers.observers.append(tracing.done)
     return exporter
 
 
 def spans(router: Running, exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
-    tracing = router.router.watchers.tracing
+    tracing = router.router.observers.tracing
     assert tracing is not None
     tracing._processor.force_flush()
     return {span.name: span for span in exporter.get_finished_spans()}
@@ -245,7 +236,7 @@ def test_a_collector_that_is_gone_costs_spans_that_are_counted_and_nothing_else(
         small = FakeEngine()
         async with started(small):
             async with running(traced(small, ENDPOINT)) as router:
-                tracing = router.router.watchers.tracing
+                tracing = router.router.observers.tracing
                 assert tracing is not None
                 tracing.stop_s = 0.2
                 answer = await router.chat("small")
@@ -259,7 +250,7 @@ def test_tracing_is_off_without_an_endpoint_and_engines_get_the_callers_header_a
     async def main() -> None:
         small = FakeEngine()
         async with started(small), running(stages(small)) as router:
-            assert router.router.watchers.tracing is None
+            assert router.router.observers.tracing is None
             await router.chat("small", headers={"traceparent": PARENT})
         assert header(small.heads[0], "traceparent") == PARENT
 

@@ -6,17 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.router.engines import (
-    Answer,
-    FakeEngine,
-    ScriptedGate,
-    begin_stream,
-    run,
-    running,
-    send,
-    stages,
-    started,
-)
+from cascadia.testing.engines import Answer, FakeEngine, begin_stream, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages
 
 
 def response(text: str, **more: Any) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.router.openai.whole_events import EVENT_BYTES_MAX, WholeEvents
-from tests.unit.router.engines import FakeEngine, begin_stream, delta, event, run, running, stages, started
+from cascadia.testing.engines import FakeEngine, begin_stream, delta, event, started
+from cascadia.testing.routers import run, running, stages
 
 PARTS = st.lists(
     st.sampled_from([b"data: a", b"\n", b"\r\n", b"\n\n", b"\r\n\r\n", b": x", b"b"]), max_size=12

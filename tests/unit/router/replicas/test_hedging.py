@@ -12,19 +12,8 @@ from hypothesis import strategies as st
 from cascadia.router.replicas.hedging import FEWEST, REMEMBERED, Quantile, raced
 from cascadia.router.settings.model import HedgeSettings
 from cascadia.router.upstream.errors import UpstreamError
-from tests.unit.router.engines import (
-    FakeEngine,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import run, running, stages, until
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=2 * REMEMBERED))
@@ -169,7 +158,7 @@ def test_a_stream_is_not_hedged_once_its_first_part_has_come() -> None:
         engines = [FakeEngine(answer=late), FakeEngine(answer=late)]
         async with started(*engines), running(hedged(*engines, ratio=0.5)) as up:
             usual_s = 0.4
-            hedge = up.router.stages[0].hedge
+            hedge = up.router.stages[0].attempts.hedge
             assert hedge is not None
             for _ in range(FEWEST):
                 hedge.first.seen(usual_s)

@@ -18,17 +18,8 @@ from cascadia.router.server.server import (
 from cascadia.router.settings.model import Limits
 from cascadia.router.upstream.errors import UpstreamError
 from cascadia.router.upstream.pool import EXHAUSTED, Pool
-from tests.unit.router.engines import (
-    FakeEngine,
-    begin_stream,
-    delta,
-    event,
-    run,
-    running,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import FakeEngine, begin_stream, delta, event, started
+from cascadia.testing.routers import run, running, stages, until
 from tests.unit.router.server.test_workers import serving
 
 FEW = 256

@@ -26,9 +26,9 @@ from cascadia.router.settings.model import (
     RouterSettings,
     StageSettings,
 )
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.plans import POOLS, plan, stage
 from cascadia_judge.llm.prompt import PROMPT_VERSION
-from tests.unit.render.plans import POOLS, plan, stage
-from tests.unit.router.engines import FakeEngine, completion, send, started
 
 CERTAINTY = JudgePlan(
     "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()

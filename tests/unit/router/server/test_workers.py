@@ -23,7 +23,8 @@ from cascadia.router.settings.model import (
     StageSettings,
 )
 from cascadia.router.telemetry.merge import merge
-from tests.unit.router.engines import FakeEngine, completion, send, started, until
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import until
 
 PROGRAM = Path(sys.executable).with_name("cascadia")
 

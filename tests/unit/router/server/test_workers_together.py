@@ -18,8 +18,9 @@ import uvloop
 from cascadia.router.access.keys_file import add_key
 from cascadia.router.ui.history import Tick, added
 from cascadia.router.ui.merge import Share, read_share, series_of, together, written
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.engines import FakeEngine, started, until
 from tests.unit.router.server.test_workers import PROGRAM, workers_of
 
 SCOPES = ("inference", "admin", "metrics")

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from cascadia.router.telemetry.request_log import FLUSH_BYTES, Journal
-from tests.unit.router.engines import run, until
+from cascadia.testing.routers import run, until
 
 
 def test_lines_that_come_together_are_written_together_in_their_order() -> None:

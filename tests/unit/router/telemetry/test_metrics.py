@@ -14,20 +14,9 @@ from cascadia.router.access.keys import Keyring
 from cascadia.router.server.app import Router
 from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.router.telemetry.counters import Spread
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 from tests.data import ROOT
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    Running,
-    ScriptedGate,
-    completion,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
 
 PAGE = ROOT / "docs/reference/router.md"
 ROW = re.compile(r"^`(\w+)` \|([^|\n]*)\|", re.MULTILINE)
@@ -177,7 +166,7 @@ def test_who_waits_for_a_replica_is_seen_while_he_waits_and_after() -> None:
             narrow = replace(only, replicas=(replace(only.replicas[0], max_concurrency=1),))
             async with running((narrow,)) as router:
                 both = asyncio.gather(router.chat("small"), router.chat("small"))
-                await until(lambda: len(router.router.stages[0].turns) == 1)
+                await until(lambda: len(router.router.stages[0].wait_queue) == 1)
                 during = await scraped(router)
                 go.set()
                 await both

@@ -14,16 +14,9 @@ from cascadia.router.settings.model import JudgeSettings, KeySettings, RouterSet
 from cascadia.router.telemetry.counters import Spread
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.history import KEPT, History, Window, quantile, tick_of
-from tests.unit.render.plans import POOLS, plan, stage
-from tests.unit.router.engines import (
-    QUICK,
-    FakeEngine,
-    ScriptedGate,
-    run,
-    running,
-    stages,
-    started,
-)
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.plans import POOLS, plan, stage
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages
 
 
 def shown(small: FakeEngine, large: FakeEngine, costs: tuple[float | None, float | None]) -> RouterSettings:

@@ -12,22 +12,8 @@ import pytest
 
 from cascadia.clients.processes.ports import listen
 from cascadia.router.settings.model import ReplicaSettings, RouterSettings
-from tests.unit.router.engines import (
-    QUICK,
-    Answer,
-    FakeEngine,
-    ScriptedGate,
-    begin_stream,
-    completion,
-    delta,
-    event,
-    run,
-    running,
-    send,
-    stages,
-    started,
-    until,
-)
+from cascadia.testing.engines import Answer, FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
 
 
 async def hang(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
@@ -213,7 +199,7 @@ def test_a_client_that_does_not_read_slows_its_engine_and_loses_nothing() -> Non
             await engine.arrived.wait()
             (connection,) = (c for c in up.router.stages[0].replicas[0].pool.open if c.busy)
             await until(lambda: connection._paused)
-            held = sum(map(len, connection._buffer))
+            held = connection.body.unread_bytes
             assert sent[0] < parts * size
             received = 0
             while data := await reader.read(1 << 20):
@@ -281,11 +267,13 @@ def test_a_full_queue_answers_429_and_the_others_are_served_in_turn() -> None:
                 asking = []
                 for k in range(4):
                     asking.append(asyncio.create_task(up.chat("small", k=k)))
-                    await until(lambda k=k: len(engine.requests) + len(up.router.stages[0].turns) == k + 1)
+                    await until(
+                        lambda k=k: len(engine.requests) + len(up.router.stages[0].wait_queue) == k + 1
+                    )
                 refused = await up.chat("small")
                 leaving = asking.pop(2)
                 leaving.cancel()
-                await until(lambda: len(up.router.stages[0].turns) == 2)
+                await until(lambda: len(up.router.stages[0].wait_queue) == 2)
                 go.set()
                 answers = await asyncio.gather(*asking)
         assert refused.status_code == 429
@@ -311,7 +299,7 @@ def test_requests_wait_for_a_replica_that_is_starting_and_fail_fast_where_none_i
             assert (await up.client.get("/health")).status_code == 200
             replica.state = "starting"
             asking = asyncio.create_task(up.chat("small"))
-            await until(lambda: len(up.router.stages[0].turns) == 1)
+            await until(lambda: len(up.router.stages[0].wait_queue) == 1)
             engine.healthy = True
             assert (await asking).status_code == 200
 

@@ -1,37 +1,22 @@
-"""Engines on real sockets that answer as they are told, and routers in front of them."""
+"""Engines on real sockets that answer as they are told: the OpenAI API as far as a router asks for it."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-import uvloop
-
-from cascadia.clients.processes.ports import listen
-from cascadia.router.access.keys import Keyring
-from cascadia.router.gates.base import Gate, JudgeFailed
-from cascadia.router.server.app import Router
-from cascadia.router.server.server import Server
-from cascadia.router.settings.model import (
-    Health,
-    JudgeSettings,
-    Limits,
-    ReplicaSettings,
-    RouterSettings,
-    StageSettings,
-)
-
 Answer = Callable[["FakeEngine", dict[str, Any], asyncio.StreamWriter], Awaitable[None]]
-
-QUICK = Health(interval_s=0.05, again_s=0.02, timeout_s=10.0, failures=2, startup_s=60.0)
 
 
 @dataclass
 class FakeEngine:
-    """`text` is what it says. `answer` replaces how it answers; `healthy` is what its health check says."""
+    """An engine on a port of its own. `text` is what it says, in as many pieces as it has letters where it is streamed.
+
+    `answer` replaces how it answers; `healthy` is what its health check says; `logprobs` are those of each token's
+    alternatives. `requests` and `heads` tell what it was asked, `arrived` that it was, `left` that its client went.
+    """
 
     text: str = "hello"
     answer: Answer | None = None
@@ -107,6 +92,7 @@ class FakeEngine:
 
 
 def completion(text: str, logprobs: list[list[float]] | None = None, **more: Any) -> bytes:
+    """The body of a whole answer; `more` are further fields."""
     choice: dict[str, Any] = {
         "index": 0,
         "message": {"role": "assistant", "content": text},
@@ -136,16 +122,19 @@ def send(
 
 
 def begin_stream(writer: asyncio.StreamWriter) -> None:
+    """The head of a stream; `event` follows."""
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
 
 
 def event(writer: asyncio.StreamWriter, data: dict[str, Any] | str) -> None:
+    """One server-sent event, as a chunk of its own."""
     content = data if isinstance(data, str) else json.dumps(data)
     line = f"data: {content}\n\n".encode()
     writer.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
 
 
 def delta(text: str) -> dict[str, Any]:
+    """A piece of a streamed answer."""
     return {
         "id": "c-1",
         "object": "chat.completion.chunk",
@@ -154,6 +143,7 @@ def delta(text: str) -> dict[str, Any]:
 
 
 def stream(writer: asyncio.StreamWriter, text: str, body: dict[str, Any]) -> None:
+    """The whole of a streamed answer to the request `body`."""
     begin_stream(writer)
     for letter in text:
         event(writer, delta(letter))
@@ -164,106 +154,9 @@ def stream(writer: asyncio.StreamWriter, text: str, body: dict[str, Any]) -> Non
     writer.write(b"0\r\n\r\n")
 
 
-@dataclass
-class ScriptedGate:
-    """Scores answers by their text. A score of None fails; `slow` never answers."""
-
-    scores: dict[str, float | None]
-    slow: bool = False
-    seen: list[tuple[str, str]] = field(default_factory=list)
-
-    def wants(self, api: str) -> dict[str, Any]:
-        return {}
-
-    async def score(self, question: str, choice: Any, deadline_s: float) -> float:
-        self.seen.append((question, choice.text))
-        if self.slow:
-            await asyncio.Event().wait()
-        score = self.scores[choice.text]
-        if score is None:
-            raise JudgeFailed("nonsense")
-        return score
-
-
-@dataclass
-class Running:
-    router: Router
-    server: Server
-    client: httpx.AsyncClient
-    port: int
-    lines: list[dict[str, Any]]
-
-    async def chat(self, model: str = "cascadia", **more: Any) -> httpx.Response:
-        headers = more.pop("headers", None)
-        path = more.pop("path", "/v1/chat/completions")
-        body = {"model": model, "messages": [{"role": "user", "content": "What is 2+2?"}]} | more
-        return await self.client.post(path, json=body, headers=headers)
-
-
-def stages(
-    *engines: FakeEngine | list[FakeEngine], thresholds: tuple[float, ...] = ()
-) -> tuple[StageSettings, ...]:
-    """Named small, medium, large; of two: small, large."""
-    names = {1: ("small",), 2: ("small", "large"), 3: ("small", "medium", "large")}[len(engines)]
-    limits = (*thresholds, *[0.0] * len(engines))
-    return tuple(
-        StageSettings(
-            name,
-            f"{name}-model",
-            tuple(ReplicaSettings(e.url) for e in (group if isinstance(group, list) else [group])),
-            threshold,
-        )
-        for name, group, threshold in zip(names, engines, limits, strict=False)
-    )
-
-
-@asynccontextmanager
-async def running(
-    settings: tuple[StageSettings, ...] | RouterSettings,
-    gate: Gate | None = None,
-    judge: JudgeSettings | None = None,
-    keyring: Keyring | None = None,
-    prepare: Callable[[Router], object] | None = None,
-    all_ready: bool = True,
-    **limits: Any,
-) -> AsyncIterator[Running]:
-    """A router that serves at a port of its own; all its replicas are ready, or one where not `all_ready`.
-
-    `prepare` may change it before it starts.
-    """
-    if not isinstance(settings, RouterSettings):
-        settings = RouterSettings(settings, judge, health=QUICK)
-    settings = replace(settings, limits=replace(Limits(), **limits))
-    lines: list[dict[str, Any]] = []
-
-    def write(content: bytes) -> None:
-        lines.extend(json.loads(line) for line in content.splitlines())
-
-    router = Router(settings, write, gate, keyring)
-    if prepare is not None:
-        prepare(router)
-    listening = listen("127.0.0.1", 0)
-    port = listening.getsockname()[1]
-    server = Server(router)
-    await router.start()
-    task = asyncio.create_task(server.serve(sockets=[listening]))
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
-        try:
-            enough = all if all_ready else any
-            await until(
-                lambda: (
-                    server.started and enough(r.state == "ready" for s in router.stages for r in s.replicas)
-                )
-            )
-            yield Running(router, server, client, port, lines)
-        finally:
-            server.end()
-            await task
-            await router.stop()
-
-
 @asynccontextmanager
 async def started(*engines: FakeEngine) -> AsyncIterator[None]:
+    """Engines that serve meanwhile."""
     for engine in engines:
         await engine.start()
     try:
@@ -271,14 +164,3 @@ async def started(*engines: FakeEngine) -> AsyncIterator[None]:
     finally:
         for engine in engines:
             await engine.stop()
-
-
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    uvloop.run(main())
-
-
-async def until(what: Callable[[], bool], seconds: float = 15.0) -> None:
-    """Lets others run until `what` holds."""
-    async with asyncio.timeout(seconds):
-        while not what():
-            await asyncio.sleep(0.005)
