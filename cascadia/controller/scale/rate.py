@@ -21,6 +21,8 @@ REMEMBERED_S = 7200.0
 PAST_S, USUAL_S, DAY_S = 300.0, 900.0, 86_400.0
 """The last day is remembered in stretches of `PAST_S`, and told of from `USUAL_S` on."""
 TREND_S, BIN_S = 600.0, 60.0
+OFF_THE_LINE = 3.0
+"""So many times the variance that arrivals have anyway."""
 MOST_AHEAD = 0.15
 """Of the rate: a line goes no further."""
 FEWEST = 6
@@ -65,7 +67,7 @@ class Arrivals:
             rate_rps = max(rate_rps, float(_counts(at_s, came, STEADY_S)[-1]) / STEADY_S)
         if at_s[-1] - at_s[0] < TREND_S:
             return rate_rps
-        rise = _rise(_counts(at_s, came, BIN_S)[-round(TREND_S / BIN_S) :] / BIN_S)
+        rise = _rise(_counts(at_s, came, BIN_S))
         return rate_rps + min(rise * (startup_s + STEADY_S / 2.0), MOST_AHEAD * rate_rps)
 
     def usual_rps(self) -> float | None:
@@ -94,22 +96,28 @@ def _counts(at_s: Floats, came: Floats, span_s: float) -> Floats:
 
 
 def _least_rps(counts: Floats, span_s: float) -> float:
-    """Of the last of `counts`. Differences of neighbours tell how unsteady they are, whatever level they are on."""
-    unsteady = UNSTEADY
-    if len(counts) > FEWEST and counts.mean() > 0.0:
-        differences = np.diff(counts[:-1])
-        unsteady = max(
-            1.0, float(np.median(differences**2)) / (2.0 * HALF_NORMAL * counts[:-1].mean() + 1e-9)
-        )
+    """Of the last of `counts`."""
     last = float(counts[-1])
-    return max(0.0, last - SURE * float(np.sqrt(unsteady * last))) / span_s
+    return max(0.0, last - SURE * float(np.sqrt(_unsteady(counts) * last))) / span_s
 
 
-def _rise(rates: Floats) -> float:
-    """Requests a second, a second: the lower end of what a line through `rates` rises by; 0 where that is not sure."""
+def _unsteady(counts: Floats) -> float:
+    """The variance of `counts` but the last over Poisson's, at least 1. Differences of neighbours tell, whatever level
+    they are on."""
+    before = counts[:-1]
+    if len(before) < FEWEST or not before.mean():
+        return UNSTEADY
+    return max(1.0, float(np.median(np.diff(before) ** 2)) / (2.0 * HALF_NORMAL * float(before.mean())))
+
+
+def _rise(counts: Floats) -> float:
+    """Requests a second, a second: the lower end of what a line through the last `TREND_S` rises by. 0 where that is
+    not sure, and where they are not on a line, e.g. on the two levels of a jump."""
+    rates = counts[-round(TREND_S / BIN_S) :] / BIN_S
     at = BIN_S * (np.arange(len(rates)) - (len(rates) - 1) / 2.0)
     spread = float((at**2).sum())
     slope = float((at * rates).sum()) / spread
-    rest = rates - rates.mean() - slope * at
-    error = float(np.sqrt((rest**2).sum() / (len(rates) - 2) / spread))
-    return max(0.0, slope - SURE * error)
+    rest = float(((rates - rates.mean() - slope * at) ** 2).sum()) / (len(rates) - 2)
+    if rest > OFF_THE_LINE * _unsteady(counts) * float(rates.mean()) / BIN_S:
+        return 0.0
+    return max(0.0, slope - SURE * float(np.sqrt(rest / spread)))

@@ -19,7 +19,7 @@ from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop
 from cascadia.controller.scale.as_scaled import as_scaled
 from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.scale.rate import Arrivals
-from cascadia.controller.scale.size import Load, Quiet, counts_for, within
+from cascadia.controller.scale.size import Load, Queues, Quiet, counts_for, within
 from cascadia.controller.scale.sizes import StageSize, sizes_of
 from cascadia.controller.scale.steps import alive, steps_to
 from cascadia.domain.plan import Plan
@@ -68,6 +68,7 @@ class Scaler:
         self._startup_s: Startup = startups([])
         self._sizes: tuple[StageSize, ...] = ()
         self._quiet = Quiet(quiet_s)
+        self._queues = Queues()
         self._told: Mapping[Kind, int] = {}
         self._short_since_s: float | None = None
         self._there: Mapping[str, int] = {}
@@ -160,9 +161,14 @@ class Scaler:
         self.rate_rps = self.arrivals.ahead_rps(slowest_s)
         if self.rate_rps is None:
             return None
+        queues = self._queues.least(now_s, load)
         wanted: dict[Kind, int] = {}
         for size in self._sizes:
-            wanted |= counts_for(size, self.rate_rps, load.in_hand.get(planned_stage(size.stage), 0.0))
+            # Whoever starts is there for what waits.
+            grows = any(r.state == "starting" for r in observed.replicas if r.kind.stage == size.stage)
+            wanted |= counts_for(
+                size, self.rate_rps, 0.0 if grows else queues.get(planned_stage(size.stage), 0.0)
+            )
         there = alive(observed)
         if not self._told:
             # What a plan or a controller before this one started counts as wanted just now.

@@ -13,6 +13,7 @@ from cascadia.controller.move.state import Kind, Observed
 from cascadia.controller.scale.sizes import StageSize
 
 EVEN = 1e-6
+LASTING_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,23 @@ def _cheapest(size: StageSize, short_rps: float) -> Kind:
     if enough:
         return min(enough, key=lambda kind: (kind.gpus, kind))
     return max(size.gives_rps, key=lambda kind: (size.gives_rps[kind] / max(1, kind.gpus), kind))
+
+
+class Queues:
+    """What was in hand of each stage all through the last `LASTING_S`: less than that passes by itself."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, Load]] = deque()
+
+    def least(self, at_s: float, load: Load) -> Mapping[str, float]:
+        """None of any stage, before so long was seen."""
+        self._seen.append((at_s, load))
+        while len(self._seen) > 1 and self._seen[1][0] <= at_s - LASTING_S:
+            self._seen.popleft()
+        if at_s - self._seen[0][0] < LASTING_S:
+            return dict.fromkeys(load.in_hand, 0.0)
+        stages = load.in_hand
+        return {stage: min(each.in_hand.get(stage, 0.0) for _, each in self._seen) for stage in stages}
 
 
 class Quiet:

@@ -54,6 +54,12 @@ def test_a_rise_is_followed_on_to_when_a_replica_is_ready() -> None:
     assert later == pytest.approx(23.0 + 240.0 / 200.0, rel=0.05)
 
 
+@pytest.mark.parametrize("ago_s", [200.0, 300.0, 400.0])
+def test_a_jump_is_not_followed_beyond_itself(ago_s: float) -> None:
+    found = seen(lambda at_s: 6.0 if at_s < 3600.0 - ago_s else 18.0, 3600.0).ahead_rps(240.0)
+    assert found == pytest.approx(18.0, rel=0.07)
+
+
 def test_a_rise_goes_no_further_than_a_share_of_the_rate() -> None:
     rising = seen(lambda at_s: 5.0 + at_s / 200.0, 3600.0)
     far = rising.ahead_rps(1e6)
