@@ -130,7 +130,7 @@ class Controller:
         return await self._plan(since, since_s, until_s)
 
     async def scale(self) -> None:
-        """What the inner loop does, every few seconds: nothing while the fleet is moved, or where it is off."""
+        """Looks once with the inner loop; does nothing while the fleet is moved, or where the loop is off."""
         moves = self.progress.phase in (Phase.MOVING, Phase.HOLDING)
         if self.scaler is not None and not moves and not self.settings.dry_run:
             await self.scaler.look(self.in_force())

@@ -68,7 +68,7 @@ class Planning:
     async def ask(
         self, samples: Samples, since_s: float, gpus: Mapping[str, int], basis: Basis | None
     ) -> Replanned:
-        """For the rate of `basis`, and compared with what it says of today; else for that of `samples`. Raises
+        """Plans for the rate of `basis`, compared with what it says of today; else for that of `samples`. Raises
         `PlanningFailed`."""
         out = self._settings.folder / "plans" / f"{self._journal.clock():.0f}"
         request = self._request(samples, since_s, gpus, out, basis and basis.rate_rps)

@@ -44,7 +44,7 @@ class Alarm:
 
     @property
     def small(self) -> bool:
-        """Whether replicas have room for it: a length that differs by 5 %, or a score by a point."""
+        """Tells whether replicas have room for it: a length that differs by 5 %, or a score by a point."""
         least = SMALL_LENGTH if self.watched in (INPUT, OUTPUT) else SMALL_SCORE
         return self.watched != RATE and abs(self.since - self.before) < least
 

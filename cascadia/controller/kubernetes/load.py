@@ -1,4 +1,4 @@
-"""What the routers of a release tell of their load, together."""
+"""Load of a release, as its routers tell it together."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ from cascadia.controller.scale.size import Load
 
 
 class KubernetesLoad:
-    """None is told while a router that serves does not answer: the rest would look like less load."""
+    """Reader of it. None is told while a router that serves does not answer: the rest would look like less load."""
 
     def __init__(self, routers: Routers) -> None:
         self._routers = routers

@@ -1,4 +1,4 @@
-"""What the router on this machine tells of its load."""
+"""Load of a fleet on this machine, as its router tells it."""
 
 from pathlib import Path
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""What routers say of their load in `/metrics`: how many requests came, and how many each stage has in hand."""
+"""Load, read from the `/metrics` of routers: how many requests came, and how many each stage has in hand."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -12,12 +12,12 @@ HELD, WAITING = "cascadia_stage_in_flight", "cascadia_stage_queue_length"
 
 class LoadSource(Protocol):
     async def load(self) -> Load | None:
-        """As it is now; None where no router tells."""
+        """Reads it as it is now; None where no router tells."""
         ...
 
 
 def load_of(texts: Iterable[str]) -> Load | None:
-    """Of all routers together, each with what its `/metrics` say."""
+    """Reads the load of all routers together, each with what its `/metrics` say."""
     came, in_hand, told = 0.0, dict[str, float](), False
     for text in texts:
         found = samples(text)

@@ -33,7 +33,7 @@ HALF_NORMAL = 0.4549
 
 
 class Arrivals:
-    """How many requests had come by when."""
+    """Record of how many requests had come by when."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, float]] = deque()
@@ -55,7 +55,7 @@ class Arrivals:
             self._seen.popleft()
 
     def ahead_rps(self, startup_s: float) -> float | None:
-        """In `startup_s` from the last look on; None before the shortest window is full."""
+        """Foresees the rate in `startup_s` from the last look on; None before the shortest window is full."""
         if not self._seen:
             return None
         at_s, came = np.array(self._seen).T
@@ -89,14 +89,14 @@ class Arrivals:
 
 
 def _counts(at_s: Floats, came: Floats, span_s: float) -> Floats:
-    """In the whole windows that end with the last look, oldest first."""
+    """Counts what came in the whole windows that end with the last look, oldest first."""
     windows = int((at_s[-1] - at_s[0]) / span_s + 1e-9)
     edges = at_s[-1] - span_s * np.arange(windows, -1, -1)
     return np.diff(np.interp(edges, at_s, came))
 
 
 def _least_rps(counts: Floats, span_s: float) -> float:
-    """Of the last of `counts`."""
+    """Bounds the rate in the last of `counts` from below."""
     last = float(counts[-1])
     return max(0.0, last - SURE * float(np.sqrt(_unsteady(counts) * last))) / span_s
 

@@ -42,7 +42,7 @@ class Basis(NamedTuple):
 
 
 class Scaler:
-    """As a fleet it sizes the plans that are moved to: another plan says what runs, and this how many.
+    """Inner loop of a fleet. As a fleet it sizes the plans that are moved to: a plan says what runs, and this how many.
 
     `startup_s`: by the entries of the history and a kind, how long a replica takes to be ready."""
 
@@ -92,7 +92,8 @@ class Scaler:
         return sized if all(sized.gpus(p) <= self._there.get(p, 0) for p in pools) else desired
 
     def basis(self, plan: Path, rate_rps: float | None = None) -> Basis | None:
-        """What another plan is made for and compared with: `rate_rps`, or the usual one. None where none is known."""
+        """Makes what another plan is made for and compared with, at `rate_rps` or the usual rate. None where that is
+        not known."""
         rate_rps = rate_rps or self.arrivals.usual_rps()
         if rate_rps is None or self.rate_rps is None:
             return None
@@ -117,7 +118,7 @@ class Scaler:
 
     @property
     def wanted(self) -> Mapping[Kind, int]:
-        """By kind, as of the last look."""
+        """Counts by kind, as of the last look."""
         return self._told
 
     @property
@@ -235,7 +236,7 @@ class Scaler:
         self._silent = silent
 
     def _note(self, step: AwaitReady | Stop, kind: Kind) -> None:
-        """What a start took is what the next is foreseen to."""
+        """Notes what a start took: the next is foreseen to take as long."""
         began_s = self._begun_s.pop(step.name, None)
         if isinstance(step, AwaitReady):
             self.grown_s = self._journal.clock()

@@ -1,4 +1,4 @@
-"""How many replicas of each kind: for the rate to come and for what is in hand, and none stopped before it was quiet.
+"""Numbers of replicas by kind: for the rate to come and what is in hand, and none stopped before it was quiet.
 
 Pure: a `Load` in, counts by kind out. `Quiet` remembers what was wanted of late, since nothing is stopped that was
 wanted within `quiet_s`.
@@ -38,7 +38,7 @@ def counts_for(size: StageSize, rate_rps: float, in_hand: float) -> dict[Kind, i
 
 
 def _cheapest(size: StageSize, short_rps: float) -> Kind:
-    """Of those that close the gap the one with the fewest GPUs; else who does most with a GPU."""
+    """Chooses, of those that close the gap, the one with the fewest GPUs; else who does most with a GPU."""
     enough = [kind for kind, rps in size.gives_rps.items() if rps >= short_rps]
     if enough:
         return min(enough, key=lambda kind: (kind.gpus, kind))
@@ -46,13 +46,13 @@ def _cheapest(size: StageSize, short_rps: float) -> Kind:
 
 
 class Queues:
-    """What was in hand of each stage all through the last `LASTING_S`: less than that passes by itself."""
+    """Record of what was in hand of each stage all through the last `LASTING_S`: what is there shortly passes."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, Load]] = deque()
 
     def least(self, at_s: float, load: Load) -> Mapping[str, float]:
-        """None of any stage, before so long was seen."""
+        """Adds what is in hand now, and tells what was there all the while; nothing, before so long was seen."""
         self._seen.append((at_s, load))
         while len(self._seen) > 1 and self._seen[1][0] <= at_s - LASTING_S:
             self._seen.popleft()
@@ -79,7 +79,7 @@ class Quiet:
 def within(
     observed: Observed, sizes: Iterable[StageSize], wanted: Mapping[Kind, int], there: Mapping[Kind, int]
 ) -> tuple[dict[Kind, int], bool]:
-    """What of `wanted` there are GPUs for beside what is `there`, and whether that is less: the ceiling.
+    """Cuts `wanted` to what there are GPUs for beside what is `there`, and tells whether that is less: the ceiling.
 
     The next replica goes to the stage that has the smallest part of what it wants.
     """

@@ -1,4 +1,4 @@
-"""What one replica of each of a plan's shapes can be given, as its plan tells.
+"""Work that one replica of each of a plan's shapes can be given, as its plan tells.
 
 The plan knows of each stage the share of the requests that reach it, the rate that its replicas get, the load rho0 (of
 what they could sustain at most) that this is, and the p95 of its latency there. As in any queue with processor

@@ -10,7 +10,7 @@ from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop
 
 
 def alive(observed: Observed) -> Counter[Kind]:
-    """How many of each serve or are about to."""
+    """Counts those of each kind that serve or are about to."""
     return Counter(r.kind for r in observed.replicas if r.state in ("starting", "ready"))
 
 
@@ -24,7 +24,7 @@ def as_there(desired: Desired, observed: Observed) -> tuple[Desired, Observed]:
 
 
 def steps_to(observed: Observed, counts: Mapping[Kind, int]) -> list[Step]:
-    """What is to be done now, in any order. Whoever starts is awaited and whoever drains is stopped, though another
+    """Lists what is to be done now, in any order. Who starts is awaited and who drains is stopped, though another
     controller began that."""
     there = alive(observed)
     names = Names({replica.name for replica in observed.replicas})
