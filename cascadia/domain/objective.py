@@ -31,7 +31,7 @@ GEARS = 8
 
 @dataclass(frozen=True, slots=True)
 class UnderLoad:
-    """What may give way where more comes than the plan's own setting carries.
+    """Rules for what may give way where more comes than the plan's own setting carries.
 
     No gear's lower bound on quality is below `quality_floor` (0-100; None: the objective's `quality_min`, which holds
     for all requests together in any case). `then`: what beyond the lightest gear still does not fit waits, or is

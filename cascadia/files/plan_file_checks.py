@@ -201,7 +201,7 @@ def _gear_faults(plan: Plan) -> Iterator[Fault]:
 
 
 def _asks_more(plan: Plan, gear: Gear, than: Gear) -> bool:
-    """Whether every request goes at least as far as in the other gear, and some may go further."""
+    """Tells whether every request goes at least as far as in the other gear, and some may go further."""
     if gear.stages[: len(than.stages)] != than.stages or any(gear.skip_below) or any(than.skip_below):
         return False
     at = [i for i, stage in enumerate(plan.stages) if stage.name in than.stages[:-1]]

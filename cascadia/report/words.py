@@ -85,7 +85,7 @@ def mixture(plan: Plan) -> str:
 
 
 def gears(plan: Plan) -> str:
-    """What each gear promises, and up to how much load; empty where one setting serves any."""
+    """Sentence on what each gear promises, and up to how much load; empty where one setting serves any."""
     if len(plan.gears) < 2:
         return ""
     parts = []

@@ -1,4 +1,4 @@
-"""Which routings may be gears of a deployment: those that its replicas can serve, spread by quality and load."""
+"""Routings that may be gears of a deployment: those that its replicas can serve, spread by quality and load."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class Candidates:
 
 
 def candidates(search: Search, deployment: Deployment, floor: float, calmest: float) -> Candidates:
-    """At most about `MOST`, none whose lower bound on quality is below `floor`.
+    """Candidates, at most about `MOST`, none whose lower bound on quality is below `floor`.
 
     `calmest` is the lowest level's part of the mean rate: what is overloaded even then is no gear.
     """
@@ -60,14 +60,16 @@ def candidates(search: Search, deployment: Deployment, floor: float, calmest: fl
 
 
 def carried_rps(search: Search, deployment: Deployment, floor: float) -> float:
-    """What the lightest routing sustains whose lower bound on quality is at least `floor`; 0: there is none."""
+    """Requests a second that the lightest routing sustains whose lower bound on quality is at least `floor`; 0:
+    there is none.
+    """
     work, _ = _work(search, deployment)
     fit = _served(search, deployment) & (search.routings.lower >= floor)
     return float(search.problem.workload.rate_rps / max(work[fit].min(), 1e-9)) if fit.any() else 0.0
 
 
 def _served(search: Search, deployment: Deployment) -> NDArray[np.bool_]:
-    """Which routings ask only what has replicas. A gear is one routing, so mixtures are none."""
+    """Marks routings that ask only what has replicas. A gear is one routing, so mixtures are none."""
     routings = search.routings
     here = np.array([bool(deployment.mix(s)) for s in range(routings.deployed.shape[1])])
     fit: NDArray[np.bool_] = ~(routings.deployed & ~here).any(axis=1)
@@ -79,7 +81,7 @@ def _served(search: Search, deployment: Deployment) -> NDArray[np.bool_]:
 
 
 def _work(search: Search, deployment: Deployment) -> tuple[Floats, Floats]:
-    """Of each routing the share of capacity that its fullest stage is sent, and that of all GPUs.
+    """Work of each routing: the share of capacity that its fullest stage is sent, and that of all GPUs.
 
     From what the deployment's own routing takes, in proportion to how many requests come to a stage.
     """
@@ -96,7 +98,7 @@ def _work(search: Search, deployment: Deployment) -> tuple[Floats, Floats]:
 
 
 def _spread(kept: Ints, lower: Floats, work: Floats) -> Ints:
-    """At most `MOST`, evenly by quality and, in turn, by work; the ends of both stay."""
+    """Candidates, at most `MOST`, evenly by quality and, in turn, by work; the ends of both stay."""
     if len(kept) <= MOST:
         return kept
     chosen: set[int] = set()

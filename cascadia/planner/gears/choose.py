@@ -1,4 +1,4 @@
-"""Which setting for which level of load: a multiple-choice knapsack over a chain.
+"""Choice of a setting for each level of load: a multiple-choice knapsack over a chain.
 
 Given K settings by falling work, L levels by rising load, the share w[l] of the requests that meet each level, and of
 setting k at level l the quality q[k] and the share late[k, l] that is too late:
@@ -102,7 +102,7 @@ def _walk(choices: Choices, multiplier: float, most: int) -> tuple[int, ...]:
 
 
 def _best_before(value: Floats) -> Ints:
-    """Of each row, the place of the largest so far."""
+    """Place, in each row, of the largest so far."""
     best = np.maximum.accumulate(value, axis=1)
     new = np.concatenate([np.ones((len(value), 1), bool), best[:, 1:] > best[:, :-1]], axis=1)
     return np.maximum.accumulate(np.where(new, np.arange(value.shape[1]), 0), axis=1)

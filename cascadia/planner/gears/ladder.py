@@ -55,8 +55,9 @@ SINGLES = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goals:
-    """What a ladder must keep: at most `late` (0-1) of the requests later than `bound_s`, a lower bound on quality of
-    at least `bar` over all, and of at least `floor` in each gear. At most `most` gears."""
+    """Goals that a ladder must keep: at most `late` (0-1) of the requests later than `bound_s`, a lower bound
+    on quality of at least `bar` over all, and of at least `floor` in each gear. At most `most` gears.
+    """
 
     bound_s: float
     late: float
@@ -101,7 +102,7 @@ class FoundLadder:
 def find_ladder(
     search: Search, simulator: Simulator, deployment: Deployment, own_latency_s: Floats, goals: Goals
 ) -> FoundLadder | None:
-    """None where one setting does as well at any load, or the trace is too short (`spread`).
+    """Ladder of gears; None where one setting does as well at any load, or the trace is too short (`spread`).
 
     `own_latency_s` (n) is what the deployment's own routing takes on the simulator's requests.
     """
@@ -125,7 +126,7 @@ def load_of(search: Search, own_latency_s: Floats) -> Spread | None:
 
 
 def _no_heavier(search: Search, among: Candidates, own: int) -> Candidates:
-    """Of `among` those that take less of the replicas than the deployment's own routing, and that one."""
+    """Candidates of `among` that take less of the replicas than the deployment's own routing, and that one."""
     here = among.routings == own
     if not here.any():
         return among.take(here)
@@ -165,7 +166,7 @@ class _Finder:
         return best if self._rank(best) <= self._rank(self._played((alone,), ())) else None
 
     def _corrected(self, found: FoundLadder, chosen: Sequence[int]) -> Choices:
-        """What was measured at steady levels, moved by what `chosen` shows on the trace at each of them."""
+        """Choices measured at steady levels, moved by what `chosen` shows on the trace at each of them."""
         late = found.played.latency_s > self.goals.bound_s
         met = np.bincount(self.spread.met, minlength=len(self.spread) - 1)
         shown = np.bincount(self.spread.met, weights=late, minlength=len(self.spread) - 1) / met
@@ -249,7 +250,7 @@ class _Finder:
                 yield tuple(other), borders
 
     def _worse(self, found: FoundLadder) -> float:
-        """What a climb makes small: a little more lateness than allowed may lead to where there is less."""
+        """Value that a climb makes small: a little more lateness than allowed may lead to where there is less."""
         late, lower = max(found.late - self.goals.late, 0.0), found.quality_lower
         return LATE_COSTS * late + BAR_COSTS * max(self.goals.bar - lower, 0.0) - lower
 

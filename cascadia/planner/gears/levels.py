@@ -50,7 +50,9 @@ class Spread:
 
 
 def spread(arrival_s: Floats, window_s: float) -> Spread | None:
-    """None where the trace is too short to tell. Arrivals (n) do not decrease and begin at 0."""
+    """Spread of the load; None where the trace is too short to tell. Arrivals (n) do not decrease and begin at
+    0.
+    """
     windows = int(arrival_s[-1] / window_s) if len(arrival_s) and window_s > 0 else 0
     if windows < FEWEST_WINDOWS or len(arrival_s) < FEWEST_REQUESTS:
         return None
@@ -69,7 +71,7 @@ def spread(arrival_s: Floats, window_s: float) -> Spread | None:
 
 
 def _levels_of(counts: Ints) -> Ints:
-    """Of windows with `counts` requests, each one's level, numbered from 0 by rising rate."""
+    """Levels of windows with `counts` requests, numbered from 0 by rising rate."""
     order = np.argsort(counts, kind="stable")
     ordered = counts[order]
     middle = (np.cumsum(ordered) - ordered / 2) / ordered.sum()

@@ -1,4 +1,4 @@
-"""How late each candidate is at each level of load, simulated on the deployment's own replicas.
+"""Lateness of each candidate at each level of load, simulated on the deployment's own replicas.
 
 A level is a steady Poisson stream at its rate, of the trace's requests in their order, the same for all candidates.
 What its fullest stage cannot carry is not simulated, and neither is what lies below a level at which nothing is late.

@@ -1,4 +1,4 @@
-"""What to tell of a plan's gears, or why it has none."""
+"""Notes on a plan's gears, or why it has none."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def gear_notes(
 
 
 def _floor(search: Search, deployment: Deployment, goals: Goals) -> Iterator[str]:
-    """What it costs under load that nothing goes below the bar."""
+    """Note on what it costs under load that nothing goes below the bar."""
     if search.problem.under_load.quality_floor is not None or goals.bar <= 0:
         return
     here = carried_rps(search, deployment, goals.floor)

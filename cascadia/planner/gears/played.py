@@ -76,6 +76,6 @@ def _gears(
 
 
 def _routing(decided: Decisions) -> Routing:
-    """What a stage does with each request, as the network of stages has it."""
+    """Routing of each request, as the network of stages has it."""
     asked = tuple(np.flatnonzero(decided.enters.any(axis=1)).tolist())
     return Routing(asked, decided.accepts, decided.enters, decided.judged)

@@ -67,14 +67,17 @@ def _prediction(
 
 
 def _time_shares(arrival: Floats, gear: "np.ndarray[tuple[int], np.dtype[np.int64]]", gears: int) -> Floats:
-    """Of the time between arrivals, each stretch counts for the gear that the request before it got."""
+    """Shares of time: of that between arrivals, each stretch counts for the gear that the request before it
+    got.
+    """
     spent = np.bincount(gear[:-1], weights=np.diff(arrival), minlength=gears)
     return np.asarray(spent / max(float(spent.sum()), 1e-12))
 
 
 def mixed_quality(search: Search, found: FoundLadder, alone: QualityPrediction) -> QualityPrediction:
-    """Of all requests together: each gear's bound holds at once with all others', so their mean, weighed by requests,
-    bounds the mixture where questions are no harder or easier when load is high."""
+    """Quality of all requests together: each gear's bound holds at once with all others', so their mean,
+    weighed by requests, bounds the mixture where questions are no harder or easier when load is high.
+    """
     gear, of = found.played.gear, list(found.routings)
     share = np.bincount(gear, minlength=len(of)) / len(gear)
     return QualityPrediction(

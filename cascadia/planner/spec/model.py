@@ -161,7 +161,7 @@ class ObjectiveSpec(Section):
 
 
 class UnderLoadSpec(Section):
-    """What may give way where more comes than the plan's own setting carries."""
+    """Rules for what may give way where more comes than the plan's own setting carries."""
 
     quality_floor: float | None = Field(
         None,
@@ -232,7 +232,7 @@ class Spec(Section):
 
     @property
     def gear_count(self) -> int:
-        """How many settings for rising load the plan may have."""
+        """Number of settings for rising load the plan may have."""
         if self.gears is not None:
             return self.gears.count
         return 1 if self.objective.latency_max_s is None and self.under_load is None else GEARS

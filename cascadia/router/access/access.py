@@ -76,6 +76,10 @@ class Reservation:
     def priority(self) -> int:
         return self._account.key.priority
 
+    @property
+    def max_gear(self) -> int | None:
+        return self._account.key.max_gear
+
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
         if self.stream is None:
@@ -137,8 +141,9 @@ class Access:
         return self._known(authorization[7:], scope)
 
     def caller_of(self, head: Head) -> Account:
-        """As `caller` for inference, of a head that may be that of many requests: its key is looked up once for each
-        keyring."""
+        """Account as of `caller` for inference, of a head that may be that of many requests: its key is looked
+        up once for each keyring.
+        """
         known: _Known | None = head.caller
         if known is None or known.keyring is not self.keyring:
             known = head.caller = _Known(self.keyring, self.caller(head.authorization, "inference"))

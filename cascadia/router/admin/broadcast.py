@@ -13,12 +13,12 @@ import orjson
 
 from cascadia.domain.errors import BadInput
 from cascadia.router.admin import commands as admin
-from cascadia.router.admin.commands import Commanded, Refused
+from cascadia.router.admin.commands import Commanded, Pinnable, Refused
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.request_log import Journal
-from cascadia.router.ui.process_state import Process, replica_state, state, together
+from cascadia.router.ui.process_state import Gears, Process, replica_state, state, together
 
 LONGEST_WAIT_S = 600.0
 PATIENCE_S = 30.0
@@ -28,7 +28,7 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Override by an operator. `what`: thresholds, plan, drain or undrain; `body` is a document, or says which
+    """Override by an operator. `what`: thresholds, plan, gear, drain or undrain; `body` is a document, or says which
     replica.
     """
 
@@ -67,11 +67,18 @@ class Peers(Protocol):
     async def ask(self, what: str, body: bytes = b"", patience_s: float = 1.0) -> dict[int, bytes]: ...
 
 
+class OperatedGears(Pinnable, Gears, Protocol):
+    """Gears that are shown and may be pinned."""
+
+
 class Operated(Process, Commanded, Protocol):
     """A router that an operator may change. `replicas`: all of the plan in force, with their stages."""
 
     @property
     def reloader(self) -> Reloads | None: ...
+
+    @property
+    def gears(self) -> OperatedGears | None: ...
 
     @property
     def peers(self) -> Peers: ...
@@ -107,7 +114,9 @@ class Operator:
             return
 
     def forget(self) -> None:
-        """The files are in force again. Who drains goes on."""
+        """Has the files in force again, and the load decide of gears. Who drains goes on."""
+        if self._router.gears is not None:
+            self._router.gears.pin(None)
         self.put = [put for put in self.put if put.what == "drain"]
 
     async def state(self) -> dict[str, Any]:
@@ -117,6 +126,10 @@ class Operator:
     async def thresholds(self, body: bytes) -> None:
         """Raises `BadInput`."""
         await self._everywhere(Put("thresholds", body))
+
+    async def gear(self, body: bytes) -> None:
+        """Raises `BadInput`."""
+        await self._everywhere(Put("gear", body))
 
     async def plan(self, body: bytes) -> None:
         """Raises `BadInput`."""
@@ -169,6 +182,9 @@ class Operator:
                 # One document of all stands for those before it.
                 now = {stage.name: stage.threshold for stage in self._router.settings.stages}
                 put = Put(put.what, orjson.dumps(now))
+                self.put = [one for one in self.put if one.what != put.what]
+            case "gear":
+                admin.put_gear(self._router, put.body)
                 self.put = [one for one in self.put if one.what != put.what]
             case "plan":
                 await admin.put_plan(self._router, put.body)

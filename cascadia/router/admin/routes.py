@@ -79,6 +79,11 @@ def _add_state(app: FastAPI, operator: Operator) -> None:
         await operator.thresholds(await _body(request))
         return await operator.state()
 
+    @app.put("/admin/gear", summary="Pin one whatever the load; null has the load decide again.")
+    async def set_gear(request: Request) -> dict[str, Any]:
+        await operator.gear(await _body(request))
+        return await operator.state()
+
     @app.put("/admin/plan", summary="A plan.json; addresses stay those of the files.")
     async def set_plan(request: Request) -> dict[str, Any]:
         await operator.plan(await _body(request))

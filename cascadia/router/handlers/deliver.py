@@ -47,6 +47,8 @@ async def cascaded(
         "stopped": decision.stopped,
     }
     headers = _headers(decision, stage, score, cascade.usd(decision.steps))
+    if ask.gear is not None:
+        headers.append((b"x-cascadia-gear", b"%d" % ask.gear.number))
     response = ask.api == "responses"
     if decision.live is not None:
         asked_usage = response or b"include_usage" in fields.given("stream_options")

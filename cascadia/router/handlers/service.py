@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access.access import Access
@@ -26,12 +26,18 @@ from cascadia.router.openai.requests import (
     tokens_of,
 )
 from cascadia.router.replicas.stage import Stage
-from cascadia.router.settings.model import RouterSettings
+from cascadia.router.settings.model import GearSettings, RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
 Work = Coroutine[Any, Any, None]
+
+
+class ChoosesGear(Protocol):
+    """Chooses each request's gear, but none lighter than `lightest`."""
+
+    def arrival(self, lightest: int | None) -> GearSettings: ...
 
 
 class Service:
@@ -49,8 +55,10 @@ class Service:
         access: Access | None = None,
         observers: Observers | None = None,
         earlier: Sequence[str] = (),
+        gears: ChoosesGear | None = None,
     ) -> None:
         self.settings = settings
+        self.gears = gears
         self.limits = settings.limits
         self.stages = {stage.name: stage for stage in stages}
         self.order = [stage.name for stage in stages]
@@ -209,12 +217,22 @@ class Service:
             raise ApiError(400, "not_cascaded", message, param="model")
         if fields.model == self.settings.cascade:
             record.entry["model"] = fields.model
-            ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record)
+            gear = self._gear(exchange, record)
+            ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record, gear=gear)
             record.ask = ask
             return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
         known = ", ".join([self.settings.cascade, *self.order])
         message = f"The model {fields.model[:100]!r} is not served here; there are {known}."
         raise ApiError(404, "model_not_found", message, param="model")
+
+    def _gear(self, exchange: Exchange, record: Record) -> GearSettings | None:
+        """Gear of a request that arrives now; None where one setting serves any load."""
+        if self.gears is None:
+            return None
+        lightest = None if exchange.reservation is None else exchange.reservation.max_gear
+        gear = self.gears.arrival(lightest)
+        record.entry["gear"] = gear.number
+        return gear
 
     def _record(self, exchange: Exchange, record: Record) -> None:
         entry = record.entry

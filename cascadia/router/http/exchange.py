@@ -34,7 +34,7 @@ _LAST_LENGTH = b"\r\n" + CLOSE_LINE + b"content-length: %d\r\n\r\n"
 
 
 class Admitted(Protocol):
-    """What a key was let in with: `access.Reservation`."""
+    """Reservation of a key, as an exchange sees it: `access.Reservation`."""
 
     spent: int | None
     """Tokens that engines counted, set by whoever learns them."""
@@ -42,6 +42,10 @@ class Admitted(Protocol):
     @property
     def priority(self) -> int:
         """The most urgent that the request may be."""
+
+    @property
+    def max_gear(self) -> int | None:
+        """The lightest gear that the request may get; None: any."""
 
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
@@ -154,7 +158,9 @@ class Exchange(Struct, eq=False):
             self.whole(status, [JSON, *headers], body)
 
     def begin_stream(self, headers: Headers) -> None:
-        """Where comments have gone out before, so have the headers of another moment: then `headers` are not told."""
+        """Begins a stream. Where comments have gone out before, so have the headers of another moment: then
+        `headers` are not told.
+        """
         if self._heartbeat is not None:
             self._end_heartbeat()
         self.first_at_s = monotonic()
@@ -162,7 +168,7 @@ class Exchange(Struct, eq=False):
             self._write_head(headers)
 
     def _write_head(self, headers: Headers) -> None:
-        """Of a stream."""
+        """Writes the head of a stream."""
         self.status = 200
         self._lasting = self.head.lasting and not self._client.server.draining
         head = [

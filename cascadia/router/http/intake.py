@@ -1,4 +1,4 @@
-"""What a client sends is taken in turns of the event loop, so that none has more than its part."""
+"""Intake of what a client sends, in turns of the event loop, so that none has more than its part."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ WORK_A_TURN = 1024
 
 
 class Intake:
-    """Of one connection. `backlog` is what has come and was not taken yet."""
+    """Intake of one connection. `backlog` is what has come and was not taken yet."""
 
     __slots__ = ("_client", "_parser", "backlog")
 

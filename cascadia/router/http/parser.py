@@ -125,12 +125,12 @@ class RequestParser:
 
     @property
     def body_begun(self) -> bool:
-        """Of the request that comes."""
+        """Tells whether the body of the request that comes has begun."""
         return self._size > 0
 
     @property
     def slice_bytes(self) -> int:
-        """Of a body whose length is known, all that is missing."""
+        """Bytes to take next: of a body whose length is known, all that is missing."""
         if self._left_bytes or self.coming is None or self.coming.length is None or self._in_head:
             return self._left_bytes
         return self.coming.length - self._size
@@ -167,7 +167,9 @@ class RequestParser:
             self._partly(len(data), self._size - size)
 
     def _begins_seen(self, data: bytes) -> bool:
-        """Whether `data` is a head that came before, and a part of its body: many clients write them one by one."""
+        """Tells whether `data` is a head that came before, and a part of its body: many clients write them one
+        by one.
+        """
         assert self.seen is not None
         begins = self.seen.body_begins(data)
         missing = self.seen.length - (len(data) - begins)
@@ -181,8 +183,9 @@ class RequestParser:
         return True
 
     def _learn(self, data: bytes, waiting: int) -> None:
-        """After data that begins a request, where so many were `waiting`: how much of it is due, and what its head is,
-        should the next have the same."""
+        """Learns, after data that begins a request, where so many were `waiting`, how much of it is due, and
+        what its head is, should the next have the same.
+        """
         self._due_bytes = -1
         request = self.ready[waiting] if len(self.ready) > waiting else self.coming
         if not isinstance(request, Exchange) or not self._learns or request.head.of_one:
@@ -241,7 +244,7 @@ class RequestParser:
     def _refused_by(
         self, request: Request, version: str, url: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
     ) -> ApiError | None:
-        """Why a request is refused by its head."""
+        """Reason why a request is refused by its head."""
         if self._head_bytes + self._fed > self._limits.max_head_bytes:
             size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
             if size > self._limits.max_head_bytes:
@@ -321,7 +324,7 @@ class RequestParser:
             self.deaf = True
 
     def _add_left(self, data: bytes) -> None:
-        """Of a body that the parser does not see."""
+        """Adds a part of a body that the parser does not see."""
         part = data[: self._left_bytes]
         self._left_bytes -= len(part)
         self.on_body(part)

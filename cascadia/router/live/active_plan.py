@@ -20,6 +20,8 @@ from cascadia.router.gates.base import Gate
 from cascadia.router.gates.build import Judge, judge_of
 from cascadia.router.gates.cache import CachedGate
 from cascadia.router.handlers.service import Service
+from cascadia.router.live.fleet_load import FleetLoad
+from cascadia.router.live.gears import Gears
 from cascadia.router.observers.observers import Observers
 from cascadia.router.replicas.dns_names import Addresses, resolved
 from cascadia.router.replicas.replica import Replica
@@ -45,10 +47,11 @@ class ActivePlan:
         before: "ActivePlan | None",
         observers: Observers,
         known: Addresses,
+        load: FleetLoad,
     ) -> None:
         """Takes over unchanged from `before`: the judge and the memory of conversations, where told the same.
 
-        `known`: the addresses of names that DNS is asked for.
+        `known`: the addresses of names that DNS is asked for. `load`: by which gears are chosen.
         """
         self.settings = settings
         self.resolved = resolved(settings, known)
@@ -85,9 +88,16 @@ class ActivePlan:
             mixture=settings.mixture,
         )
         self.cascade: Cascade = Cascade(
-            self.stages, scoring, self.conversations, in_usd=settings.cost_unit is not None
+            self.stages,
+            scoring,
+            self.conversations,
+            in_usd=settings.cost_unit is not None,
+            refuses=settings.when_overloaded == "refuse",
         )
         earlier = () if before is None else before.names
+        self.gears = Gears(settings, self.stages, load, metrics) if settings.gears else None
+        if self.gears is not None and before is not None and before.gears is not None:
+            self.gears.inherit(before.gears)
         self.service = Service(
             settings,
             self.stages,
@@ -98,6 +108,7 @@ class ActivePlan:
             access=access,
             observers=observers,
             earlier=earlier,
+            gears=self.gears,
         )
 
     @property

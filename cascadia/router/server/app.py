@@ -23,6 +23,8 @@ from cascadia.router.handlers.service import Service
 from cascadia.router.http.asgi import Application
 from cascadia.router.live.active_plan import ActivePlan, digest_of
 from cascadia.router.live.dns_watch import Resolver
+from cascadia.router.live.fleet_load import FleetLoad
+from cascadia.router.live.gears import Gears, GearWatch
 from cascadia.router.live.metrics_state import RouterState
 from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.live.session_news import ConversationNews
@@ -70,11 +72,13 @@ class Router:
         self.observers = Observers(settings, self.metrics, self)
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
         self.held = HeldBytes(settings.limits.max_held_bytes)
+        self.load = FleetLoad(self)
         self.plans = Succession(self._activated(settings))
         self.news = ConversationNews(self)
         self.news.follow()
         self.metrics.registry.register(RouterState(self))
         self.resolver = Resolver(self)
+        self.gear_watch = GearWatch(self, self.load)
         self.draining = False
         self.reloader: Reloader | None = None
         self.admin: AdminServer | None = None
@@ -108,6 +112,10 @@ class Router:
     @property
     def cascade(self) -> Cascade:
         return self.active_plan.cascade
+
+    @property
+    def gears(self) -> Gears | None:
+        return self.active_plan.gears
 
     @property
     def conversations(self) -> Conversations:
@@ -169,6 +177,7 @@ class Router:
         self.resolver.start()
         keep_up(self.access, self.settings.keys, self.metrics)
         self.news.start()
+        self.gear_watch.start()
         if self.admin is not None:
             await self.admin.start()
         if self.reloader is not None:
@@ -180,6 +189,7 @@ class Router:
         if self.reloader is not None:
             await self.reloader.stop()
         await self.resolver.stop()
+        await self.gear_watch.stop()
         await self.peers.stop()
         await self.news.stop()
         if self.admin is not None:
@@ -209,6 +219,7 @@ class Router:
             before=before,
             observers=self.observers,
             known=known,
+            load=self.load,
         )
 
     async def _figures(self, _: bytes = b"") -> bytes:

@@ -16,7 +16,13 @@ from cascadia.domain.plan import ReplicaGroup
 from cascadia.files.plan_file import plan_json
 from cascadia.router.access.keys import Keyring
 from cascadia.router.admin.server import AdminServer
-from cascadia.router.settings.model import AdminSettings, JudgeSettings, KeySettings, RouterSettings
+from cascadia.router.settings.model import (
+    AdminSettings,
+    GearSettings,
+    JudgeSettings,
+    KeySettings,
+    RouterSettings,
+)
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.plans import POOLS, plan, stage
 from cascadia.testing.routers import QUICK, Running, run, running, stages, until
@@ -82,6 +88,35 @@ def test_state_tells_what_is_in_force_and_no_secret() -> None:
             assert list(state["stages"]["small"]["replicas"]) == ["small-0", "small-1"]
             assert state["stages"]["small"]["replicas"]["small-0"]["state"] == "ready"
             assert state["keys"] == 2
+
+    run(main)
+
+
+def test_a_gear_is_pinned_and_released() -> None:
+    async def main() -> None:
+        async with administered(FakeEngine(), FakeEngine()) as admin:
+            refused = await admin.call("PUT", "gear", json={"gear": 1})
+            assert refused.status_code == 422
+            assert "there are no gears" in refused.json()["error"]["message"]
+            gears = (GearSettings(0, 9, ("small", "large")), GearSettings(1, None, ("small",)))
+            admin.up.router.swap(replace(admin.up.router.settings, gears=gears))
+            for body in (
+                {"gear": 2},
+                {"gear": -1},
+                {"gear": True},
+                {"gear": "1"},
+                {},
+                {"gear": 1, "x": 1},
+                [1],
+            ):
+                assert (await admin.call("PUT", "gear", json=body)).status_code == 422, body
+            state = (await admin.call("PUT", "gear", json={"gear": 1})).json()
+            assert (state["gear"]["in_force"], state["gear"]["pinned"]) == (1, 1)
+            # Thresholds beside it leave the pin; another plan begins without.
+            state = (await admin.call("PUT", "thresholds", json={"small": 70})).json()
+            assert state["gear"]["pinned"] == 1
+            state = (await admin.call("PUT", "gear", json={"gear": None})).json()
+            assert (state["gear"]["in_force"], state["gear"]["pinned"]) == (0, None)
 
     run(main)
 
