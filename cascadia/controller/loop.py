@@ -18,7 +18,7 @@ from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Alarm
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
-from cascadia.controller.detect.slo_watch import LOOKED_AT_S, broken
+from cascadia.controller.detect.slo_watch import LOOKED_AT_S, violation
 from cascadia.controller.detect.stale_scores import alike
 from cascadia.controller.detect.traffic_watch import TrafficWatch
 from cascadia.controller.detect.windows import Samples
@@ -250,7 +250,7 @@ class Controller:
             return None
         # What began a moment ago is a change of traffic, which is about to be noticed as that.
         begun = samples.between(from_s, from_s + LOOKED_AT_S / 2)
-        if not (why := broken(recent, objective)) or not broken(begun, objective):
+        if not (why := violation(recent, objective)) or not violation(begun, objective):
             return None
         self.note("alarm", f"the plan does not hold: {why}", {"watched": "promise"})
         return await self.reconsider(self._traffic.known(samples, from_s), from_s)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cascadia.controller.decide.decide import Decision, Effort, Situation, decide
-from cascadia.controller.decide.move_cost import back_s, effort_of, measured_startups
+from cascadia.controller.decide.decide import Decision, MoveCost, Situation, decide
+from cascadia.controller.decide.move_cost import back_s, measured_startups, move_cost_of
 from cascadia.controller.decide.replan import Replanned, Request
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.decide.traffic_to_plan import rate_to_plan_rps, trace_to_plan
@@ -83,13 +83,13 @@ class Planning:
         """Decides on a move. Before `evaluations_until_s` nothing is given up."""
         observed = replace(observed, need_rps=dict(replanned.today.need_rps))
         entries = self._journal.state.entries()
-        found, effort, blocked = self._way(observed, desired)
+        found, move_cost, blocked = self._way(observed, desired)
         objective = self.objective()
         situation = Situation(
             now_s=self._journal.clock(),
-            today=replanned.today.outlook,
-            candidate=replanned.candidate.outlook,
-            effort=effort,
+            today=replanned.today.forecast,
+            candidate=replanned.candidate.forecast,
+            move_cost=move_cost,
             gpus=observed.gpus,
             moved_at_s=moved_at_s(entries),
             changed_at_s=changed_at_s(entries),
@@ -159,12 +159,12 @@ class Planning:
             return None
         return path
 
-    def _way(self, observed: Observed, desired: Desired) -> tuple[Rollout | None, Effort | None, str]:
+    def _way(self, observed: Observed, desired: Desired) -> tuple[Rollout | None, MoveCost | None, str]:
         at_once = self._settings.at_once
         try:
             found = rollout(observed, desired, at_once=at_once)
         except Blocked as error:
             return None, None, str(error)
         startup_s = measured_startups(self._journal.state.entries(), self._settings.startup_s)
-        effort = effort_of(found, startup_s)
-        return found, replace(effort, back_s=back_s(observed, desired, startup_s, at_once)), ""
+        move_cost = move_cost_of(found, startup_s)
+        return found, replace(move_cost, back_s=back_s(observed, desired, startup_s, at_once)), ""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.decide import MovePolicy
 from cascadia.controller.detect.detect import Detection
 
 
@@ -21,7 +21,7 @@ class Settings:
     folder: Path
     spec: Path
     detection: Detection = field(default_factory=Detection)
-    caution: Caution = field(default_factory=Caution)
+    caution: MovePolicy = field(default_factory=MovePolicy)
     lag_s: float = 60.0
     arrivals_lag_s: float = 35.0
     least_requests: int = 200

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from cascadia.controller.decide.decide import Outlook
+from cascadia.controller.decide.decide import Forecast
 from cascadia.controller.decide.planning import Replanner
 from cascadia.controller.decide.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.loop import Controller
@@ -195,7 +195,7 @@ class Figures:
             finally:
                 self.plan_seconds.observe(time.monotonic() - began_s)
                 self.doing = "watching"
-            self._foresee({"today": found.today.outlook, "candidate": found.candidate.outlook})
+            self._foresee({"today": found.today.forecast, "candidate": found.candidate.forecast})
             return found
 
         return timed
@@ -207,9 +207,9 @@ class Figures:
     def _note_gpus(self, observed: Observed) -> None:
         self._there = dict(observed.gpus)
 
-    def _foresee(self, outlooks: Mapping[str, Outlook]) -> None:
-        _set(self.forecast_loss, {(plan, o.what, o.unit): o.loss for plan, o in outlooks.items()})
-        _set(self.forecast_holds, {(plan,): float(o.keeps_bounds) for plan, o in outlooks.items()})
+    def _foresee(self, forecasts: Mapping[str, Forecast]) -> None:
+        _set(self.forecast_loss, {(plan, o.what, o.unit): o.loss for plan, o in forecasts.items()})
+        _set(self.forecast_holds, {(plan,): float(o.keeps_bounds) for plan, o in forecasts.items()})
 
     def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
         return Gauge(f"cascadia_controller_{name}", what, labels, registry=self.registry)

@@ -44,11 +44,11 @@ def play(
     gear = np.zeros(len(simulator.arrivals), np.int64)
     if ladder.borders:
         gear = _gears(simulator, deployment, decided, ladder)
-    by = _by_gear(decided, gear)
+    by = by_gear(decided, gear)
     return Played(gear, by, simulator.run(deployment, by))
 
 
-def _by_gear(decided: Sequence[Decisions], gear: Ints) -> Decisions:
+def by_gear(decided: Sequence[Decisions], gear: Ints) -> Decisions:
     """Each request's own."""
     if len(decided) == 1:
         return decided[0]

@@ -177,7 +177,7 @@ class _File(_Section):
     mixture: _Mixture | None = Field(None, description="Other thresholds for a share of the requests.")
     gears: list[GearSection] = Field(
         default_factory=list,
-        max_length=32,
+        max_length=64,
         description="Settings for rising load, the heaviest first; without any the stages' own serves all of it.",
     )
     under_load: _UnderLoad = _UnderLoad()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.decide import MovePolicy
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.loop import Controller
@@ -35,7 +35,7 @@ BURST = 2
 PEAK_S = 300.0
 EVERY_S, RATE_S, QUIET_S = 10.0, 120.0, 600.0
 """Of the forty lines: how often they look, over how long they take the rate, and for how long it must be quiet."""
-MOVE_ALWAYS = Caution(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
+MOVE_ALWAYS = MovePolicy(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
-from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.decide import MovePolicy
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.settings.file import flagged, read_controller_file, settings_of
@@ -39,7 +39,7 @@ def test_an_empty_file_and_none_are_what_is_shipped(tmp_path: Path) -> None:
 
 
 def test_every_number_has_a_flag_and_a_field_that_it_sets(tmp_path: Path) -> None:
-    names = {field.name for wanted in (Settings, Detection, Caution) for field in fields(wanted)}
+    names = {field.name for wanted in (Settings, Detection, MovePolicy) for field in fields(wanted)}
     settings = list(flagged())
     document = read_controller_file(None, {}).model_dump()
     assert [(s.section, s.key) for s in settings] == [
