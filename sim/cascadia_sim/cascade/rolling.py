@@ -29,7 +29,7 @@ FIRST_CAPACITY = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class CascadeRequests:
     """n requests, `arrival_ps` [n] not decreasing; lengths [S, n] as each of S stages would see them.
 
     `cached_tokens` [S, n] of the inputs are in the prefix cache; None: none are.
@@ -99,7 +99,7 @@ class RollingCascade:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: CascadeRequests,
         judge: VerdictTokens | VerdictDelays | None,
         dispatch: Dispatch = DEFAULT,
         most_load: float = np.inf,
@@ -403,7 +403,7 @@ class RollingCascade:
         )
 
 
-def _paths(asked: Asked, judge: VerdictTokens | VerdictDelays | None) -> Paths:
+def _paths(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) -> Paths:
     """Paths before anybody has arrived, with no routing known."""
     stages, n = asked.input_tokens.shape
     unknown = np.full(n, -1, np.int64)
@@ -432,7 +432,7 @@ def _no_sites(stages: int, judge: VerdictTokens | VerdictDelays | None) -> Sites
     return sites_of((), (*([None] * stages), most))
 
 
-def _longest(asked: Asked, judge: VerdictTokens | VerdictDelays | None) -> Ints:
+def _longest(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) -> Ints:
     """Tokens of the longest request that may come to each group."""
     whole = (asked.input_tokens + asked.output_tokens).max(axis=1, initial=0)
     judged = 0

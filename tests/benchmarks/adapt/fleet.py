@@ -19,7 +19,7 @@ from cascadia.controller.scale.size import Load
 from cascadia.domain.plan import Deployed, Plan
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.models import find_architecture
-from cascadia_sim.cascade.rolling import Asked, RollingCascade, VerdictTokens
+from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade, VerdictTokens
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import replica_timing
@@ -291,14 +291,14 @@ class SimulatedFleet:
         return find_architecture(unit.model, Path(), kind.stage).weight_bytes(unit.quantization)
 
 
-def asked_of(day: Day) -> Asked:
+def asked_of(day: Day) -> CascadeRequests:
     """Lengths as each stage sees them: the trace's, answers scaled by what the table says of the stage."""
     ratio = day.table.output_tokens.mean(axis=1)
     ratio = ratio / ratio.mean()
     trace = day.trace
     written = np.maximum(np.rint(ratio[:, None] * trace.output_tokens), 1).astype(np.int64)
     read = np.repeat(trace.input_tokens[None, :], len(ratio), axis=0)
-    return Asked(np.rint(trace.arrival_s * PS_PER_S).astype(np.int64), read, written)
+    return CascadeRequests(np.rint(trace.arrival_s * PS_PER_S).astype(np.int64), read, written)
 
 
 def routing_of(plan: Plan) -> Routing:
