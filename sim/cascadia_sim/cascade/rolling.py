@@ -263,6 +263,21 @@ class RollingCascade:
         by[finish_ps < 0] = -1
         return Answers(finish_ps, by, refused)
 
+    def in_hand(self, first: int = 0, stop: int | None = None) -> list[int]:
+        """Counts, by stage, those of requests `first` to `stop` - 1 that have arrived there and wait for its answer."""
+        from cascadia_sim.engine.kernel import REFUSED
+
+        if self._requests is None:
+            return [0] * self.judge_group
+        found = []
+        for _, visit in self._ways(slice(first, stop)):
+            visits = visit[visit >= 0]
+            arrival_ps, finish_ps = self._requests.arrival_ps[visits], self._requests.finish_ps[visits]
+            away = self._network.replica[visits] == REFUSED
+            here = (arrival_ps > 0) & (arrival_ps <= self.now_ps) & (finish_ps < 0) & ~away
+            found.append(int(here.sum()))
+        return found
+
     def _ways(self, part: slice) -> Iterator[tuple[int, Ints]]:
         """The visits to each stage, from the first on, of those who have arrived; -1 of those who do not come."""
         paths, who = self._paths, np.arange(self.asked.arrival_ps.size)[part]
