@@ -99,7 +99,7 @@ class Planning:
             evaluations_until_s=evaluations_until_s,
             late=1.0 if objective is None or objective.latency_max_s is None else 1.0 - objective.quantile,
         )
-        return decide(situation, self._settings.caution)
+        return decide(situation, self._settings.move_policy)
 
     def note(
         self, decision: Decision, plan: Path | None, asked_s: float, gpus: Mapping[str, int]

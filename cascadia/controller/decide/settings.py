@@ -21,7 +21,7 @@ class Settings:
     folder: Path
     spec: Path
     detection: Detection = field(default_factory=Detection)
-    caution: MovePolicy = field(default_factory=MovePolicy)
+    move_policy: MovePolicy = field(default_factory=MovePolicy)
     lag_s: float = 60.0
     arrivals_lag_s: float = 35.0
     least_requests: int = 200

@@ -148,7 +148,7 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     """Plans for the last period's traffic at the end of each, and moves there whatever it is worth."""
     fleet = world.fleet()
     controller = controller_of(
-        world, f"every-{period_s:.0f}", fleet, {"caution": MOVE_ALWAYS, "headroom": 0.0}
+        world, f"every-{period_s:.0f}", fleet, {"move_policy": MOVE_ALWAYS, "headroom": 0.0}
     )
 
     async def live() -> None:

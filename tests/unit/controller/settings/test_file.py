@@ -50,15 +50,15 @@ def test_every_number_has_a_flag_and_a_field_that_it_sets(tmp_path: Path) -> Non
         value: Any = 0.5 if isinstance(setting.field.default, float) else 50
         found = loop(tmp_path, f"{setting.section}: {{{setting.key}: {value}}}")
         assert setting.key in ELSEWHERE or value in [
-            getattr(part, setting.key, None) for part in (found, found.detection, found.caution)
+            getattr(part, setting.key, None) for part in (found, found.detection, found.move_policy)
         ]
 
 
 def test_a_flag_goes_over_its_key(tmp_path: Path) -> None:
     text = "moves: {cooldown_s: 60, at_once: 4}"
-    assert loop(tmp_path, text).caution.cooldown_s == 60
+    assert loop(tmp_path, text).move_policy.cooldown_s == 60
     found = loop(tmp_path, text, {("moves", "cooldown_s"): 90.0})
-    assert (found.caution.cooldown_s, found.at_once) == (90, 4)
+    assert (found.move_policy.cooldown_s, found.at_once) == (90, 4)
 
 
 @pytest.mark.parametrize(
