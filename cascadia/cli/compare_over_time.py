@@ -36,7 +36,7 @@ def over_time_table(found: ComparisonOverTime) -> "Table":
 
 
 def over_time_rows(found: ComparisonOverTime) -> list[tuple[str, ...]]:
-    """Ours first; each with what the others can do at our quality, and at our lateness."""
+    """Rows of the table, ours first; each with what the others can do at our quality, and at our lateness."""
     return [
         (found.ours.name, *_figures(found.ours), "", "", found.ours.tuned),
         *(_row(beside) for beside in found.beside),

@@ -17,7 +17,13 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator, replicas_of
 from cascadia.planner.routing.routings import Decisions
 from cascadia_sim.cascade.cascade import CascadeRun
-from cascadia_sim.cascade.rolling import Asked, RollingCascade, Routing, VerdictDelays, VerdictTokens
+from cascadia_sim.cascade.rolling import (
+    CascadeRequests,
+    RollingCascade,
+    Routing,
+    VerdictDelays,
+    VerdictTokens,
+)
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
@@ -65,7 +71,7 @@ def _gears(
         if simulator.delays is None
         else VerdictDelays(simulator.delays)
     )
-    asked = Asked(simulator.arrivals, w.input_tokens, w.output_tokens, simulator.cached)
+    asked = CascadeRequests(simulator.arrivals, w.input_tokens, w.output_tokens, simulator.cached)
     cascade = RollingCascade(asked, verdicts)
     for stage, mix in deployment.mixes:
         for replica in replicas_of(mix):

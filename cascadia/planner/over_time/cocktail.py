@@ -14,7 +14,7 @@ from cascadia.domain.workload import Floats
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.over_time.settings import OverTime, Stage
 from cascadia.planner.tables.shapes import Shape
-from cascadia_sim.cascade.rolling import Asked, RollingCascade
+from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
@@ -51,7 +51,7 @@ def _scaled(stage: Stage, model: int, shape: Shape, needed: float, interval_s: f
     w, most = problem.workload, problem.cluster.pool(shape.pool).gpus // shape.gpus
     counts = [max(1, min(most, n)) for n in _counts(arrival_s, needed, interval_s, w.rate_rps)]
     lengths = w.input_tokens[model : model + 1], w.output_tokens[model : model + 1]
-    cascade = RollingCascade(Asked(stage.simulator.arrivals, *lengths), None)
+    cascade = RollingCascade(CascadeRequests(stage.simulator.arrivals, *lengths), None)
     lanes = [cascade.open(0, shape.timing) for _ in range(counts[0])]
     cascade.route((0,), np.ones((1, len(arrival_s)), bool))
     gpu_s = 0.0

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OverTime:
-    """What a system makes of the trace. `late` (0-1) of the requests are over the bound on latency.
+    """Outcome of a system on the trace. `late` (0-1) of the requests are over the bound on latency.
 
     `quality` is the mean over the requests, of the answers that they get. `setting` (n) is the routing of each request.
     `usd_per_hour` is the mean over the trace, `gpus` the most at a time. `tuned` says which point of the grid it is.

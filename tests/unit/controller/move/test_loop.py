@@ -274,7 +274,7 @@ def test_what_a_cool_down_forbids_is_asked_again_when_it_has_passed(tmp_path: Pa
     controller.state.add(Entry(CHANGE_S - 60.0, "begun", "to old"))
     kept, moved = world.live(CHANGE_S + HOUR_S, controller)
     assert "the last move was" in kept.why
-    assert kept.again_s == CHANGE_S - 60.0 + world.settings.caution.cooldown_s
+    assert kept.again_s == CHANGE_S - 60.0 + world.settings.move_policy.cooldown_s
     assert moved.action == "move"
     last = [entry for entry in controller.state.entries() if entry.kind == "decision"][-1]
     assert kept.again_s <= last.at_s < kept.again_s + 120.0
