@@ -259,7 +259,7 @@ class Controller:
         """More replicas of today's shapes are wanted than there are GPUs for, or another rate than the plan's has come
         to stay: then other shapes may do better."""
         now_s = self._clock()
-        if self.scaler is None or now_s < self._scaled_asked_s + self.settings.caution.cooldown_s:
+        if self.scaler is None or now_s < self._scaled_asked_s + self.settings.move_policy.cooldown_s:
             return None
         rate_rps = self._lasting_rps()
         if self.scaler.short:
@@ -269,7 +269,7 @@ class Controller:
             what = f"{rate_rps:.3g} req/s have come to stay, of {self.scaler.planned_rps:.3g} planned for"
         else:
             return None
-        recent = samples.between(now_s - self.settings.caution.horizon_s, now_s)
+        recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
         if len(recent) < self.settings.least_requests:
             return None
         self._scaled_asked_s = now_s

@@ -65,7 +65,9 @@ def switching(stage: Stage, quantile: float) -> list[OverTime]:
     found = []
     for deployment in _shared(stage.search, alone):
         have = [k for s, k in alone.items() if deployment.mix(s)]
-        found += _by_rate("switching", stage, deployment, _ordered(stage.search, have), quantile)
+        found += _by_rate(
+            "switching", stage, deployment, among=_ordered(stage.search, have), quantile=quantile
+        )
     return found
 
 
@@ -75,8 +77,16 @@ def printed(stage: Stage, ours: Deployment, quantile: float) -> list[OverTime]:
     for deployment in _theirs(stage.search, ours):
         among = candidates(stage.search, deployment, 0.0, 0.0)
         if len(among):
-            found += _by_rate("cascadeserve", stage, deployment, among, quantile)
-            found += _by_rate("no switching", stage, deployment, among, quantile, (1,), PERIODS_S[:1])
+            found += _by_rate("cascadeserve", stage, deployment, among=among, quantile=quantile)
+            found += _by_rate(
+                "no switching",
+                stage,
+                deployment,
+                among=among,
+                quantile=quantile,
+                ranges=(1,),
+                periods_s=PERIODS_S[:1],
+            )
     return found
 
 
@@ -84,6 +94,7 @@ def _by_rate(
     name: str,
     stage: Stage,
     deployment: Deployment,
+    *,
     among: Candidates,
     quantile: float,
     ranges: Sequence[int] = RANGES,
