@@ -69,14 +69,14 @@ def _scaled(stage: Stage, model: int, shape: Shape, needed: float, interval_s: f
         "cocktail",
         float((latency_s > stage.bound_s).mean()),
         float(problem.quality.quality[model, w.row].mean()),
-        quantile_s(latency_s, 0.5),
-        quantile_s(latency_s, 0.95),
-        max(counts) * shape.gpus,
-        gpu_s / (len(counts) * interval_s) * shape.usd_per_hour / shape.gpus,
-        int(np.abs(np.diff(counts)).sum()),
-        np.zeros(len(arrival_s), np.int64),
-        latency_s,
-        f"{name}, {min(counts)} to {max(counts)} replicas, each {interval_s:g} s",
+        p50_s=quantile_s(latency_s, 0.5),
+        p95_s=quantile_s(latency_s, 0.95),
+        gpus=max(counts) * shape.gpus,
+        usd_per_hour=gpu_s / (len(counts) * interval_s) * shape.usd_per_hour / shape.gpus,
+        switches=int(np.abs(np.diff(counts)).sum()),
+        setting=np.zeros(len(arrival_s), np.int64),
+        latency_s=latency_s,
+        tuned=f"{name}, {min(counts)} to {max(counts)} replicas, each {interval_s:g} s",
     )
 
 

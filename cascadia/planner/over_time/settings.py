@@ -1,7 +1,7 @@
 """A deployment on the whole trace, each request by one of several settings; and what comes of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from cascadia_sim.iteration.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
 
+POINTS = 0.05
+"""Qualities that differ by less are equal."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OverTime:
@@ -29,6 +32,7 @@ class OverTime:
     name: str
     late: float
     quality: float
+    _: KW_ONLY
     p50_s: float
     p95_s: float
     gpus: int
@@ -75,12 +79,12 @@ class Stage:
             name,
             float((latency_s > self.bound_s).mean()),
             float(quality.mean()),
-            quantile_s(latency_s, 0.5),
-            quantile_s(latency_s, 0.95),
-            deployment.gpus,
-            deployment.usd_per_hour,
-            int((np.diff(chosen) != 0).sum()),
-            np.array(routings, np.int64)[chosen],
-            latency_s,
-            tuned,
+            p50_s=quantile_s(latency_s, 0.5),
+            p95_s=quantile_s(latency_s, 0.95),
+            gpus=deployment.gpus,
+            usd_per_hour=deployment.usd_per_hour,
+            switches=int((np.diff(chosen) != 0).sum()),
+            setting=np.array(routings, np.int64)[chosen],
+            latency_s=latency_s,
+            tuned=tuned,
         )

@@ -43,6 +43,7 @@ def test_half_the_latency_for_an_hour_pays_for_five_minutes_of_loading() -> None
         ({"candidate": forecast(11.0)}, "0 % is less than"),
         ({"move_cost": MoveCost(3000.0, 8 * 3000.0, 0.5, 8, 8)}, "does not pay for 8 start and 8 stop in 50 min, 50 %"),
         ({"moved_at_s": [9.8 * HOUR_S]}, "the last move was 12 min ago"),
+        ({"moved_at_s": [5 * HOUR_S, 9.8 * HOUR_S]}, "the last move was 12 min ago"),
         ({"same": True}, "today's plan is the best found"),
         ({"move_cost": None, "blocked": "give 1 surge GPU"}, "but give 1 surge GPU"),
         ({"candidate": forecast(1.0, gpus=9)}, "takes 9 GPUs of h100, and there are 8"),
