@@ -9,8 +9,9 @@ from schema_pages import Schema, kind
 
 from cascadia.render.kubernetes.chart_values import defaults
 
+PLANS = ("plan", "cascade", "stage", "group")
 PLAIN = ("text", "list", "map", "boolean")
-SHARED = 3
+SHARED = 2
 """So many values of the same last name, kind and meaning: they are described once."""
 
 Meaning = tuple[str, str, str]
@@ -44,16 +45,31 @@ def helm_page(schema: Schema) -> Iterator[str]:
         *(d["properties"] for d in schema["$defs"].values()),
     ]
     used = Counter(_meaning(row) for part in parts for row in _walk(part, {}, ""))
-    shared = {meaning for meaning, times in used.items() if times >= SHARED}
+    by_key: dict[str, Meaning] = {}
+    for meaning, times in used.most_common():
+        if times >= SHARED:
+            by_key.setdefault(meaning[0], meaning)
+    shared = set(by_key.values())
     yield _list(list(_walk(plain, values, "")))
     yield "## Keys of several groups"
-    yield "\n".join(sorted(f"- `…{key}`: {meaning}" for key, _, meaning in shared))
+    yield "\n".join(
+        sorted(
+            f"- `…{key}`{f' ({kind})' if kind.startswith('`') else ''}: {meaning}"
+            for key, kind, meaning in shared
+        )
+    )
     for key, entry in grouped.items():
         yield f"## `{key}`"
-        yield from _section(entry, values[key], shared)
+        yield from (_names(entry) if key in PLANS else _section(entry, values[key], shared))
     for name, entry in schema["$defs"].items():
         yield f"## A {name}"
-        yield from _section(entry, {}, shared)
+        yield from (_names(entry) if name in PLANS else _section(entry, {}, shared))
+
+
+def _names(entry: Schema) -> Iterator[str]:
+    """What `cascadia plan` writes, and nobody by hand: its keys alone."""
+    keys = ", ".join(f"`{row.key}`" for row in _walk(entry["properties"], {}, ""))
+    yield f"{entry['description']} Written from the plan: {keys}."
 
 
 def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Iterator[str]:
@@ -64,7 +80,7 @@ def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Ite
         yield _list(own)
     if len(own) < len(rows):
         names = [f"`{row.key}`{f' {row.default}' if row.default else ''}" for row in rows if row not in own]
-        yield f"Also, as [above](#keys-of-several-groups): {', '.join(names)}."
+        yield f"[Also](#keys-of-several-groups): {', '.join(names)}."
 
 
 def _list(rows: list[Row]) -> str:

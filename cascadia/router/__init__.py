@@ -1,4 +1,4 @@
-"""The OpenAI-compatible service in front of the stages of a cascade.
+"""The router: an OpenAI-compatible service in front of the stages of a cascade.
 
 `cascadia serve` runs it as a process; `uvicorn --factory cascadia.router:app` as an ASGI application.
 """

@@ -32,7 +32,7 @@ class Ask:
     last: int
     holding: Holding
     """Of the bytes of answers that wait for a decision."""
-    quality_min: float = 0.0
+    score_min: float = 0.0
     other: bool = False
     """Whether it goes by the mixture's thresholds."""
     priority: int = 0

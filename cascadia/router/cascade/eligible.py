@@ -55,7 +55,7 @@ def gear_threshold(gear: GearSettings, stage: Stage) -> float:
 
 
 def _in_gear(ask: Ask, gear: GearSettings, allowed: list[Stage], forbidden: Container[str]) -> Way:
-    """Those of `allowed`, by the request's own limits, that its gear asks; and the others, larger ones first.
+    """Stages of `allowed`, by the request's own limits, that its gear asks; and the others, larger ones first.
     `forbidden` are larger than all of them.
 
     The limits stand above the gear: where they leave none of its stages, the one next to them answers, and who names a
@@ -67,7 +67,7 @@ def _in_gear(ask: Ask, gear: GearSettings, allowed: list[Stage], forbidden: Cont
         return Way(allowed[-1:], allowed[-2::-1]) if above else Way(allowed[:1], allowed[1:])
     after = allowed.index(asked[-1]) + 1
     larger, smaller = allowed[after:], [stage for stage in reversed(allowed[:after]) if stage not in asked]
-    if ask.quality_min > 0:
+    if ask.score_min > 0:
         return Way(asked + larger, smaller)
     if any(stage.ready for stage in asked) or not (larger or smaller):
         return Way(asked, larger + smaller)

@@ -15,6 +15,7 @@ from cascadia.router.settings.model import GearSettings, RouterSettings
 
 MOST_PRIORITY = 2**53
 """Beyond, a header's number is not what was written."""
+DEPRECATED = b"x-cascadia-deprecated: quality_min;use=score_min\r\n"
 
 
 class Urgency(Struct, frozen=True):
@@ -56,12 +57,7 @@ def ask_of(
 ) -> Ask:
     """Raises `ApiError` where a limit of the request makes no sense."""
     urgency = urgency_of(exchange, fields, settings.limits.total_s)
-    quality_min = _limit(exchange, b"quality-min", fields.quality_min)
-    if quality_min is not None and not 0 <= quality_min <= 100:
-        raise ApiError(400, "invalid_value", "quality_min must be 0 to 100.", param="quality_min")
-    if quality_min is not None and (meant := bar_meant(quality_min)) is not None:
-        message = f"quality_min {quality_min:g} is of 100. Did you mean {meant:g}?"
-        raise ApiError(400, "invalid_value", message, param="quality_min")
+    score_min = _score_min(exchange, fields)
     first, last = _bounds(
         settings,
         _name(exchange, b"min-stage", fields.min_stage),
@@ -83,13 +79,36 @@ def ask_of(
         first=first,
         last=last,
         holding=Holding(held),
-        quality_min=quality_min or 0.0,
+        score_min=score_min,
         steps=record.steps,
         trace=record.trace,
         priority=urgency.priority,
         gear=gear,
         session=session_of(fields, exchange.head.given.get(b"session-id")) if sticky else None,
     )
+
+
+def _score_min(exchange: Exchange, fields: Fields) -> float:
+    """Least score that every threshold is raised to, 0-100; 0 where none is given. Raises `ApiError`.
+
+    Its former name `quality_min` still works, and the answer says so.
+    """
+    param, least = "score_min", _limit(exchange, b"score-min", fields.score_min)
+    former = _limit(exchange, b"quality-min", fields.quality_min)
+    if former is not None:
+        if least is not None:
+            message = "score_min and quality_min are two names of one limit. Give score_min alone."
+            raise ApiError(400, "invalid_value", message, param="quality_min")
+        param, least = "quality_min", former
+        exchange.more += DEPRECATED
+    if least is None:
+        return 0.0
+    if not 0 <= least <= 100:
+        raise ApiError(400, "invalid_value", f"{param} must be 0 to 100.", param=param)
+    if (meant := bar_meant(least)) is not None:
+        message = f"{param} {least:g} is of 100. Did you mean {meant:g}?"
+        raise ApiError(400, "invalid_value", message, param=param)
+    return least
 
 
 def _bounds(settings: RouterSettings, min_stage: str | None, max_stage: str | None) -> tuple[int, int]:

@@ -100,6 +100,7 @@ WAYS: list[dict[str, Any]] = [
     {"stream": True},
     {"n": CANARY},
     {"max_stage": CANARY},
+    {"score_min": -1},
     {"quality_min": -1},
     {"response_format": {"type": "json_object"}},
     {"response_format": {"type": "json_schema", "json_schema": {"name": CANARY, "schema": {"const": 1}}}},

@@ -10,7 +10,7 @@ import pytest
 from cascadia.router.openai.rewrite import Noting
 from cascadia.router.settings.model import JudgeSettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
-from cascadia.testing.routers import ScriptedGate, run, running, stages
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages
 
 
 async def broken(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
@@ -160,12 +160,18 @@ def test_requests_carry_their_own_limits_and_no_engine_sees_them() -> None:
             gate = ScriptedGate({"a": 75.0, "b": 75.0})
             async with running(stages(*engines, thresholds=(70, 70)), gate) as up:
                 assert (await up.chat(min_stage="medium")).headers["x-cascadia-stage"] == "medium"
-                stricter = await up.chat(quality_min=80, max_stage="medium")
+                stricter = await up.chat(score_min=80, max_stage="medium")
                 assert stricter.headers["x-cascadia-stage"] == "medium"
                 assert "x-cascadia-score" not in stricter.headers
                 by_header = await up.chat(headers={"x-cascadia-min-stage": "large"})
                 assert by_header.headers["x-cascadia-stage"] == "large"
-                wrongs = {"quality_min": 101}, {"quality_min": 0.78}, {"deadline_ms": 0}, {"n": "two"}
+                wrongs = (
+                    {"score_min": 101},
+                    {"score_min": 0.78},
+                    {"quality_min": 101},
+                    {"deadline_ms": 0},
+                    {"n": "two"},
+                )
                 for wrong in ({"max_stage": "huge"}, *wrongs):
                     refused = await up.chat(**wrong)
                     assert refused.status_code == 400
@@ -178,6 +184,27 @@ def test_requests_carry_their_own_limits_and_no_engine_sees_them() -> None:
     run(main)
 
 
+def test_the_former_name_of_score_min_works_and_is_told() -> None:
+    async def main() -> None:
+        engines = [FakeEngine("a"), FakeEngine("b")]
+        async with started(*engines):
+            gate = ScriptedGate({"a": 75.0})
+            async with running(stages(*engines, thresholds=(70,)), gate) as up:
+                for limits in ({"body": {"quality_min": 80}}, {"headers": {"x-cascadia-quality-min": "80"}}):
+                    answer = await up.chat(headers=limits.get("headers"), **limits.get("body", {}))
+                    assert answer.headers["x-cascadia-stage"] == "large"
+                    assert answer.headers["x-cascadia-deprecated"] == "quality_min;use=score_min"
+                now = await up.chat(score_min=80)
+                assert now.headers["x-cascadia-stage"] == "large"
+                assert "x-cascadia-deprecated" not in now.headers
+                both = await up.chat(score_min=80, quality_min=80)
+                assert (both.status_code, both.json()["error"]["param"]) == (400, "quality_min")
+        for engine in engines:
+            assert all(set(request) == {"model", "messages"} for request in engine.requests)
+
+    run(main)
+
+
 def test_a_deadline_that_allows_no_further_stage_stops_escalation_and_says_so() -> None:
     async def main() -> None:
         small, large = FakeEngine("a"), FakeEngine("b")
@@ -185,11 +212,40 @@ def test_a_deadline_that_allows_no_further_stage_stops_escalation_and_says_so() 
             started(small, large),
             running(stages(small, large, thresholds=(70,)), ScriptedGate({"a": 10.0})) as up,
         ):
-            up.router.stages[1].typical_s = 60.0
+            up.router.stages[1].admission.p90_s = 60.0
             answer = await up.chat(deadline_ms=20_000)
         assert answer.headers["x-cascadia-stage"] == "small"
         assert answer.headers["x-cascadia-stopped"] == "deadline"
         assert large.requests == []
+
+    run(main)
+
+
+def test_a_stage_that_would_be_late_under_its_queue_is_not_asked_and_the_fastest_answers_or_nobody() -> None:
+    async def main() -> None:
+        small, medium, large = FakeEngine("a"), FakeEngine("b"), FakeEngine("c")
+        gate = ScriptedGate({"a": 10.0, "b": 90.0})
+        async with started(small, medium, large):
+            told = stages(small, medium, large, thresholds=(70, 70))
+            async with running(told, gate) as up:
+                for stage, p90_s in zip(up.router.stages, (40.0, 1.0, 60.0), strict=True):
+                    stage.admission.p90_s = p90_s
+                answer = await up.chat(deadline_ms=20_000)
+                assert answer.headers["x-cascadia-stage"] == "medium"
+                assert answer.headers["x-cascadia-stopped"] == "deadline"
+                up.router.stages[1].admission.p90_s = 30.0
+                assert (await up.chat(deadline_ms=20_000)).headers["x-cascadia-stage"] == "medium"
+                # An answer of few tokens takes a small share of that.
+                short = await up.chat(deadline_ms=20_000, max_tokens=2)
+                assert short.headers["x-cascadia-steps"].startswith("small")
+                assert len(large.requests) == 0
+            refuses = RouterSettings(told, JudgeSettings("certainty"), health=QUICK, when_overloaded="refuse")
+            async with running(refuses, gate) as up:
+                for stage in up.router.stages:
+                    stage.admission.p90_s = 30.0
+                late = await up.chat(deadline_ms=20_000)
+                assert late.status_code == 504
+                assert late.json()["error"]["code"] == "stage_timeout"
 
     run(main)
 
