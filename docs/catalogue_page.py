@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from io import StringIO
 
@@ -53,38 +53,55 @@ def models() -> str:
 def models_file() -> str:
     """The same as CSV, with what decides memory."""
     head = ("ids", "parameters_billions", "active_billions", "kv_kb_a_token", "context", "weights")
+    return _csv([head, *model_rows()])
+
+
+def _csv(rows: Sequence[tuple[str, ...]]) -> str:
     stream = StringIO()
-    csv.writer(stream, lineterminator="\n").writerows((head, *model_rows()))
+    csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue()
 
 
 def gpus() -> str:
-    cards = [gpu(name) for name in known_gpus()]
-    sources = list(dict.fromkeys(card.source for card in cards))
-    prices = list(dict.fromkeys(card.price_source for card in cards))
-    head = ("name", "memory", "BF16", "FP8", "INT8", "FP4", "HBM", "link", "nodes", "measured", "$/h", "from")
-    rows = [
-        _card(card, f"{sources.index(card.source) + 1}{'abcdefgh'[prices.index(card.price_source)]}")
-        for card in cards
-    ]
-    told = [f"{at}: {source}." for at, source in enumerate(sources, 1)]
-    told += [f"{letter}: {price}." for letter, price in zip("abcdefgh", prices, strict=False)]
-    return f"{plain_table(head, rows)}\n\nWhere figures (1, 2, …) and prices (a, b, …) are from. {' '.join(told)}"
+    head = ("name", "memory", "BF16", "FP8", "HBM", "link", "measured", "$/h")
+    return plain_table(head, [_card(gpu(name)) for name in known_gpus()])
 
 
-def _card(card: Gpu, source: str) -> tuple[str, ...]:
-    peaks = (card.bf16_flops, card.fp8_flops, card.int8_flops, card.fp4_flops)
+def _card(card: Gpu) -> tuple[str, ...]:
     return (
         f"`{card.name}`",
         f"{card.memory_bytes / 1e9:.1f}",
-        *(f"{peak / 1e12:g}" if peak else "–" for peak in peaks),
+        *(f"{peak / 1e12:g}" if peak else "–" for peak in (card.bf16_flops, card.fp8_flops)),
         f"{card.hbm_bytes_per_s / 1e9:g}",
         f"{card.link}&nbsp;{card.link_bytes_per_s / 1e9:g}",
-        f"{card.inter_node_bytes_per_s / 1e9:g}",
         "yes" if is_measured(card) else "no",
         f"{card.usd_per_hour:.2f}",
-        source,
     )
+
+
+def gpus_file() -> str:
+    """All figures of each GPU, and where they are from."""
+    head = ("name", "memory_gb", "bf16_tflops", "fp8_tflops", "int8_tflops", "fp4_tflops", "hbm_gb_s")
+    more = ("link", "link_gb_s", "inter_node_gb_s", "measured", "usd_per_hour", "source", "price_source")
+    rows: list[tuple[str, ...]] = [(*head, *more)]
+    for card in (gpu(name) for name in known_gpus()):
+        peaks = (card.bf16_flops, card.fp8_flops, card.int8_flops, card.fp4_flops)
+        rates = (card.link_bytes_per_s, card.inter_node_bytes_per_s)
+        rows.append(
+            (
+                card.name,
+                f"{card.memory_bytes / 1e9:.1f}",
+                *(f"{peak / 1e12:g}" for peak in peaks),
+                f"{card.hbm_bytes_per_s / 1e9:g}",
+                card.link,
+                *(f"{rate / 1e9:g}" for rate in rates),
+                "yes" if is_measured(card) else "no",
+                f"{card.usd_per_hour:.2f}",
+                card.source,
+                card.price_source,
+            )
+        )
+    return _csv(rows)
 
 
 def support() -> str:

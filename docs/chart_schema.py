@@ -271,7 +271,7 @@ def _router() -> Schema:
     found = _sections("router", settings_schema())
     for name in PARTIAL:
         found[f"router.{name}".strip(".")].pop("required")
-    # An admin face without keys would be open to anyone.
+    # Admin routes without keys would be open to anyone.
     found["router"]["dependencies"] = {"admin": ["keys"]}
     return found
 

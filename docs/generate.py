@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from catalogue_page import models_file
+from catalogue_page import gpus_file, models_file
 from catalogue_page import sections as catalogue_sections
 from chart_schema import filled
 from helm_page import helm_page
@@ -21,11 +21,15 @@ from schema_pages import controller_settings, plan_page, spec_page
 
 from cascadia.cli.main import COMMANDS, main
 from cascadia.controller.decide.phases import drawing
+from cascadia.controller.settings.file import flagged
 
 PAGES = Path(__file__).parent / "reference"
 ARCHITECTURE = Path(__file__).parent / "architecture.md"
 CONTROL_LOOP = Path(__file__).parent / "design" / "control-loop.md"
-SHARED = 3
+CONTROLLED = "cascadia controller"
+"""The command of which a page of its own describes the settings."""
+
+SHARED = 2
 """So many commands have an option with the same words: they are said once."""
 CONTROLLER = PAGES / "controller.md"
 VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "values.schema.json"
@@ -33,7 +37,7 @@ VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "va
 
 def cli_page() -> Iterator[str]:
     yield "# The command line"
-    yield "What each command does, its options, and the exit codes."
+    yield "What each command does, its options, and the exit codes. `cascadia COMMAND --help` says more of each."
     yield (
         "Every command takes `--json` (one JSON document on standard output and nothing else there) and "
         "`--quiet` (no progress, notes or summary). Remarks, progress and errors go to standard error. A failure "
@@ -50,7 +54,11 @@ def cli_page() -> Iterator[str]:
     )
     commands = list(all_commands("cascadia", main))
     used = Counter(option_line(option) for _, command in commands for option in options(command))
-    shared = [line for line, times in used.items() if times >= SHARED]
+    by_name: dict[str, str] = {}
+    for line, times in used.most_common():
+        if times >= SHARED:
+            by_name.setdefault(line.split("`")[1].split()[0], line)
+    shared = list(by_name.values())
     yield "## Options of several commands"
     yield "\n".join(shared)
     for path, command in commands:
@@ -79,14 +87,23 @@ def options(command: click.Command) -> list[click.Option]:
 def command_section(path: str, command: click.Command, shared: list[str]) -> Iterator[str]:
     arguments = [p.make_metavar(context()) for p in command.params if isinstance(p, click.Argument)]
     yield f"## `{' '.join([path, *arguments])}`"
-    yield "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    yield " ".join((command.help or "").split("\n\n")[0].split())
     lines = {option_line(option): option for option in options(command)}
-    own = [line for line in lines if line not in shared]
+    told = (
+        {f"--{flag.lstrip('-')}" for setting in flagged() for flag in setting.flag.names}
+        if path == CONTROLLED
+        else set()
+    )
+    settings = [option.opts[0] for option in lines.values() if told.intersection(option.opts)]
+    own = [line for line, option in lines.items() if line not in shared and option.opts[0] not in settings]
     if own:
         yield "\n".join(own)
-    if len(own) < len(lines):
+    if settings:
+        flags = ", ".join(f"`{name}`" for name in settings)
+        yield f"Settings as flags ([all](controller.md#settings-controlleryaml)): {flags}."
+    if any(line in shared for line in lines):
         names = [f"`{option.opts[0]}`" for line, option in lines.items() if line in shared]
-        yield f"Also, as [above](#options-of-several-commands): {', '.join(names)}."
+        yield f"[Also](#options-of-several-commands): {', '.join(names)}."
 
 
 def option_line(option: click.Option) -> str:
@@ -97,7 +114,7 @@ def option_line(option: click.Option) -> str:
 
 
 def option_help(option: click.Option) -> str:
-    more = [option.help or ""]
+    more = [(option.help or "").removesuffix(" Default: none.")]
     if option.required:
         more.append("Required.")
     if option.multiple:
@@ -136,7 +153,7 @@ def run(check: bool) -> int:
     files = {PAGES / name: text for name, text in texts.items()}
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
     files[PAGES / "catalogue.md"] = marked(PAGES / "catalogue.md", catalogue_sections())
-    files[PAGES / "data" / "models.csv"] = models_file()
+    files |= {PAGES / "data" / "models.csv": models_file(), PAGES / "data" / "gpus.csv": gpus_file()}
     files[ARCHITECTURE] = marked(ARCHITECTURE, {"rooms": "\n\n".join(rooms_section())})
     files[CONTROLLER] = marked(CONTROLLER, {"settings": "\n\n".join(controller_settings())})
     files[CONTROL_LOOP] = marked(CONTROL_LOOP, {"phases": f"```mermaid\n{drawing()}\n```"})

@@ -10,7 +10,7 @@ from schema_pages import Schema, kind
 from cascadia.render.kubernetes.chart_values import defaults
 
 PLAIN = ("text", "list", "map", "boolean")
-SHARED = 3
+SHARED = 2
 """So many values of the same last name, kind and meaning: they are described once."""
 
 Meaning = tuple[str, str, str]
@@ -44,10 +44,19 @@ def helm_page(schema: Schema) -> Iterator[str]:
         *(d["properties"] for d in schema["$defs"].values()),
     ]
     used = Counter(_meaning(row) for part in parts for row in _walk(part, {}, ""))
-    shared = {meaning for meaning, times in used.items() if times >= SHARED}
+    by_key: dict[str, Meaning] = {}
+    for meaning, times in used.most_common():
+        if times >= SHARED:
+            by_key.setdefault(meaning[0], meaning)
+    shared = set(by_key.values())
     yield _list(list(_walk(plain, values, "")))
     yield "## Keys of several groups"
-    yield "\n".join(sorted(f"- `…{key}`: {meaning}" for key, _, meaning in shared))
+    yield "\n".join(
+        sorted(
+            f"- `…{key}`{f' ({kind})' if kind.startswith('`') else ''}: {meaning}"
+            for key, kind, meaning in shared
+        )
+    )
     for key, entry in grouped.items():
         yield f"## `{key}`"
         yield from _section(entry, values[key], shared)
@@ -64,7 +73,7 @@ def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Ite
         yield _list(own)
     if len(own) < len(rows):
         names = [f"`{row.key}`{f' {row.default}' if row.default else ''}" for row in rows if row not in own]
-        yield f"Also, as [above](#keys-of-several-groups): {', '.join(names)}."
+        yield f"[Also](#keys-of-several-groups): {', '.join(names)}."
 
 
 def _list(rows: list[Row]) -> str:

@@ -46,15 +46,15 @@ def plan_page() -> Iterator[str]:
     yield (
         "What `cascadia plan` decided and expects, key by key; every other command reads it. All keys are required "
         "but those with a default (`=`); what stands without a kind is a number or text. `version` is that of this "
-        "format; a plan of a newer version is refused. `cascadia schema plan` prints the JSON schema. Names end in "
-        "their unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and "
-        "fractions 0-1."
+        "format; a plan of a newer version is refused. `cascadia schema plan` prints the JSON schema, which says more "
+        "of each key. Names end in their unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality "
+        "are 0-100, shares and fractions 0-1."
     )
     schema: Schema = dict(plan_schema())
     yield from section("plan.json", _optional(schema))
     before: dict[str, Schema] = {}
     for name in dict.fromkeys(referred(schema, schema["$defs"])):
-        yield from section(name, _optional(schema["$defs"][name]), before)
+        yield from section(name, _optional(schema["$defs"][name]), before, brief=True)
         before[name] = schema["$defs"][name]
 
 
@@ -93,11 +93,13 @@ def named(entry: Schema) -> Schema:
     return found if isinstance(found, dict) else {}
 
 
-def section(title: str, schema: Schema, before: Mapping[str, Schema] = MappingProxyType({})) -> Iterator[str]:
+def section(
+    title: str, schema: Schema, before: Mapping[str, Schema] = MappingProxyType({}), *, brief: bool = False
+) -> Iterator[str]:
     """A heading, what the thing is, and its keys; those alike in a section `before` are only named."""
     yield f"## `{title}`"
     if description := schema.get("description"):
-        yield description
+        yield description.split("\n\n")[0] if brief else description
     required = schema.get("required", [])
     entries = dict(schema["properties"])
     for name, other in before.items():
@@ -123,7 +125,9 @@ def keys(entries: Schema, required: Sequence[str]) -> Iterator[str]:
 
 
 def _told(kind: str, need: str) -> str:
-    """In brackets what is not plain: numbers and texts are known by their names."""
+    """In brackets what is not plain: numbers and texts are known by their names, and what they may be by a default."""
+    if need.startswith("=") and kind.startswith(("number", "integer", "boolean", "text")):
+        kind = ""
     parts = [part for part in (kind, need) if part not in ("", "number", "text")]
     return f" ({'; '.join(parts)})" if parts else ""
 

@@ -62,6 +62,11 @@ def keys() -> None:
 @click.option(
     "--expires-days", type=click.IntRange(1, 36_500), help="Days after which the key expires. Default: never."
 )
+@click.option(
+    "--max-gear",
+    type=click.IntRange(0, 31),
+    help="Lightest gear that requests of the key may get, whatever the load; 0 is the heaviest. Default: any.",
+)
 @with_output
 def add(
     file: Path,
@@ -72,6 +77,7 @@ def add(
     tokens_per_minute: int | None,
     concurrent: int | None,
     priority: int,
+    max_gear: int | None,
     expires_days: int | None,
     output: Output,
 ) -> None:
@@ -92,6 +98,7 @@ def add(
         limits=KeyLimits(requests_per_minute, tokens_per_minute, concurrent),
         expires_s=None if expires_days is None else (now + timedelta(days=expires_days)).timestamp(),
         priority=priority,
+        max_gear=max_gear,
     )
     add_key(file, key, now)
     output.document({"id": made.id, "name": name, "key": made.text, "file": str(file)})
@@ -116,6 +123,7 @@ def list_(file: Path, output: Output) -> None:
             "tokens_per_minute": key.limits.tokens_per_minute,
             "concurrent": key.limits.concurrent,
             "priority": key.priority,
+            "max_gear": key.max_gear,
             "expires": None
             if key.expires_s is None
             else datetime.fromtimestamp(key.expires_s, UTC).isoformat(timespec="seconds"),
@@ -136,6 +144,7 @@ def list_(file: Path, output: Output) -> None:
             "tokens/min",
             "at once",
             "priority",
+            "max gear",
             "expires",
         ):
             table.add_column(title)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from cascadia.domain.plan import Plan
-    from cascadia.router.server.asleep import Turns
+    from cascadia.router.server.asleep import Heartbeats
     from cascadia.router.settings.model import RouterSettings
 
 
@@ -132,7 +132,7 @@ def serve(
                 lambda: None,
                 no_log=no_log,
                 place=place,
-                turns=parent.turns,
+                heartbeats=parent.heartbeats,
             )
 
         parent = Workers(listening, one, admin_at, settings.limits.blocked_s)
@@ -158,27 +158,27 @@ def _serve(
     *,
     no_log: bool,
     place: Place | None = None,
-    turns: "Turns | None" = None,
+    heartbeats: "Heartbeats | None" = None,
 ) -> None:
     """Serves in this process, until SIGTERM."""
     from cascadia.router.access.keys_file import read_keys
     from cascadia.router.admin.server import AdminServer
     from cascadia.router.live.reload import Reloader
     from cascadia.router.server.app import Router
-    from cascadia.router.server.peers import Siblings
+    from cascadia.router.server.peers import Peers
     from cascadia.router.server.server import run
     from cascadia.router.telemetry.log_writer import LogWriter
 
     keyring = None if settings.keys is None else read_keys(settings.keys.file)
     log = LogWriter(_standard_error)
-    siblings = Siblings(*place) if place is not None else None
+    peers = Peers(*place) if place is not None else None
     write_line = None if no_log else log
-    router = Router(settings, write_line, keyring=keyring, write_event=log, siblings=siblings)
+    router = Router(settings, write_line, keyring=keyring, write_event=log, peers=peers)
     log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load)
     if admin_at is not None:
         router.admin = AdminServer(router, admin_at)
-    run(router, listening, told, turns, 0 if place is None else place.number)
+    run(router, listening, told, heartbeats, 0 if place is None else place.number)
     log.close()
 
 

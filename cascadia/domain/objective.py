@@ -25,6 +25,26 @@ class Objective:
     within: float = WITHIN
 
 
+GEARS = 8
+"""Settings for rising load that a plan has at most, where latency is bounded and nothing else is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnderLoad:
+    """Rules for what may give way where more comes than the plan's own setting carries.
+
+    No gear's lower bound on quality is below `quality_floor` (0-100; None: the objective's `quality_min`, which holds
+    for all requests together in any case). `then`: what beyond the lightest gear still does not fit waits, or is
+    refused.
+    """
+
+    quality_floor: float | None = None
+    then: Literal["queue", "refuse"] = "queue"
+
+
+NOTHING_GIVES = UnderLoad()
+
+
 def bar_meant(bar: float) -> float | None:
     """Bar that `bar` (0-100) was meant to be where it is a fraction by mistake: 78 for 0.78. None for other
     bars.

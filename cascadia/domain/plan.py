@@ -32,7 +32,7 @@ class ReplicaGroup:
 
 
 class Deployed:
-    """What a stage and a judge share: engines of one model, in groups of replicas.
+    """Base of a stage and a judge: engines of one model, in groups of replicas.
 
     plan.json tells the fields of each in an order of its own, so each lists them.
     """

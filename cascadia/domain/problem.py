@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import NOTHING_GIVES, Objective, UnderLoad
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -76,6 +76,7 @@ class Problem:
     """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans.
 
     `foresight` is None where the judge itself foresees, or nothing does.
+    `gears` is how many settings for rising load the plan may have; 1: its own serves any load.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -91,6 +92,8 @@ class Problem:
     digest: str
     notes: tuple[str, ...] = ()
     foresight: Foresight | None = None
+    gears: int = 1
+    under_load: UnderLoad = NOTHING_GIVES
 
     @property
     def foresight_s(self) -> float:

@@ -13,7 +13,7 @@ UNFINISHED: set[Path] = set()
 
 
 @contextmanager
-def whole_file(path: Path, mode: int = 0o644) -> Iterator[Path]:
+def atomic_write(path: Path, mode: int = 0o644) -> Iterator[Path]:
     """A file of another name in `path`'s folder, to be written; at the end it takes `path`'s name, with `mode`.
 
     It is removed where writing fails. Raises `OSError`.

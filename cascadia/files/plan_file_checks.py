@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import ASKS_NONE, JudgePlan, Plan, ReplicaGroup
 
 _ANEW = "plan anew, or undo the edit"
@@ -186,10 +187,27 @@ def _gear_faults(plan: Plan) -> Iterator[Fault]:
     for index, (lower, upper) in enumerate(pairwise([0.0, *borders])):
         if upper <= lower:
             yield Fault(f"gears[{index}].max_in_flight", "does not rise", "list gears by rising borders")
+    for index, (heavier, lighter) in enumerate(pairwise(plan.gears)):
+        if _asks_more(plan, lighter, heavier):
+            yield Fault(
+                f"gears[{index + 1}]",
+                f"asks more of the replicas than gears[{index}], at more load",
+                "list gears from heavy to light",
+            )
     if len(plan.gears) > 1 and plan.gears[-1].max_in_flight is not None:
         yield Fault(
             f"gears[{len(plan.gears) - 1}].max_in_flight", "is set", "write null: the last has no border"
         )
+
+
+def _asks_more(plan: Plan, gear: Gear, than: Gear) -> bool:
+    """Tells whether every request goes at least as far as in the other gear, and some may go further."""
+    if gear.stages[: len(than.stages)] != than.stages or any(gear.skip_below) or any(than.skip_below):
+        return False
+    at = [i for i, stage in enumerate(plan.stages) if stage.name in than.stages[:-1]]
+    pairs = [(gear.thresholds[i], than.thresholds[i]) for i in at]
+    further = len(gear.stages) > len(than.stages) or any(mine > other for mine, other in pairs)
+    return further and all(mine >= other for mine, other in pairs)
 
 
 def _twice(key: str, names: list[str]) -> Iterator[Fault]:

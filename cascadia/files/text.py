@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
-from cascadia.files.atomic import whole_file
+from cascadia.files.atomic import atomic_write
 
 
 def read_text(path: str | Path, max_bytes: int) -> str:
@@ -31,7 +31,7 @@ def read_text(path: str | Path, max_bytes: int) -> str:
 def write_whole(path: str | Path, text: str, mode: int = 0o644) -> None:
     """Raises `BadInput` where `path` cannot be written."""
     try:
-        with whole_file(Path(path), mode) as part:
+        with atomic_write(Path(path), mode) as part:
             part.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise BadInput(

@@ -21,6 +21,10 @@ from cascadia.planner.baselines.rivals import their_deployments
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.measures import stage_latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
+from cascadia.planner.gears.notes import gear_notes
+from cascadia.planner.gears.written import gears as written_gears
+from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
 from cascadia.planner.refinement.mixed_search import with_mixed
@@ -39,6 +43,7 @@ from cascadia.planner.search.solver import Formulation, solver
 from cascadia.planner.stability.headroom import headroom
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.timing import PS_PER_S
 
 MAX_ROUTINGS = 2000
 """Routings kept of the frontier, spread over loads and independent of the bar."""
@@ -51,7 +56,8 @@ NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 class PlanResult:
     """The plan, what to tell the user beside it, and the search behind it for the report.
 
-    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`.
+    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`. `run` is on the
+    `ladder`, where there is one.
     """
 
     plan: Plan
@@ -64,6 +70,7 @@ class PlanResult:
     candidates: tuple[Candidate, ...]
     run: CascadeRun
     simulator: Simulator
+    ladder: FoundLadder | None = None
 
 
 def plan(
@@ -104,7 +111,7 @@ def plan(
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
         chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
-    return _finish(
+    result = _finish(
         search,
         found,
         chosen,
@@ -113,6 +120,7 @@ def plan(
         method=method,
         elapsed=lambda: clock() - started,
     )
+    return _with_gears(result, progress, lambda: clock() - started)
 
 
 def _nearly_full(
@@ -289,6 +297,50 @@ def _finish(
         run=run,
         simulator=simulator,
     )
+
+
+def _with_gears(
+    result: PlanResult, progress: Callable[[str], None], elapsed: Callable[[], float]
+) -> PlanResult:
+    """The plan on a ladder of gears, if more than one is asked for and there is a better one than its own setting."""
+    search, alone = result.search, result.plan
+    if search.problem.gears < 2:
+        return result
+    progress("gears for rising load")
+    goals = Goals.of(search.problem, alone.predicted.objective_s)
+    deployment, simulator = result.chosen.deployment, result.simulator
+    own_s = result.run.latency_ps / PS_PER_S
+    found = None if alone.mixture else find_ladder(search, simulator, deployment, own_s, goals)
+    notes = (*result.notes, *gear_notes(search, deployment, goals, found, alone, own_s))
+    if found is None:
+        return replace(result, notes=notes)
+    played = found.played
+    predicted = predict(
+        simulator.problem,
+        played.run,
+        simulator.arrivals,
+        usd_per_hour=deployment.usd_per_hour,
+        stage_bound_s=alone.predicted.stage_bound_s,
+        quality=mixed_quality(search, found, alone.predicted.quality),
+        shares=search.capacities.shares(simulator.problem, deployment, played.decided),
+        rate_rps=alone.predicted.rate_rps,
+    )
+    within = error_range(
+        search.problem,
+        simulator,
+        deployment,
+        played.decided,
+        predicted.objective_s,
+        carries=alone.headroom or 1.0,
+    )
+    plan_ = replace(
+        alone,
+        gears=written_gears(search, found, goals.bound_s),
+        predicted=predicted,
+        error_range=within,
+        wall_s=elapsed(),
+    )
+    return replace(result, plan=plan_, notes=notes, run=played.run, ladder=found)
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:

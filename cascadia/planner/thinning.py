@@ -13,9 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from cascadia.domain.gear import Ladder
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.search.context import decisions
 
@@ -74,7 +76,10 @@ def on_all(problem: Problem, result: PlanResult) -> float:
     """The objective's quantile, in seconds, of the plan on every request of `problem`."""
     simulator = Simulator.of(problem)
     deployment = result.chosen.deployment
-    run = simulator.run(deployment, decisions(problem, result.search.routings, deployment.routing))
+    ladder = Ladder(()) if result.ladder is None else result.ladder.ladder
+    gears = [deployment.routing] if result.ladder is None else result.ladder.routings
+    decided = [decisions(problem, result.search.routings, k) for k in gears]
+    run = play(simulator, deployment, decided, ladder).run
     return quantile_s(simulator.latency_s(run), problem.objective.quantile)
 
 

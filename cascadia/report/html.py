@@ -118,7 +118,7 @@ def _sections(data: ReportData) -> Iterable[Section]:
         )
     gears = tables.gears(plan)
     if gears is not None:
-        yield Section("gears", "Thresholds by rate", tables=(gears,))
+        yield Section("gears", "Gears for rising load", tables=(gears,))
     error = words.error_range(plan)
     lead = (
         words.proof(plan),

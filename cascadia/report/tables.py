@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import (
     Deployed,
     JudgePlan,
@@ -183,6 +184,9 @@ def gears(plan: Plan) -> Table | None:
         "About",
         "Asks",
         *(f"{printable(s.name)} accepts" for s in plan.stages[:-1]),
+        "Requests",
+        "Quality",
+        "p95",
     )
     rows = tuple(
         (
@@ -193,10 +197,20 @@ def gears(plan: Plan) -> Table | None:
                 Cell(words.threshold_words(t if t > 0 else None) if stage.name in g.stages[:-1] else "")
                 for stage, t in zip(plan.stages, g.thresholds, strict=False)
             ),
+            *_promised(g),
         )
         for g in plan.gears
     )
     return Table("Gears: settings by how many requests are under way", _heads(columns), rows)
+
+
+def _promised(gear: Gear) -> tuple[Cell, Cell, Cell]:
+    """The gear's share of the requests, and what is expected of them."""
+    told = gear.predicted
+    if told is None:
+        return Cell(""), Cell(""), Cell("")
+    p95 = seconds(told.p95_s) if told.request_share > 0 else "–"
+    return Cell(percent(told.request_share, 1)), Cell(f"≥ {lower_bound(told.quality_lower)}"), Cell(p95)
 
 
 def knee(plan: Plan, points: Sequence[KneePoint]) -> Table:

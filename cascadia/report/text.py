@@ -119,6 +119,7 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
         ),
         *([("error", words.error_range(plan))] if plan.error_range else []),
         *([("mixture", words.mixture(plan))] if plan.mixture else []),
+        *([("gears", words.gears(plan))] if len(plan.gears) > 1 else []),
         *((("load", words.carries(plan)),) if words.carries(plan) else ()),
         ("cost", _cost(plan, names)),
         ("proof", words.proof(plan)),

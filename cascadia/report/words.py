@@ -84,6 +84,23 @@ def mixture(plan: Plan) -> str:
     return f"Two routings are mixed, request by request in turn. {'; '.join(parts)}."
 
 
+def gears(plan: Plan) -> str:
+    """Sentence on what each gear promises, and up to how much load; empty where one setting serves any."""
+    if len(plan.gears) < 2:
+        return ""
+    parts = []
+    for gear in plan.gears:
+        upto = "beyond" if gear.max_in_flight is None else f"up to {gear.max_in_flight:,.0f} under way"
+        told = gear.predicted
+        promise = (
+            ""
+            if told is None
+            else f": quality {lower_bound(told.quality_lower)} ({percent(told.request_share)} of requests)"
+        )
+        parts.append(f"{upto}{promise}")
+    return "; ".join(parts)
+
+
 def _way(plan: Plan, thresholds: tuple[float, ...], skips: tuple[float, ...]) -> str:
     """`small (score ≥ 50), then large`: the stages that one routing asks, in order."""
     names = {stage.name: i for i, stage in enumerate(plan.stages)}

@@ -2,10 +2,12 @@
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class _Jump(selectors.SelectSelector):
@@ -28,6 +30,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jump.now_s
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """At once: a thread would take none of the loop's time, which would jump meanwhile."""
+        done: asyncio.Future[T] = self.create_future()
+        done.set_result(func(*args))
+        return done
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -142,7 +142,7 @@ async def running(
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """On the event loop that the router serves on."""
+    """Runs `main` on the event loop that the router serves on."""
     uvloop.run(main())
 
 

@@ -13,16 +13,18 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
+from openai import AsyncOpenAI
 
 from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
+from cascadia.demo.measuring.asking import engine
 from cascadia.demo.measuring.rows import prompt_id
 from cascadia.demo.questions.prompt import request
 from cascadia.demo.questions.questions import training_questions
@@ -68,17 +70,15 @@ def ask(folder: Path) -> None:
     """Both models, one after the other's answers are there."""
 
     async def all_of(children: Children) -> None:
-        urls = {child.name: child.url for child in children}
-        async with httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0), timeout=120) as client:
+        async with AsyncExitStack() as stack:
+            clients = {child.name: await stack.enter_async_context(engine(child.url)) for child in children}
             await asyncio.gather(
-                _journal(
-                    folder / "again.jsonl", _again_keys(), lambda key: _again(client, urls[SMALL.name], key)
-                ),
+                _journal(folder / "again.jsonl", _again_keys(), lambda key: _again(clients[SMALL.name], key)),
                 *(
                     _journal(
                         folder / f"forms-{stage.name}.jsonl",
                         [[form.key] for form in forms(FORMS)],
-                        lambda key, stage=stage: _form(client, urls[stage.name], stage.name, key),
+                        lambda key, stage=stage: _form(clients[stage.name], stage.name, key),
                     )
                     for stage in STAGES
                 ),
@@ -100,21 +100,20 @@ def _again_keys() -> list[list[Any]]:
     return [[each, sample] for sample in range(SAMPLES) for each in ids if each in wanted]
 
 
-async def _again(client: httpx.AsyncClient, url: str, key: list[Any]) -> str:
+async def _again(client: AsyncOpenAI, key: list[Any]) -> str:
     question = next(q for q in training_questions(QUESTIONS) if prompt_id(q) == key[0])
     body = request(SMALL.name, question.text) | {"temperature": TEMPERATURE, "seed": key[1] + 1}
-    return await _said(client, url, body)
+    return await _said(client, body)
 
 
-async def _form(client: httpx.AsyncClient, url: str, stage: str, key: list[Any]) -> str:
+async def _form(client: AsyncOpenAI, stage: str, key: list[Any]) -> str:
     form = next(form for form in forms(FORMS) if form.key == key[0])
-    return await _said(client, url, form.request(stage))
+    return await _said(client, form.request(stage))
 
 
-async def _said(client: httpx.AsyncClient, url: str, body: dict[str, Any]) -> str:
-    reply = await client.post(f"{url}/v1/chat/completions", json=body)
-    reply.raise_for_status()
-    return str(reply.json()["choices"][0]["message"]["content"] or "")
+async def _said(client: AsyncOpenAI, body: dict[str, Any]) -> str:
+    reply = await client.chat.completions.create(**body)
+    return str(reply.choices[0].message.content or "")
 
 
 async def _journal(path: Path, keys: list[list[Any]], asked: Callable[[list[Any]], Awaitable[str]]) -> None:

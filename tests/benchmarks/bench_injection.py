@@ -93,7 +93,7 @@ def embedding_judge(file: Path, encoder: Path | None, *, certain: bool) -> Judge
 
 def llm_judge(target: str, journal: Path | None) -> Judge:
     """Each verdict is kept in `journal`, so that a run can be gone on with."""
-    import httpx
+    from openai import BadRequestError, OpenAI
 
     from cascadia.router.gates.base import _read
     from cascadia_judge.errors import BadVerdict
@@ -102,7 +102,7 @@ def llm_judge(target: str, journal: Path | None) -> Judge:
     from cascadia_judge.llm.prompt import PROMPT_VERSION
 
     url, _, model = target.partition("#")
-    client = httpx.Client(timeout=120, trust_env=False)
+    client = OpenAI(api_key="none", base_url=f"{url}/v1", timeout=120)
     known: dict[str, float] = {}
     if journal is not None and journal.exists():
         known = dict(json.loads(line) for line in journal.read_text().splitlines())
@@ -114,11 +114,11 @@ def llm_judge(target: str, journal: Path | None) -> Judge:
         score = 0.0
         for manner in MANNERS[:2]:
             body = request(question, answer, manner, reads_tokens=800)
-            reply = client.post(f"{url}/v1/chat/completions", json={"model": model, **body})
-            if reply.status_code == httpx.codes.BAD_REQUEST:
+            try:
+                reply = client.chat.completions.with_raw_response.create(model=model, **body)
+            except BadRequestError:
                 # More tokens than its context holds: no verdict, and the answer goes on to the next stage.
                 break
-            reply.raise_for_status()
             said, tokens = _read(reply.content)
             try:
                 score = verdict(said, tokens, forced=manner.forced).score

@@ -7,17 +7,18 @@ model's answers, `table` makes the quality table. None of the demo's questions i
 import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import httpx
 import numpy as np
 
 from cascadia.clients.hub.catalogue import model_named
 from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Children
+from cascadia.demo.measuring.asking import engine
 from cascadia.demo.measuring.rows import append_rows, prompt_id
 from cascadia.demo.questions.questions import FACT_KINDS, FACT_SHARE, training_questions
 from cascadia.demo.stages import (
@@ -53,11 +54,11 @@ def rows(folder: Path, limit_s: float) -> None:
     questions = training_questions(QUESTIONS)
 
     async def all_of(children: Children) -> None:
-        async with httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0)) as client:
-            engines = {child.name: child.url for child in children}
+        async with AsyncExitStack() as stack:
+            engines = {child.name: await stack.enter_async_context(engine(child.url)) for child in children}
             asked = (
-                append_rows(folder / f"{name}.jsonl", client, url, name, questions[slot::SLOTS])
-                for name, url in engines.items()
+                append_rows(folder / f"{name}.jsonl", client, name, questions[slot::SLOTS])
+                for name, client in engines.items()
                 for slot in range(SLOTS)
             )
             await asyncio.wait_for(asyncio.gather(*asked), limit_s)

@@ -180,13 +180,13 @@ def _remember(folder: Path, plan: Path) -> None:
 
 async def _watch(made: "Controller", figures: "Figures", at: tuple[str, int | None], output: Output) -> None:
     from cascadia.clients.processes.ports import is_free
-    from cascadia.controller.service.routes import face, serving
+    from cascadia.controller.service.routes import routes, serving
 
     host, port = at
     if port is None:
         port = PORT if is_free(PORT) else 0
     figures.begin(lambda: True)
-    async with serving(face(figures, made.state.entries), host, port) as found:
+    async with serving(routes(figures, made.state.entries), host, port) as found:
         output.note(f"figures at http://{host}:{found}/metrics")
         await made.adopt()
         while True:

@@ -31,7 +31,7 @@ from cascadia.controller.kubernetes.state import KubernetesState, read_kubernete
 from cascadia.controller.loop import Controller
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.service.metrics import Figures
-from cascadia.controller.service.routes import face, serving
+from cascadia.controller.service.routes import routes, serving
 from cascadia.controller.speed.watch import SpeedWatch
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release as Rendered
@@ -148,7 +148,7 @@ def lead(
             )
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
-        async with serving(face(figures, state.entries), *at):
+        async with serving(routes(figures, state.entries), *at):
             try:
                 with contextlib.suppress(asyncio.CancelledError):
                     await working

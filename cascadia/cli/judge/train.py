@@ -99,7 +99,7 @@ def train(
     the engine gave log-probabilities, `certainty` with sum_logprob, mean_logprob, min_logprob, mean_margin
     and tokens.
     """
-    from cascadia.files.atomic import whole_file
+    from cascadia.files.atomic import atomic_write
     from cascadia.planner.problem.quality_file import write_quality
     from cascadia.planner.problem.quality_format import kind_of
     from cascadia_judge.encoder.encoder import Encoder
@@ -135,7 +135,7 @@ def train(
         nulls = see_nulls(encoder) if decoys else None
         taught = teach(rows, seen, Course(folds=folds, decoys=decoys, seed=seed, nulls=nulls), step)
     about = _about(rows, encoder_digest(folder), folds, decoys, seed)
-    with whole_file(out) as part:
+    with atomic_write(out) as part:
         part.write_text(dump(taught.heads, about), encoding="utf-8")
     if table_file is not None:
         write_quality(quality_table(rows, taught.scores, taught.foreseen, output.note), table_file)

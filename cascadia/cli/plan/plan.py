@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import number, positive, share, with_output
+from cascadia.cli.shared.options import gear_count, number, positive, share, with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -67,6 +67,13 @@ from cascadia.domain.errors import BadInput
     help="Confidence with which the quality bound holds, 0.5-1. Default: the spec's.",
 )
 @click.option(
+    "--gears",
+    type=gear_count,
+    metavar="N|off",
+    help="Largest number of settings for rising load, 1-64; `off` is 1, one setting for any load. Default: the spec's, "
+    "else 8 where latency is bounded.",
+)
+@click.option(
     "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the spec's."
 )
 @click.option(
@@ -107,6 +114,7 @@ def plan(
     quantile: float | None,
     within: float | None,
     confidence: float | None,
+    gears: int | None,
     seed: int | None,
     formulation: Literal["columns", "paper"],
     time_limit_s: float,
@@ -135,6 +143,7 @@ def plan(
         confidence=confidence,
         seed=seed,
         within=within,
+        gears=gears,
     )
     with ExitStack() as stack:
         folder = None

@@ -135,7 +135,6 @@ def quality(
     """
     from cascadia.cli.profile.quality_outputs import report
     from cascadia.cli.profile.quality_stages import judge_of, stage_targets, with_keys
-    from cascadia.clients.engines.retry import Patience
     from cascadia.clients.engines.served_models import Target, settled
     from cascadia.planner.problem.quality_format import kind_of
     from cascadia.profile.quality.journal import journal_path, open_journal
@@ -160,7 +159,7 @@ def quality(
         temperature=temperature,
         reads_tokens=reads_tokens,
         concurrency=concurrency,
-        patience=Patience(timeout_s=timeout_s),
+        timeout_s=timeout_s,
     )
     with open_journal(journal_path(out), job.inputs(), restart=restart) as journal:
         if earlier := len(job.done(journal.done)):

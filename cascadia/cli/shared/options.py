@@ -47,3 +47,12 @@ def share(text: str) -> float:
     if not 0 <= value <= 1:
         raise click.BadParameter(f"{text} is not between 0 and 100%")
     return value
+
+
+def gear_count(text: str) -> int:
+    """A number of gears, or `off` for one, as the type of an option."""
+    if text == "off":
+        return 1
+    if not text.isdecimal() or not 1 <= len(text) <= 2 or not 1 <= int(text) <= 64:
+        raise click.BadParameter(f"{text!r} is neither a number from 1 to 64 nor off")
+    return int(text)

@@ -16,7 +16,7 @@ import httpx
 
 from cascadia.clients.cluster.evaluations_asked import asked_s
 from cascadia.domain.errors import CascadiaError
-from cascadia.files.atomic import whole_file
+from cascadia.files.atomic import atomic_write
 
 _FILE = re.compile(r"[a-z]+-\d{8}T\d{6}Z-[\w-]+\.parquet")
 """KIND-TIME-PROCESS-NUMBER (`observers/samples_writer.py`)."""
@@ -90,7 +90,7 @@ class RouterSamples:
         if answer.status_code == 404:  # it made room for another
             return
         answer.raise_for_status()
-        with whole_file(self._folder / name) as part:
+        with atomic_write(self._folder / name) as part:
             part.write_bytes(answer.content)
 
     def _wanted(self, name: str) -> bool:

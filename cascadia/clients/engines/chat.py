@@ -1,24 +1,25 @@
-"""One chat completion at an OpenAI-compatible API: the answer, or whether it is worth asking again."""
+"""Chat completions at an OpenAI-compatible API: the answer, or why there is none after all attempts."""
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-import httpx
+import httpx2
+from openai import APIConnectionError, APIStatusError, APITimeoutError
+from openai.types.chat import ChatCompletion, ChatCompletionTokenLogprob
 
-from cascadia.clients.engines.errors import QUOTED, engine_words
+from cascadia.clients.engines.errors import QUOTED, cause, engine_words
+from cascadia.clients.engines.sdk import sdk
 from cascadia_judge.llm.llm import Token
 
-CONNECT_S = 10.0
+TIMEOUT_S = 300.0
+TRIES = 6
+"""Attempts at one answer, with waits that double from half a second to eight, or as `Retry-After` says."""
 
-_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses that another attempt may not meet."""
-_JSON = {"content-type": "application/json"}
+_PASSING = frozenset({408, 409, 429})
+"""Statuses below 500 that another attempt may not meet: the SDK makes it."""
 _OTHER_LIMIT = "max_completion_tokens"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,6 @@ class Unanswered(Exception):
         self.kind = kind
 
 
-class Retryable(Unanswered):
-    """Failure of a request that may be answered when asked again, where the engine has said so after `after_s`."""
-
-    def __init__(self, kind: str, message: str, after_s: float | None = None) -> None:
-        super().__init__(kind, message)
-        self.after_s = after_s
-
-
 class Refused(Unanswered):
     """Asking again would not help. `status` is HTTP's."""
 
@@ -69,30 +62,26 @@ class Refused(Unanswered):
 class Chat:
     """Use as `async with`; `connections` bounds how many requests are under way.
 
-    Learns by which name the engine knows `max_tokens`: OpenAI's newer models know it only by another.
+    Attempts, the waits between them and their time-outs are the OpenAI SDK's. Learns by which name the engine knows
+    `max_tokens`: OpenAI's newer models know it only by another.
     """
 
-    def __init__(self, endpoint: Endpoint, connections: int) -> None:
+    def __init__(self, endpoint: Endpoint, connections: int, timeout_s: float = TIMEOUT_S) -> None:
         self.endpoint = endpoint
         self.limit = "max_tokens"
-        key = endpoint.api_key
-        self.http = httpx.AsyncClient(
-            headers={"authorization": f"Bearer {key}"} if key else {},
-            # A request's whole time is limited by who asks; this is for reaching the engine at all.
-            timeout=httpx.Timeout(None, connect=CONNECT_S),
-            limits=httpx.Limits(max_connections=connections),
-            # A proxy may lead to a judge elsewhere, and never to an engine on this machine.
-            trust_env=urlsplit(endpoint.url).hostname not in _LOOPBACK,
+        self.timeout_s = timeout_s
+        self.sdk = sdk(
+            endpoint.url, endpoint.api_key, timeout_s=timeout_s, tries=TRIES, connections=connections
         )
 
     async def __aenter__(self) -> "Chat":
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.http.aclose()
+        await self.sdk.close()
 
     async def ask(self, body: Mapping[str, Any]) -> Reply:
-        """One attempt. Raises `Retryable` or `Refused`."""
+        """Raises `Refused`, or another `Unanswered` when the last attempt has failed too."""
         try:
             return await self._ask(body)
         except Refused as error:
@@ -105,58 +94,54 @@ class Chat:
         named = {self.limit if key == "max_tokens" else key: value for key, value in body.items()}
         url = f"{self.endpoint.url}/chat/completions"
         try:
-            # Written in ASCII: half a surrogate pair in an answer must not end the run when it goes to the judge.
-            content = json.dumps({"model": self.endpoint.model, **named}).encode("ascii")
-            answer = await self.http.post(url, content=content, headers=_JSON)
-        except httpx.HTTPError as error:
-            raise Retryable("no connection", f"{url} {reason(error)}") from None
-        if answer.status_code != 200:
-            message = f"{url} answers {answer.status_code}: {engine_words(answer.content)}"
-            if answer.status_code in _PASSING:
-                raise Retryable(f"HTTP {answer.status_code}", message, _after_s(answer))
-            raise Refused(answer.status_code, message)
-        return _reply(url, answer.content)
+            return _reply(await self.sdk.chat.completions.create(model=self.endpoint.model, **named))
+        except APITimeoutError:
+            raise Unanswered("time-out", f"no answer within {self.timeout_s:g} s") from None
+        except APIConnectionError as error:
+            raise Unanswered("no connection", f"{url} {reason(error)}") from None
+        except APIStatusError as error:
+            status = error.status_code
+            message = f"{url} answers {status}: {engine_words(error.response.content)}"
+            if status in _PASSING or status >= 500:
+                raise Unanswered(f"HTTP {status}", message) from None
+            raise Refused(status, message) from None
+        except (LookupError, ValueError, ArithmeticError, TypeError, AttributeError, RecursionError) as error:
+            lacks = f"{type(error).__name__} {error}"[:QUOTED]
+            raise Unanswered(
+                "unreadable reply", f"{url} answers without text and usage in OpenAI's form ({lacks})"
+            ) from None
 
 
-def reason(error: httpx.HTTPError) -> str:
-    """Reason for what went wrong on the way, as the end of a sentence that begins with the address."""
-    if isinstance(error, httpx.TimeoutException):
+def reason(error: APIConnectionError) -> str:
+    """What went wrong on the way, as the end of a sentence that begins with the address."""
+    failure = cause(error)
+    if isinstance(failure, httpx2.TimeoutException):
         return "does not answer in time"
-    if isinstance(error, httpx.ConnectError):
-        return f"cannot be reached ({error})"
-    return f"broke off ({type(error).__name__})"
+    if isinstance(failure, httpx2.ConnectError):
+        return f"cannot be reached ({failure})"
+    return f"broke off ({type(failure).__name__})"
 
 
-def _after_s(answer: httpx.Response) -> float | None:
-    try:
-        after_s = float(answer.headers["retry-after"])
-    except (KeyError, ValueError):
-        return None
-    return after_s if after_s >= 0 and math.isfinite(after_s) else None
+def _reply(answer: ChatCompletion) -> Reply:
+    """The SDK does not check what an engine sends: whatever is not in OpenAI's form raises one error or another."""
+    choice, usage = answer.choices[0], answer.usage
+    if usage is None:
+        raise LookupError("usage")
+    listed = (choice.logprobs.content if choice.logprobs else None) or ()
+    return Reply(
+        # Half a surrogate pair, which JSON can carry, is no text that could be sent on to a judge or written to a file.
+        (choice.message.content or "").encode(errors="replace").decode(),
+        choice.finish_reason == "length",
+        int(usage.prompt_tokens),
+        int(usage.completion_tokens),
+        tuple(_token(entry) for entry in listed),
+    )
 
 
-def _reply(url: str, content: bytes) -> Reply:
-    try:
-        document = json.loads(content)
-        choice, usage = document["choices"][0], document["usage"]
-        text = choice["message"].get("content") or ""
-        counts = int(usage["prompt_tokens"]), int(usage["completion_tokens"])
-        listed = (choice.get("logprobs") or {}).get("content") or ()
-        tokens = tuple(_token(entry) for entry in listed)
-        if not isinstance(text, str):
-            raise TypeError("content")
-    except (LookupError, ValueError, ArithmeticError, TypeError, AttributeError, RecursionError) as error:
-        lacks = f"{type(error).__name__} {error}"[:QUOTED]
-        raise Retryable(
-            "unreadable reply", f"{url} answers without text and usage in OpenAI's form ({lacks})"
-        ) from None
-    return Reply(text, choice.get("finish_reason") == "length", *counts, tokens)
-
-
-def _token(entry: Mapping[str, Any]) -> Token:
+def _token(entry: ChatCompletionTokenLogprob) -> Token:
     """Tokens that are written alike are one; the token that was written is there even where it is not at the top."""
     probability: dict[str, float] = {}
-    for seen in entry.get("top_logprobs") or ():
-        probability[seen["token"]] = probability.get(seen["token"], 0.0) + math.exp(seen["logprob"])
-    probability.setdefault(entry["token"], math.exp(entry["logprob"]))
-    return Token(entry["token"], probability)
+    for seen in entry.top_logprobs or ():
+        probability[seen.token] = probability.get(seen.token, 0.0) + math.exp(seen.logprob)
+    probability.setdefault(entry.token, math.exp(entry.logprob))
+    return Token(entry.token, probability)

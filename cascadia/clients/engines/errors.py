@@ -2,7 +2,8 @@
 
 import json
 
-import httpx
+import httpx2
+from openai import APIConnectionError
 
 from cascadia.domain.errors import BadInput
 
@@ -10,13 +11,19 @@ from cascadia.domain.errors import BadInput
 QUOTED = 200
 
 
-def cannot_reach(url: str, error: httpx.HTTPError | httpx.InvalidURL) -> BadInput:
+def cause(error: APIConnectionError | httpx2.HTTPError) -> BaseException:
+    """What happened on the way, where the SDK has wrapped it."""
+    return error.__cause__ or error
+
+
+def cannot_reach(url: str, failure: APIConnectionError | httpx2.HTTPError) -> BadInput:
     """`url` was asked for and there was no answer, or none in HTTP."""
-    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+    error = cause(failure)
+    if isinstance(error, httpx2.UnsupportedProtocol):
         return BadInput("--base-url", f"{url} is no address", "write e.g. http://127.0.0.1:8000/v1")
-    if isinstance(error, httpx.TimeoutException):
+    if isinstance(error, httpx2.TimeoutException):
         what, instead = "does not answer in time", "check that the engine has started and is not overloaded"
-    elif isinstance(error, httpx.ConnectError):
+    elif isinstance(error, httpx2.ConnectError):
         what = f"cannot be reached ({error})"
         instead = "check that the engine runs, has finished loading, and listens on this host and port"
     else:

@@ -24,8 +24,9 @@ class SeenHead:
         self.length = length
 
     def body_begins(self, data: bytes) -> int:
-        """Where the body begins that follows this head in `data`, and `length` is its own; 0 where the head is not
-        this one, or not here whole."""
+        """Offset at which the body begins that follows this head in `data`, and `length` is its own; 0 where
+        the head is not this one, or not here whole.
+        """
         at = self._before_bytes
         if not data.startswith(self._before):
             return 0

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import httpx
+from openai import APIConnectionError, APIStatusError
 
-from cascadia.clients.engines.chat import CONNECT_S, Chat, Endpoint, reason
+from cascadia.clients.engines.chat import Chat, Endpoint, reason
 from cascadia.clients.engines.errors import engine_words
+from cascadia.clients.engines.sdk import CONNECT_S
 from cascadia.domain.errors import BadInput
 
 BELIEVED = 20
@@ -56,22 +57,19 @@ async def _served(endpoint: Endpoint) -> tuple[str, ...]:
     url = f"{endpoint.url}/models"
     async with Chat(endpoint, connections=1) as chat:
         try:
-            answer = await chat.http.get(url, timeout=CONNECT_S)
-        except httpx.HTTPError as error:
+            once = chat.sdk.with_options(timeout=CONNECT_S, max_retries=0)
+            return tuple([model.id for model in (await once.models.list()).data])
+        except APIConnectionError as error:
             raise BadInput(
                 endpoint.name, f"{url} {reason(error)}", "start the engine, or correct its address"
             ) from None
-    if answer.status_code in (401, 403):
-        raise BadInput(
-            endpoint.name,
-            f"{url} answers {answer.status_code}: {engine_words(answer.content)}",
-            f"name the variable with its key: --api-key-env {endpoint.name}=VARIABLE",
-        )
-    if answer.status_code >= 500 or answer.status_code == 429:
-        said = f"{url} answers {answer.status_code}: {engine_words(answer.content)}"
-        raise BadInput(endpoint.name, said, "wait until the engine is ready")
-    try:
-        listed = answer.json()["data"] if answer.status_code == 200 else []
-        return tuple(str(entry["id"]) for entry in listed)
-    except (ValueError, KeyError, TypeError):
-        return ()
+        except APIStatusError as error:
+            said = f"{url} answers {error.status_code}: {engine_words(error.response.content)}"
+            if error.status_code in (401, 403):
+                instead = f"name the variable with its key: --api-key-env {endpoint.name}=VARIABLE"
+                raise BadInput(endpoint.name, said, instead) from None
+            if error.status_code >= 500 or error.status_code == 429:
+                raise BadInput(endpoint.name, said, "wait until the engine is ready") from None
+            return ()
+        except (ValueError, AttributeError, TypeError):
+            return ()

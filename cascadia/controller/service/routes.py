@@ -16,7 +16,7 @@ from cascadia.controller.service.metrics import Figures
 from cascadia.domain.errors import BadInput
 
 
-def face(figures: Figures, entries: Callable[[], list[Entry]]) -> FastAPI:
+def routes(figures: Figures, entries: Callable[[], list[Entry]]) -> FastAPI:
     app = FastAPI(title="Cascadia controller", docs_url=None, redoc_url=None)
 
     @app.get("/health", summary="Alive; `leads`: it acts, and does not stand by.")

@@ -1,4 +1,4 @@
-"""One question sent to one endpoint, and what came of it."""
+"""One question sent to one endpoint through the OpenAI SDK, and what came of it."""
 
 import math
 import time
@@ -10,9 +10,18 @@ from cascadia.demo.questions.question import Question
 from cascadia.domain.errors import CascadiaError
 
 if TYPE_CHECKING:
-    import httpx
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion, ChatCompletionTokenLogprob
 
 LIMIT_S = 120.0
+TRIES = 3
+
+
+def engine(url: str) -> "AsyncOpenAI":
+    """A client of the engine or router at `url`; use as `async with`."""
+    from cascadia.clients.engines.sdk import sdk
+
+    return sdk(f"{url}/v1", None, timeout_s=LIMIT_S, tries=TRIES, connections=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,48 +55,50 @@ class Answer:
         return self.question.check.passes(self.text)
 
 
-async def ask(
-    client: "httpx.AsyncClient", url: str, model: str, question: Question, *, certainty: bool = False
-) -> Answer:
-    """Raises `CascadiaError` where there is no answer. An engine that drops a kept connection is asked anew."""
-    import httpx
+async def ask(client: "AsyncOpenAI", model: str, question: Question, *, certainty: bool = False) -> Answer:
+    """Raises `CascadiaError` where there is no answer."""
+    from openai import APIConnectionError, APIStatusError
 
     body = request(model, question.text)
     if certainty:
         body |= {"logprobs": True, "top_logprobs": 2}
     started_s = time.perf_counter()
     try:
-        reply = await client.post(f"{url}/v1/chat/completions", json=body, timeout=LIMIT_S)
-    except httpx.RemoteProtocolError:
-        reply = await client.post(f"{url}/v1/chat/completions", json=body, timeout=LIMIT_S)
+        reply = await client.chat.completions.with_raw_response.create(**body)
+    except APIStatusError as error:
+        said = error.response.text[:200]
+        raise CascadiaError(f"{model} at {client.base_url} says {error.status_code}: {said}") from None
+    except APIConnectionError as error:
+        raise CascadiaError(f"{model} at {client.base_url}: {error} ({error.__cause__})") from None
     seconds = time.perf_counter() - started_s
-    if reply.status_code != 200:
-        raise CascadiaError(f"{model} at {url} says {reply.status_code}: {reply.text[:200]}")
-    return _read(reply.json(), reply.headers.get("x-cascadia-stage", model), question, seconds)
+    return _read(reply.parse(), reply.headers.get("x-cascadia-stage", model), question, seconds)
 
 
-def _read(document: dict[str, Any], stage: str, question: Question, seconds: float) -> Answer:
-    choice, usage = document["choices"][0], document["usage"]
-    said = document.get("cascadia", {})
-    total = said.get("usage", usage)
+def _read(answer: "ChatCompletion", stage: str, question: Question, seconds: float) -> Answer:
+    choice, usage = answer.choices[0], answer.usage
+    if usage is None:
+        raise CascadiaError(f"{stage} does not count its tokens: its answer has no usage")
+    counts = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+    said: dict[str, Any] = (answer.model_extra or {}).get("cascadia") or {}
+    total = said.get("usage", counts)
     return Answer(
         question=question,
-        text=choice["message"]["content"] or "",
+        text=choice.message.content or "",
         stage=stage,
         seconds=seconds,
-        input_tokens=usage["prompt_tokens"],
-        output_tokens=usage["completion_tokens"],
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
         total_tokens=(total["prompt_tokens"], total["completion_tokens"]),
         score=said.get("score"),
-        certainty=_certainty((choice.get("logprobs") or {}).get("content") or []),
+        certainty=_certainty((choice.logprobs.content if choice.logprobs else None) or []),
     )
 
 
-def _certainty(tokens: list[dict[str, Any]]) -> Certainty | None:
+def _certainty(tokens: "list[ChatCompletionTokenLogprob]") -> Certainty | None:
     if not tokens:
         return None
-    logprobs = [min(0.0, token["logprob"]) for token in tokens]
-    margins = [_margin([top["logprob"] for top in token["top_logprobs"]]) for token in tokens]
+    logprobs = [min(0.0, token.logprob) for token in tokens]
+    margins = [_margin([top.logprob for top in token.top_logprobs]) for token in tokens]
     return Certainty(
         sum_logprob=sum(logprobs),
         mean_logprob=sum(logprobs) / len(tokens),

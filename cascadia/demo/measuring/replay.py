@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
-from cascadia.demo.measuring.asking import Answer, ask
+from cascadia.demo.measuring.asking import Answer, ask, engine
 from cascadia.demo.questions.question import Question
 from cascadia.demo.questions.questions import training_questions
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 ARRIVALS_SEED = 5
 
@@ -28,23 +32,21 @@ async def replay(
     tell: Callable[[int], None] | None = None,
 ) -> list[Answer]:
     """The answers in the questions' order; `tell` is given how many there are. Raises what the first failure raises."""
-    import httpx
-
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     answered = 0
 
-    async def one(client: httpx.AsyncClient, question: Question, when_s: float) -> Answer:
+    async def one(client: "AsyncOpenAI", question: Question, when_s: float) -> Answer:
         nonlocal answered
         await asyncio.sleep(began_s + when_s - loop.time())
-        answer = await ask(client, url, model, question)
+        answer = await ask(client, model, question)
         answered += 1
         if tell is not None:
             tell(answered)
         return answer
 
     try:
-        async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
+        async with engine(url) as client, asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(one(client, question, when_s))
                 for question, when_s in zip(questions, at_s, strict=True)

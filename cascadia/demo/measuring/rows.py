@@ -11,7 +11,7 @@ from cascadia.demo.measuring.asking import Answer, ask
 from cascadia.demo.questions.question import Question
 
 if TYPE_CHECKING:
-    import httpx
+    from openai import AsyncOpenAI
 
 
 def prompt_id(question: Question) -> str:
@@ -27,16 +27,14 @@ def done(path: Path) -> set[tuple[str, str]]:
     return {(row["prompt_id"], row["stage"]) for row in rows}
 
 
-async def append_rows(
-    path: Path, client: "httpx.AsyncClient", url: str, stage: str, questions: Sequence[Question]
-) -> int:
+async def append_rows(path: Path, client: "AsyncOpenAI", stage: str, questions: Sequence[Question]) -> int:
     """Asks `stage` one after another what `path` lacks of it; the number of new rows."""
     _cut_tail(path)
     there = done(path)
     missing = [question for question in questions if (prompt_id(question), stage) not in there]
     with path.open("a", encoding="utf-8") as out:
         for question in missing:
-            answer = await ask(client, url, stage, question, certainty=True)
+            answer = await ask(client, stage, question, certainty=True)
             out.write(json.dumps(row(answer, stage), ensure_ascii=False) + "\n")
             out.flush()
     return len(missing)

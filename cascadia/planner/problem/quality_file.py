@@ -11,9 +11,11 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable, ScoredBy
-from cascadia.files.atomic import whole_file
+from cascadia.files.atomic import atomic_write
 from cascadia.planner.problem.quality_format import kind_of, read_arrow
 from cascadia.planner.problem.quality_judge import metadata_of, refuse_unlikely, said_by, settled_scale
+from cascadia_traces.arrow import numbers as arrow_numbers
+from cascadia_traces.arrow import rows_of
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 REQUIRED = ("prompt_id", "stage", "score", "input_tokens", "output_tokens")
@@ -32,12 +34,13 @@ SCORES = ("score", "quality", "foreseen")
 
 def read_quality(
     path: str | Path,
-    stages: tuple[str, ...],
+    stages: tuple[str, ...] | None,
     *,
     scale: float | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> QualityTable:
-    """The table of `stages`, prompts in order of first appearance, its scores on 0-100.
+    """The table of `stages` (None: of all that it has, in order of first appearance), prompts in order of first
+    appearance, its scores on 0-100.
 
     `scale` is what scores go up to, where the file does not say. `note` hears, in words, what was left aside: a stage
     that is not among `stages` but was asked every prompt. Raises `BadInput`, naming file and row, for anything that
@@ -50,6 +53,7 @@ def read_quality(
     highest = settled_scale(path, said, scale)
     table = _columns(path, read)
     stage_names, stage_of_row = _coded(table["stage"])
+    stages = tuple(stage_names) if stages is None else stages
     position = {name: stages.index(name) if name in stages else -1 for name in stage_names}
     stage = np.array([position[name] for name in stage_names], dtype=np.int64)[stage_of_row]
     rows = np.flatnonzero(stage >= 0)
@@ -61,7 +65,7 @@ def read_quality(
             )
 
     _left_aside(path, table["prompt_id"], stage_names, stage_of_row, stages, note)
-    prompt_names, prompt_of_row = _coded(table["prompt_id"].take(rows))
+    prompt_names, prompt_of_row = _coded(rows_of(table["prompt_id"], rows))
     stage = stage[rows]
     cell = stage * len(prompt_names) + prompt_of_row
     _check_complete(path, cell, rows, stages, prompt_names)
@@ -72,7 +76,7 @@ def read_quality(
     number: dict[str, Floats] = {}
     for name in NUMBERS:
         if name in table:
-            values = _numbers(path, name, table[name].take(rows), rows, highest)
+            values = _numbers(path, name, rows_of(table[name], rows), rows, highest)
             number[name] = values[order].reshape(shape)
     return QualityTable(
         prompt_ids=tuple(prompt_names),
@@ -103,7 +107,7 @@ def write_quality(table: QualityTable, path: str | Path) -> None:
     if table.foreseen is not None:
         columns["foreseen"] = table.foreseen.ravel().tolist()
     try:
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             _write(kind, columns, part, metadata_of(table.scored_by))
     except OSError as error:
         raise BadInput(
@@ -160,7 +164,7 @@ def _columns(path: Path, table: Any) -> dict[str, Any]:
 def _coded(column: Any) -> tuple[list[str], np.ndarray[Any, np.dtype[np.int64]]]:
     """Distinct values in order of first appearance, and each row's position among them."""
     encoded = column.dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+    return encoded.dictionary.to_pylist(), arrow_numbers(encoded.indices).astype(np.int64)
 
 
 def _left_aside(
@@ -178,7 +182,7 @@ def _left_aside(
         if name in stages:
             continue
         own = np.flatnonzero(stage_of_row == at)
-        if len(prompts.take(own).unique()) < questions:
+        if len(rows_of(prompts, own).unique()) < questions:
             near = get_close_matches(name, stages, n=1)
             meant = f"did you mean {near[0]!r}?" if near else f"the stages are {', '.join(stages)}"
             some = f" (and {len(own) - 1:,} more)" if len(own) > 1 else ""
@@ -193,7 +197,7 @@ def _numbers(path: Path, name: str, column: Any, rows: Ints, scale: float | None
     low, high = NUMBERS[name]
     scored = name in SCORES
     try:
-        values = np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+        values = arrow_numbers(column.cast(pa.float64())).astype(np.float64)
     except pa.ArrowException:
         values = np.array([_number(value) for value in column.to_pylist()])
     if scored and scale is not None and not (name == "quality" and np.nanmax(values, initial=0.0) > scale):

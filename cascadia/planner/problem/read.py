@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.objective import WITHIN, Objective
+from cascadia.domain.objective import WITHIN, Objective, UnderLoad
 from cascadia.domain.problem import Foresight, Problem, Stage
 from cascadia.planner.problem.calibration import calibration_path, check_on_cluster
 from cascadia.planner.problem.cluster import build_cluster
@@ -79,6 +79,10 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         digest=_digest(spec, [trace_path, table_path, *foreseen_by, *others, *gpu_files]),
         notes=notes + unmeasured + tuple(asides) + unused + oddities + cuts,
         foresight=foresight,
+        gears=spec.gear_count,
+        under_load=UnderLoad(spec.under_load.quality_floor, spec.under_load.then)
+        if spec.under_load
+        else UnderLoad(),
     )
 
 
@@ -109,7 +113,9 @@ def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple
 
 def _digest(spec: Spec, inputs: list[Path]) -> str:
     """SHA-256 of the spec in canonical form and of every input's content, wherever the files lie."""
-    digest = hashlib.sha256(spec.model_dump_json().encode())
+    # What is said of gears counts only where there are any: a plan without is the same as ever.
+    unsaid = {"gears", "under_load"} if spec.gear_count == 1 else None
+    digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())
     for path in inputs:
         with path.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())

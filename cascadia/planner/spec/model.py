@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cascadia.domain.objective import bar_meant
+from cascadia.domain.objective import GEARS, bar_meant
 from cascadia.planner.spec.gpu import GpuChoice
 from cascadia.planner.spec.models import (
     RESERVED_STAGE_NAME,
@@ -160,6 +160,37 @@ class ObjectiveSpec(Section):
         return self
 
 
+class UnderLoadSpec(Section):
+    """Rules for what may give way where more comes than the plan's own setting carries."""
+
+    quality_floor: float | None = Field(
+        None,
+        ge=0,
+        le=100,
+        description=(
+            "Least quality of any gear, of 100, with the table's confidence; `quality_min` still holds for all "
+            "requests together. Default: `quality_min`, so that nothing goes below it."
+        ),
+    )
+    then: Literal["queue", "refuse"] = Field(
+        "queue",
+        description="What does not fit even in the lightest gear waits (`queue`) or is refused (`refuse`).",
+    )
+
+    @field_validator("quality_floor")
+    @classmethod
+    def _of_a_hundred(cls, floor: float | None) -> float | None:
+        if floor is not None and (meant := bar_meant(floor)) is not None:
+            raise ValueError(f"is {floor:g} of 100, which any model reaches; did you mean {meant:g}?")
+        return floor
+
+
+class GearsSpec(Section):
+    """Settings for rising load on the same replicas, between which the router goes at once."""
+
+    count: int = Field(GEARS, ge=1, le=64, description="At most so many; 1: one setting serves any load.")
+
+
 class Spec(Section):
     """Spec of what to plan: models, GPUs, judge, workload, quality and objective."""
 
@@ -171,7 +202,40 @@ class Spec(Section):
     workload: WorkloadSpec = Field(description="The requests.")
     quality: QualitySpec = Field(description="How good each stage's answers are.")
     objective: ObjectiveSpec = Field(description="What to optimise, and within which bounds.")
+    under_load: UnderLoadSpec | None = Field(
+        None, description="What may give way where more comes than the plan's own setting carries."
+    )
+    gears: GearsSpec | None = Field(
+        None,
+        description=(
+            "Settings for rising load. Default: at most 8 where the objective bounds latency, else one setting for any "
+            "load."
+        ),
+    )
     seed: int = Field(0, ge=0, lt=2**32, description="Of everything drawn at random.")
+
+    @model_validator(mode="after")
+    def _gears_have_a_bound(self) -> "Spec":
+        floor = self.under_load.quality_floor if self.under_load else None
+        bar = self.objective.quality_min
+        if floor is not None and bar is not None and floor > bar:
+            raise ValueError(
+                f"under_load.quality_floor {floor:g} is above objective.quality_min {bar:g}; write at most {bar:g}"
+            )
+        asked = self.gears is not None and self.gears.count > 1
+        if asked and self.objective.latency_max_s is None and self.under_load is None:
+            raise ValueError(
+                "gears need to know what is too slow or what may give way; add objective.latency_max_s or under_load,"
+                " or write gears: {count: 1}"
+            )
+        return self
+
+    @property
+    def gear_count(self) -> int:
+        """Number of settings for rising load the plan may have."""
+        if self.gears is not None:
+            return self.gears.count
+        return 1 if self.objective.latency_max_s is None and self.under_load is None else GEARS
 
     @field_validator("stages")
     @classmethod

@@ -35,12 +35,15 @@ class Overrides:
     confidence: float | None = None
     seed: int | None = None
     within: float | None = None
+    gears: int | None = None
 
     def __call__(self, spec: Spec) -> Spec:
         document = spec.model_dump(exclude_unset=True)
         for name, section in _SECTIONS.items():
             if (value := getattr(self, name)) is not None:
                 document[section][name] = value
+        if self.gears is not None:
+            document["gears"] = {"count": self.gears}
         if self.seed is not None:
             document["seed"] = self.seed
         for pool, gpus in self.gpus:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cascadia_sim
-from cascadia.files.atomic import whole_file
+from cascadia.files.atomic import atomic_write
 from cascadia_sim.iteration.timing import ReplicaTiming
 
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ def save_table(digest: str, latency_s: Floats, saturated: Floats) -> None:
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(folder / f"{digest}.npz", 0o600) as part, part.open("wb") as file:
+        with atomic_write(folder / f"{digest}.npz", 0o600) as part, part.open("wb") as file:
             np.savez(file, latency_s=latency_s, saturated=saturated)
     except OSError:
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
-from cascadia.files.atomic import whole_file
+from cascadia.files.atomic import atomic_write
 from cascadia.profile.latency.measure import Seen
 from cascadia.profile.latency.points import Point
 from cascadia.profile.latency.profile import Profile
@@ -29,7 +29,7 @@ def write_profile(found: Profile, path: Path) -> None:
             for s in measured
         ],
     }
-    with whole_file(path) as part:
+    with atomic_write(path) as part:
         part.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 

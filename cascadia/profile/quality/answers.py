@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cascadia.domain.errors import BadInput
-from cascadia.files.atomic import whole_file
+from cascadia.files.atomic import atomic_write
 from cascadia.profile.quality.journal import Done
 
 
@@ -34,7 +34,7 @@ def keep_answers(path: Path, done: Collection[tuple[str, str]]) -> Iterator[Kept
     try:
         lines = path.read_bytes().split(b"\n")[:-1] if done and path.exists() else []
         kept = {pair: line for line in lines if (pair := _pair(line)) in done}
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             part.write_bytes(b"".join(line + b"\n" for line in kept.values()))
         stream = path.open("ab")
     except OSError as error:

@@ -2,10 +2,10 @@
 both.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cascadia.clients.engines.chat import Chat, Refused, Reply, Unanswered
 from cascadia.profile.quality.prompts import Prompt
@@ -13,8 +13,8 @@ from cascadia_judge.errors import BadVerdict
 from cascadia_judge.llm.llm import MANNERS, READS_TOKENS, Manner, request, verdict
 from cascadia_judge.scores.checks import is_right
 
-Ask = Callable[[Callable[[], Awaitable[Reply]]], Awaitable[Reply]]
-"""Makes one attempt, and others where that fails in passing."""
+Ask = Callable[[Chat, Mapping[str, Any]], Awaitable[Reply]]
+"""Has the chat answer a request when its turn comes."""
 
 
 class Judged(NamedTuple):
@@ -68,9 +68,9 @@ class Judge:
         asked = self.logprobs
         body = partial(request, question, answer, manner, reads_tokens=self.reads_tokens)
         try:
-            return await self.ask(partial(chat.ask, body(logprobs=asked)))
+            return await self.ask(chat, body(logprobs=asked))
         except Refused as error:
             if not asked or "logprob" not in str(error):
                 raise
             self.logprobs = False
-            return await self.ask(partial(chat.ask, body(logprobs=False)))
+            return await self.ask(chat, body(logprobs=False))

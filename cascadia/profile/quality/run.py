@@ -6,16 +6,14 @@ while, and the others go on. What is finished is handed over at once, so that wh
 
 import asyncio
 import hashlib
-import random
-from collections.abc import Awaitable, Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from cascadia.clients.engines.chat import Chat, Endpoint, Refused, Reply, Unanswered
-from cascadia.clients.engines.retry import Patience, Sleep, persistently
+from cascadia.clients.engines.chat import TIMEOUT_S, Chat, Endpoint, Refused, Reply, Unanswered
 from cascadia.profile.quality.journal import Done, Failed
-from cascadia.profile.quality.judge import Ask, Judge
+from cascadia.profile.quality.judge import Judge
 from cascadia.profile.quality.prompts import Prompt, digest
 from cascadia_judge.llm.llm import READS_TOKENS
 from cascadia_judge.llm.prompt import INSTRUCTIONS
@@ -29,7 +27,8 @@ _FOR_ITS_OWN_SAKE = (400, 413, 422)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`judge` is None where checks alone decide. `concurrency`: requests under way at each engine."""
+    """`judge` is None where checks alone decide. `concurrency`: requests under way at each engine; `timeout_s`: for an
+    attempt at one."""
 
     prompts: tuple[Prompt, ...]
     stages: tuple[Endpoint, ...]
@@ -38,7 +37,7 @@ class Job:
     temperature: float = 0.0
     reads_tokens: int = READS_TOKENS
     concurrency: int = 8
-    patience: Patience = field(default_factory=Patience)
+    timeout_s: float = TIMEOUT_S
 
     @property
     def answers(self) -> int:
@@ -91,13 +90,7 @@ class Finished:
 OnFinished = Callable[[Finished], None]
 
 
-async def run(
-    job: Job,
-    done: Container[tuple[str, str]],
-    on_finished: OnFinished,
-    sleep: Sleep = asyncio.sleep,
-    chance: Callable[[], float] = random.random,
-) -> None:
+async def run(job: Job, done: Container[tuple[str, str]], on_finished: OnFinished) -> None:
     """Asks for all (prompt, stage) that are not in `done`; `on_finished` is told of each as it ends."""
     todo = {
         stage.name: [prompt for prompt in job.prompts if (prompt.id, stage.name) not in done]
@@ -106,23 +99,20 @@ async def run(
 
     slots = asyncio.Semaphore(job.concurrency)
 
-    async def ask(attempt: Callable[[], Awaitable[Reply]]) -> Reply:
-        return await persistently(attempt, job.patience, sleep, chance)
-
-    async def ask_judge(attempt: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def ask_judge(chat: Chat, body: Mapping[str, Any]) -> Reply:
         # All stages share the judge; what waits here is not yet on its clock.
         async with slots:
-            return await ask(attempt)
+            return await chat.ask(body)
 
     async with AsyncExitStack() as stack:
         judge_chat = None
         if job.judge is not None:
-            judge_chat = await stack.enter_async_context(Chat(job.judge, job.concurrency))
+            judge_chat = await stack.enter_async_context(Chat(job.judge, job.concurrency, job.timeout_s))
         judge = Judge(judge_chat, ask_judge, job.reads_tokens)
         lanes = []
         for stage in job.stages:
-            chat = await stack.enter_async_context(Chat(stage, job.concurrency))
-            lanes.append(_Lane(job, chat, ask, judge, on_finished, iter(todo[stage.name])))
+            chat = await stack.enter_async_context(Chat(stage, job.concurrency, job.timeout_s))
+            lanes.append(_Lane(job, chat, judge, on_finished, iter(todo[stage.name])))
         try:
             async with asyncio.TaskGroup() as group:
                 for lane in lanes:
@@ -139,7 +129,6 @@ class _Lane:
 
     job: Job
     chat: Chat
-    ask: Ask
     judge: Judge
     on_finished: OnFinished
     todo: Iterator[Prompt]
@@ -157,7 +146,7 @@ class _Lane:
         stage = self.chat.endpoint.name
         body = self.job.body(prompt)
         try:
-            reply = await self.ask(lambda: self.chat.ask(body))
+            reply = await self.chat.ask(body)
         except Unanswered as error:
             return _failed(prompt, stage, stage, error)
         try:

@@ -22,12 +22,14 @@ def router_config(release: Release) -> dict[str, Any]:
     router = release.values["router"]
     judge = _judge(release)
     known = release.values["cascade"]["stages"]
+    gears = release.values["cascade"].get("gears")
     unit = release.values["cascade"].get("costUnit")
     config = {
         "cascade": release.values["cascade"]["name"],
         "stages": [_stage(release, stage) for stage in release.values["stages"]],
         **({"names": known} if known else {}),
         **({"mixture": mixture} if (mixture := release.values["cascade"].get("mixture")) else {}),
+        **({"gears": gears} if gears else {}),
         **({"cost_unit": unit} if unit else {}),
         **({"judge": judge} if judge else {}),
         "host": "0.0.0.0",
@@ -66,12 +68,14 @@ def _stage(release: Release, stage: Unit) -> dict[str, Any]:
 
 
 def _replicas(release: Release, unit: Unit) -> list[dict[str, Any]]:
+    gears = release.values["cascade"].get("gears")
     return [
         {
             "url": f"http://{release.named(name)}:{HTTP_PORT}",
             "resolve": "dns",
             "share": float(f"{group['share'] / max(1, group['replicas']):.6g}"),
             "max_concurrency": min(unit["maxConcurrency"], LARGEST_CONCURRENCY),
+            **({"planned": group["replicas"]} if gears and group["replicas"] > 1 else {}),
         }
         for name, _, group in reached(release, unit)
     ]

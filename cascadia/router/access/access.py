@@ -56,7 +56,7 @@ class Account:
         self.told = Told(key.limits)
 
 
-class Hold:
+class Reservation:
     """A request that was let in. `spent`: tokens that its engines counted, set by whoever learns them.
 
     `release` it once, at its end.
@@ -75,6 +75,10 @@ class Hold:
     @property
     def priority(self) -> int:
         return self._account.key.priority
+
+    @property
+    def max_gear(self) -> int | None:
+        return self._account.key.max_gear
 
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
@@ -137,8 +141,9 @@ class Access:
         return self._known(authorization[7:], scope)
 
     def caller_of(self, head: Head) -> Account:
-        """As `caller` for inference, of a head that may be that of many requests: its key is looked up once for each
-        keyring."""
+        """Account as of `caller` for inference, of a head that may be that of many requests: its key is looked
+        up once for each keyring.
+        """
         known: _Known | None = head.caller
         if known is None or known.keyring is not self.keyring:
             known = head.caller = _Known(self.keyring, self.caller(head.authorization, "inference"))
@@ -158,7 +163,7 @@ class Access:
 
     async def admit(
         self, exchange: Answered, account: Account, model: str, tokens: int, prompt_tokens: int
-    ) -> Hold:
+    ) -> Reservation:
         """Admits as `admit_here`, by the limits that routers share where there are any."""
         shared = self.shared
         if shared is None or not account.limited:
@@ -168,7 +173,7 @@ class Access:
         if verdict is not None:
             self._check(exchange, account, verdict, tokens)
             account.admitted.value += 1
-            return Hold(account, tokens, prompt_tokens, shared)
+            return Reservation(account, tokens, prompt_tokens, shared)
         if self.refuse_alone:
             message = "The limits of keys cannot be looked up."
             raise ApiError(503, "limits_unavailable", message, retry_after_s=2)
@@ -176,10 +181,10 @@ class Access:
 
     def admit_here(
         self, exchange: Answered, account: Account, model: str, tokens: int, prompt_tokens: int
-    ) -> Hold:
+    ) -> Reservation:
         """Lets a request of about `tokens` tokens in, `prompt_tokens` of them known already.
 
-        Raises `ApiError` 403 or 429; else `release` the hold in the end.
+        Raises `ApiError` 403 or 429; else `release` the reservation in the end.
         """
         key = account.key
         if key.models is not None:
@@ -190,7 +195,7 @@ class Access:
         else:
             account.usage.running += 1
         account.admitted.value += 1
-        return Hold(account, tokens, prompt_tokens, None)
+        return Reservation(account, tokens, prompt_tokens, None)
 
     def replace(self, keyring: Keyring) -> None:
         """Puts these keys in force. What a key that is gone has used is forgotten once nothing of it runs."""

@@ -45,7 +45,7 @@ def is_preflight(scope: Scope) -> bool:
 
 
 async def answer_preflight(cors: CorsSettings, scope: Scope, send: Send) -> None:
-    """Answers with what is allowed of what was asked for. The errand adds the origin itself."""
+    """Answers with what is allowed of what was asked for. The request adds the origin itself."""
     given = dict(scope["headers"])
     headers: Headers = []
     if _allows(cors, given[b"origin"]):

@@ -54,6 +54,8 @@ class Key:
     limits: KeyLimits = KeyLimits()
     expires_s: float | None = None
     priority: int = 0
+    max_gear: int | None = None
+    """Lightest gear that its requests may get, of 0 (the heaviest) and up; None: any."""
 
     def may_ask(self, model: str) -> bool:
         return self.models is None or model in self.models

@@ -36,6 +36,7 @@ class _Entry(BaseModel):
     tokens_per_minute: _Rate | None = None
     concurrent: _Rate | None = None
     priority: int = Field(0, ge=-1000, le=1000)
+    max_gear: int | None = Field(None, ge=0, le=31)
     created: AwareDatetime | None = None
     expires: AwareDatetime | None = None
 
@@ -66,6 +67,7 @@ def entry_of(key: Key, created: datetime) -> dict[str, Any]:
         "tokens_per_minute": limits.tokens_per_minute,
         "concurrent": limits.concurrent,
         "priority": key.priority or None,
+        "max_gear": key.max_gear,
         "created": created.isoformat(timespec="seconds"),
         "expires": None if expires is None else expires.isoformat(timespec="seconds"),
     }
@@ -124,6 +126,7 @@ def _key(entry: _Entry) -> Key:
         limits=KeyLimits(entry.requests_per_minute, entry.tokens_per_minute, entry.concurrent),
         expires_s=None if entry.expires is None else entry.expires.timestamp(),
         priority=entry.priority,
+        max_gear=entry.max_gear,
     )
 
 

@@ -13,12 +13,12 @@ import orjson
 
 from cascadia.domain.errors import BadInput
 from cascadia.router.admin import commands as admin
-from cascadia.router.admin.commands import Commanded, Refused
+from cascadia.router.admin.commands import Commanded, Pinnable, Refused
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.request_log import Journal
-from cascadia.router.ui.process_state import Process, replica_state, state, together
+from cascadia.router.ui.process_state import Gears, Process, replica_state, state, together
 
 LONGEST_WAIT_S = 600.0
 PATIENCE_S = 30.0
@@ -28,7 +28,7 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Override by an operator. `what`: thresholds, plan, drain or undrain; `body` is a document, or says which
+    """Override by an operator. `what`: thresholds, plan, gear, drain or undrain; `body` is a document, or says which
     replica.
     """
 
@@ -67,6 +67,10 @@ class Peers(Protocol):
     async def ask(self, what: str, body: bytes = b"", patience_s: float = 1.0) -> dict[int, bytes]: ...
 
 
+class OperatedGears(Pinnable, Gears, Protocol):
+    """Gears that are shown and may be pinned."""
+
+
 class Operated(Process, Commanded, Protocol):
     """A router that an operator may change. `replicas`: all of the plan in force, with their stages."""
 
@@ -74,7 +78,10 @@ class Operated(Process, Commanded, Protocol):
     def reloader(self) -> Reloads | None: ...
 
     @property
-    def siblings(self) -> Peers: ...
+    def gears(self) -> OperatedGears | None: ...
+
+    @property
+    def peers(self) -> Peers: ...
 
     @property
     def events(self) -> Journal: ...
@@ -89,7 +96,7 @@ class Operator:
     def __init__(self, router: Operated) -> None:
         self._router = router
         self.put: list[Put] = []
-        router.siblings.answers.update(
+        router.peers.answers.update(
             {
                 "put": self._told,
                 "what was put": self._say,
@@ -101,22 +108,28 @@ class Operator:
 
     async def catch_up(self) -> None:
         """Repeats the overrides that were made before this process began."""
-        for answer in (await self._router.siblings.ask("what was put")).values():
+        for answer in (await self._router.peers.ask("what was put")).values():
             for what, body in orjson.loads(answer):
                 await self._do(Put(what, body.encode()))
             return
 
     def forget(self) -> None:
-        """The files are in force again. Who drains goes on."""
+        """Has the files in force again, and the load decide of gears. Who drains goes on."""
+        if self._router.gears is not None:
+            self._router.gears.pin(None)
         self.put = [put for put in self.put if put.what == "drain"]
 
     async def state(self) -> dict[str, Any]:
-        others = await self._router.siblings.ask("state")
+        others = await self._router.peers.ask("state")
         return together([state(self._router), *map(orjson.loads, others.values())])
 
     async def thresholds(self, body: bytes) -> None:
         """Raises `BadInput`."""
         await self._everywhere(Put("thresholds", body))
+
+    async def gear(self, body: bytes) -> None:
+        """Raises `BadInput`."""
+        await self._everywhere(Put("gear", body))
 
     async def plan(self, body: bytes) -> None:
         """Raises `BadInput`."""
@@ -128,7 +141,7 @@ class Operator:
         if reloader is None:
             raise Refused(409, "no_files", "This router was not started from files.")
         told = await reloader.reload("admin")
-        await self._router.siblings.ask("reload", patience_s=PATIENCE_S)
+        await self._router.peers.ask("reload", patience_s=PATIENCE_S)
         return told._asdict() | {"plan": self._router.digest}
 
     async def drain(self, name: str, *, wait_s: float, force: bool) -> dict[str, Any]:
@@ -159,7 +172,7 @@ class Operator:
 
     async def _everywhere(self, put: Put) -> None:
         await self._do(put)
-        await self._router.siblings.ask("put", put.message, PATIENCE_S)
+        await self._router.peers.ask("put", put.message, PATIENCE_S)
 
     async def _do(self, put: Put) -> None:
         """Here. What a later one makes void is forgotten."""
@@ -170,6 +183,9 @@ class Operator:
                 now = {stage.name: stage.threshold for stage in self._router.settings.stages}
                 put = Put(put.what, orjson.dumps(now))
                 self.put = [one for one in self.put if one.what != put.what]
+            case "gear":
+                admin.put_gear(self._router, put.body)
+                self.put = [one for one in self.put if one.what != put.what]
             case "plan":
                 await admin.put_plan(self._router, put.body)
                 self.forget()
@@ -178,13 +194,13 @@ class Operator:
                     if _which(stage, replica) == put.body:
                         replica.drain() if put.what == "drain" else replica.undrain()
                         # Who waits for it may find another, or it.
-                        stage.turns.wake()
+                        stage.wait_queue.wake()
                 self.put = [one for one in self.put if one.body != put.body]
         if put.what != "undrain":
             self.put.append(put)
 
     async def _running_everywhere(self, replica: Replica, which: bytes) -> int:
-        others = await self._router.siblings.ask("running", which)
+        others = await self._router.peers.ask("running", which)
         return replica.running + sum(map(int, others.values()))
 
     # What the others ask.

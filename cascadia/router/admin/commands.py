@@ -14,6 +14,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.router.settings.model import RouterSettings
 
 MOST_THRESHOLD_BYTES = 64 * 1024
+PIN = 'send {"gear": 1}, or {"gear": null} to have the load decide'
 
 
 class Loaded(Protocol):
@@ -23,7 +24,22 @@ class Loaded(Protocol):
     def loaded(self) -> RouterSettings: ...
 
 
-class Commanded(Protocol):
+class Pinnable(Protocol):
+    """Gears, of which one may be put in force whatever the load; None: the load decides."""
+
+    def __len__(self) -> int: ...
+
+    def pin(self, number: int | None) -> None: ...
+
+
+class Geared(Protocol):
+    """`gears` None: one setting serves any load."""
+
+    @property
+    def gears(self) -> Pinnable | None: ...
+
+
+class Commanded(Geared, Protocol):
     """A router whose settings may change; `reloader` None: it was not started from files."""
 
     @property
@@ -65,6 +81,22 @@ def put_thresholds(router: Commanded, body: bytes) -> None:
     _swap(router, replace(router.settings, stages=stages))
 
 
+def put_gear(router: Geared, body: bytes) -> None:
+    """Pins a gear, or releases it. `body`: `{"gear": NUMBER}`, or null. Raises `BadInput`."""
+    if router.gears is None:
+        raise BadInput("gear", "there are no gears", "add them to router.yaml, or put a plan that has some")
+    if len(body) > MOST_THRESHOLD_BYTES:
+        raise BadInput("gear", f"is longer than {MOST_THRESHOLD_BYTES:,} bytes", PIN)
+    wanted = _object(body, "gear", PIN)
+    number = wanted.get("gear")
+    last = len(router.gears) - 1
+    if set(wanted) != {"gear"}:
+        raise BadInput("gear", "is not named alone", PIN)
+    if number is not None and (type(number) is not int or not 0 <= number <= last):
+        raise BadInput("gear", f"must be a number from 0 to {last}, or null", PIN)
+    router.gears.pin(number)
+
+
 async def put_plan(router: Commanded, body: bytes) -> None:
     """`body`: a plan.json of stages that the files have addresses for. Raises `BadInput`."""
     from cascadia.files.plan_file import parse_plan
@@ -86,11 +118,11 @@ def _swap(router: Commanded, settings: RouterSettings) -> None:
     router.swap(settings)
 
 
-def _object(body: bytes, where: str) -> Mapping[str, Any]:
+def _object(body: bytes, where: str, instead: str = 'send e.g. {"small": 70}') -> Mapping[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        raise BadInput(where, "is not JSON", 'send e.g. {"small": 70}') from None
+        raise BadInput(where, "is not JSON", instead) from None
     if not isinstance(document, dict):
-        raise BadInput(where, "is no object", 'send e.g. {"small": 70}')
+        raise BadInput(where, "is no object", instead)
     return document

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from cascadia import __version__
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.openapi import completion_paths
 from cascadia.router.openai.requests import APIS
@@ -76,22 +76,22 @@ class Public(Protocol):
     def metrics(self) -> Metrics: ...
 
     @property
-    def watchers(self) -> Watchers: ...
+    def observers(self) -> Observers: ...
 
     @property
-    def siblings(self) -> Peers: ...
+    def peers(self) -> Peers: ...
 
     @property
     def reloader(self) -> Reloads | None: ...
 
 
-def face(router: Public) -> FastAPI:
+def public_routes(router: Public) -> FastAPI:
     """No pages that load scripts from elsewhere: `/openapi.json` is for the reader's own tools."""
     app = FastAPI(title="Cascadia router", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router)
     _add_models(app, router)
-    if router.watchers.page is not None:
-        add_ui(app, router.watchers.page)
+    if router.observers.page is not None:
+        add_ui(app, router.observers.page)
     app.add_exception_handler(HTTPException, _refuse)
     describe = app.openapi
 
@@ -124,7 +124,7 @@ def _add_state(app: FastAPI, router: Public) -> None:
                     }
                     for r in stage.replicas
                 },
-                "waiting": len(stage.turns),
+                "waiting": len(stage.wait_queue),
             }
             for stage in router.all_stages
         }
@@ -148,8 +148,8 @@ def _add_state(app: FastAPI, router: Public) -> None:
     @app.get("/metrics", summary="For Prometheus.", response_class=Response)
     async def metrics() -> Response:
         figures = generate_latest(router.metrics.registry)
-        if router.siblings.count > 1:
-            figures = merged({router.siblings.number: figures} | await router.siblings.ask("metrics"))
+        if router.peers.count > 1:
+            figures = merged({router.peers.number: figures} | await router.peers.ask("metrics"))
         return Response(figures, media_type=CONTENT_TYPE_LATEST)
 
 

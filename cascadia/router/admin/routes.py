@@ -37,7 +37,7 @@ class Administered(Protocol):
     def events(self) -> Journal: ...
 
 
-def admin_face(router: Administered) -> Application:
+def admin_routes(router: Administered) -> Application:
     """The application, behind its key and its audit."""
     app = FastAPI(title="Cascadia admin", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router.operator)
@@ -77,6 +77,11 @@ def _add_state(app: FastAPI, operator: Operator) -> None:
     @app.put("/admin/thresholds", summary="Of some or all stages; others stay as they are.")
     async def set_thresholds(request: Request) -> dict[str, Any]:
         await operator.thresholds(await _body(request))
+        return await operator.state()
+
+    @app.put("/admin/gear", summary="Pin one whatever the load; null has the load decide again.")
+    async def set_gear(request: Request) -> dict[str, Any]:
+        await operator.gear(await _body(request))
         return await operator.state()
 
     @app.put("/admin/plan", summary="A plan.json; addresses stay those of the files.")

@@ -20,7 +20,7 @@ PATH = "/samples"
 _FILE = re.compile(rf"(?:{'|'.join(KINDS)})-[\w-]+\.parquet")
 
 
-def samples_face(folder: Path, token: str) -> Application:
+def samples_routes(folder: Path, token: str) -> Application:
     app = FastAPI(openapi_url=None)
 
     @app.get(PATH, summary="Names of the files that are whole.")

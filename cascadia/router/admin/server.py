@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from cascadia.router.admin.routes import Administered, admin_face
-from cascadia.router.http.connection import Front
+from cascadia.router.admin.routes import Administered, admin_routes
+from cascadia.router.http.connection import ClientConnection
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Dates, ids
 from cascadia.router.openai.errors import ApiError
@@ -46,14 +46,14 @@ class AdminServer:
     def __init__(self, router: Draining, listening: socket.socket) -> None:
         self._router = router
         self._listening = listening
-        self._door: asyncio.Server | None = None
+        self._listener: asyncio.Server | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self.limits = replace(router.settings.limits, max_connections=MOST_CONNECTIONS)
-        self.connections: set[Front] = set()
+        self.connections: set[ClientConnection] = set()
         self.dates = Dates()
         self.next_id: Callable[[], bytes] = ids()
         self.service = _NoModels()
-        self.face = admin_face(router)
+        self.routes = admin_routes(router)
         self.loop: asyncio.AbstractEventLoop
 
     @property
@@ -63,25 +63,25 @@ class AdminServer:
     def says_to_page(self, origin: bytes) -> bytes:  # noqa: ARG002 (no page elsewhere is let at this port)
         return b""
 
-    def lost(self, front: Front) -> None:
-        self.connections.discard(front)
+    def lost(self, client: ClientConnection) -> None:
+        self.connections.discard(client)
 
     async def start(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._door = await self.loop.create_server(lambda: Front(self), sock=self._listening)
+        self._listener = await self.loop.create_server(lambda: ClientConnection(self), sock=self._listening)
         self._sweep()
 
     async def stop(self) -> None:
         """Stops at once: who drains a router has read what it wanted to know."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
-        if self._door is not None:
-            self._door.close()
-        for front in tuple(self.connections):
-            front.transport.abort()
+        if self._listener is not None:
+            self._listener.close()
+        for client in tuple(self.connections):
+            client.transport.abort()
 
     def _sweep(self) -> None:
         now_s = self.loop.time()
-        for front in tuple(self.connections):
-            front.close_overdue(now_s)
+        for client in tuple(self.connections):
+            client.close_overdue(now_s)
         self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)

@@ -36,8 +36,11 @@ class Cascade:
         conversations: Conversations | None = None,
         *,
         in_usd: bool = False,
+        refuses: bool = False,
     ) -> None:
-        """`in_usd`: the stages' costs are dollars for a million tokens."""
+        """`in_usd`: the stages' costs are dollars for a million tokens. `refuses`: who would have to wait in the
+        lightest gear is turned away."""
+        self._refuses = refuses
         self.stages = stages
         known = in_usd and all(stage.settings.cost is not None for stage in stages)
         self.usd_per_token = {s.name: (s.settings.cost or 0.0) / 1e6 for s in stages} if known else None
@@ -58,7 +61,12 @@ class Cascade:
             return await self._decided(ask)
         key, now = ask.session.key, asyncio.get_running_loop().time
         known = self.conversations.stage_of(key, now()) if ask.session.known else None
-        places = [i for i, stage in enumerate(self.stages) if stage.name == known]
+        gear = ask.gear
+        places = [
+            at
+            for at, stage in enumerate(self.stages)
+            if stage.name == known and (gear is None or known in gear.stages)
+        ]
         start = min(ask.last, max([ask.first, *places]))
         decision = await self._decided(replace(ask, first=start))
         # Who answered because others had failed says nothing of how hard the conversation is.
@@ -71,7 +79,9 @@ class Cascade:
         decision = Decision(steps=ask.steps)
         best: Held | None = None
         failure: StageFailed | None = None
-        way = route(ask, self.stages, self.max_judged_choices)
+        way, beyond = route(ask, self.stages, self.max_judged_choices)
+        if self._refuses and way[0].crowded and (ask.gear is None or ask.gear.max_in_flight is None):
+            raise way[0].admission.overloaded.api_error()
         await turn_after(ask.body)
         skipped = await self.scoring.skipped(ask, way[:-1])
         for stage in way:
@@ -90,8 +100,10 @@ class Cascade:
             ask.steps.append(step)
             try:
                 if last and ask.fields.stream:
-                    return await self._live(ask, stage, decision, step)
-                held = await self._held(ask, stage, decision, last, step)
+                    held = None
+                    await self._live(ask, stage, decision, step)
+                else:
+                    held = await self._held(ask, stage, decision, last, step)
             except StageFailed as error:
                 failure = error
                 step.ended(error.kind)
@@ -102,14 +114,22 @@ class Cascade:
                     # Who is turned away at the door must not fall on the larger stages instead; nor what this router
                     # has no room for.
                     break
+                if last and best is None and not isinstance(error, Overloaded) and error.kind != "deadline":
+                    way += beyond
+                    beyond = []
                 continue
+            if decision.live is not None:
+                return decision
             if decision.refused is not None:
                 outcome = "refused"
-                if not last and too_long(decision.refused):
+                if too_long(decision.refused) and (not last or beyond):
                     decision.refused, outcome = None, "context"
                     stage.metrics.escalated("context")
                 step.ended(outcome)
                 if outcome == "context":
+                    if last:
+                        way += beyond
+                        beyond = []
                     continue
                 return decision
             assert held is not None
@@ -132,20 +152,19 @@ class Cascade:
         """Tells whether the deadline leaves less than this stage's answers took of late."""
         return ask.deadline_s - monotonic() < stage.typical_s
 
-    async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> Decision:
+    async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> None:
+        """The stage's stream, or its refusal, for `decision`."""
         live = await stage.opened(self.scoring.call(ask, stage, step, gated=False))
         decision.stage = stage
         if live.reply is not None:
             live.close(True)
             decision.refused = _of_the_client(stage, live.reply)
-            step.ended("refused")
-            return decision
+            return
         step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
         stage.metrics.accepted.inc()
         step.ended("accepted")
         decision.live = live
-        return decision
 
     async def _held(self, ask: Ask, stage: Stage, decision: Decision, last: bool, step: Step) -> Held | None:
         """The stage's answer with its score; None where `decision.refused` was set instead."""

@@ -9,6 +9,7 @@ from cascadia.router.openai.answers import Usage, Written
 from cascadia.router.openai.requests import Api, Fields
 from cascadia.router.replicas.results import Live, Reply
 from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import GearSettings
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.telemetry.trace_context import Trace
 
@@ -31,10 +32,12 @@ class Ask:
     last: int
     holding: Holding
     """Of the bytes of answers that wait for a decision."""
-    quality_min: float = 0.0
+    score_min: float = 0.0
     other: bool = False
     """Whether it goes by the mixture's thresholds."""
     priority: int = 0
+    gear: GearSettings | None = None
+    """Gear that it met at its arrival, and keeps; None: the stages' own setting serves any load."""
     session: Session | None = None
     steps: list[Step] = field(default_factory=list)
     """Filled as it goes."""

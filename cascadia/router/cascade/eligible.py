@@ -1,13 +1,14 @@
-"""Eligible stages of a request: those whose context it fits; the last alone, where it wants more choices than
-are judged.
+"""Eligible stages of a request: those of its gear whose context it fits; the last alone, where it wants more choices
+than are judged.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Container, Sequence
+from typing import Any, NamedTuple
 
 from cascadia.router.cascade.decision import Ask
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import ACCEPTS_ALL, GearSettings
 
 FEWEST_BYTES_PER_TOKEN = 6
 """A prompt of this few tokens is not to be had from ordinary text: what is too long even so is not tried."""
@@ -15,22 +16,63 @@ _NOT_TEXT = (b'"image_url"', b'"input_audio"', b'"video_url"', b'"file"')
 _TOO_LONG = (b"context_length", b"context length", b"context size", b"exceed_context", b"max_model_len")
 
 
-def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> list[Stage]:
+class Way(NamedTuple):
+    """`stages` are asked in order; `beyond` are asked where none of them serves, or the prompt is too long for them."""
+
+    stages: list[Stage]
+    beyond: list[Stage]
+
+
+def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> Way:
     """The stages that may answer, in order; what is too long for one is counted there."""
-    stages = list(cascade[ask.first : ask.last + 1])
+    allowed = list(cascade[ask.first : ask.last + 1])
+    larger = {stage.name for stage in cascade[ask.last + 1 :]}
+    stages, beyond = Way(allowed, []) if ask.gear is None else _in_gear(ask, ask.gear, allowed, larger)
     if (ask.fields.n or 1) > max_judged_choices:
-        return stages[-1:]
+        return Way(stages[-1:], beyond)
     if any(mark in ask.body for mark in _NOT_TEXT):
-        return stages
+        return Way(stages, beyond)
     wanted = ask.fields.output_limit or 1
     fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted
     fitting = []
-    for stage in stages[:-1]:
-        if fewest <= (stage.settings.max_model_len or fewest):
+    for stage in stages:
+        # Of the largest stage the engine says by itself what is too long.
+        if stage is allowed[-1] or fewest <= (stage.settings.max_model_len or fewest):
             fitting.append(stage)
         else:
             stage.metrics.escalated("context")
-    return fitting + stages[-1:]
+    return Way(fitting, beyond) if fitting else Way(beyond[:1], beyond[1:])
+
+
+def gear_threshold(gear: GearSettings, stage: Stage) -> float:
+    """Score from which an answer of `stage` is enough in `gear`, where another stage could still be asked.
+
+    The last stage of a gear is content with its own answers, and so is one beyond it.
+    """
+    if stage.name not in gear.stages[:-1]:
+        return ACCEPTS_ALL
+    return gear.thresholds.get(stage.name, stage.settings.threshold)
+
+
+def _in_gear(ask: Ask, gear: GearSettings, allowed: list[Stage], forbidden: Container[str]) -> Way:
+    """Those of `allowed`, by the request's own limits, that its gear asks; and the others, larger ones first.
+    `forbidden` are larger than all of them.
+
+    The limits stand above the gear: where they leave none of its stages, the one next to them answers, and who names a
+    least score may go on beyond its last stage. Where none of its stages serves, the others do.
+    """
+    asked = [stage for stage in allowed if stage.name in gear.stages]
+    if not asked:
+        above = gear.stages[0] in forbidden
+        return Way(allowed[-1:], allowed[-2::-1]) if above else Way(allowed[:1], allowed[1:])
+    after = allowed.index(asked[-1]) + 1
+    larger, smaller = allowed[after:], [stage for stage in reversed(allowed[:after]) if stage not in asked]
+    if ask.score_min > 0:
+        return Way(asked + larger, smaller)
+    if any(stage.ready for stage in asked) or not (larger or smaller):
+        return Way(asked, larger + smaller)
+    others = larger + smaller
+    return Way(others[:1], others[1:])
 
 
 def too_long(refused: Reply[Any]) -> bool:

@@ -11,10 +11,11 @@ from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields, prompt_tokens_of
 from cascadia.router.openai.responses import refers_elsewhere
-from cascadia.router.settings.model import RouterSettings
+from cascadia.router.settings.model import GearSettings, RouterSettings
 
 MOST_PRIORITY = 2**53
 """Beyond, a header's number is not what was written."""
+DEPRECATED = b"x-cascadia-deprecated: quality_min;use=score_min\r\n"
 
 
 class Urgency(Struct, frozen=True):
@@ -26,7 +27,7 @@ class Urgency(Struct, frozen=True):
 
 def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     """Deadline and priority of a request to the cascade or straight to a stage. Raises `ApiError`."""
-    least = 0 if exchange.hold is None else exchange.hold.priority
+    least = 0 if exchange.reservation is None else exchange.reservation.priority
     if fields.deadline_ms is UNSET and not fields.priority and not exchange.head.given:
         return Urgency(exchange.started_s + total_s, least if least > 0 else 0)
     deadline_ms = _limit(exchange, b"deadline-ms", fields.deadline_ms)
@@ -38,7 +39,7 @@ def urgency_of(exchange: Exchange, fields: Fields, total_s: float) -> Urgency:
     if priority is not None and not (abs(priority) <= MOST_PRIORITY and priority == int(priority)):
         raise ApiError(400, "invalid_value", "priority must be a whole number.", param="priority")
     wanted = int(priority or 0)
-    if exchange.hold is not None:
+    if exchange.reservation is not None:
         # Nobody is more urgent than the key allows.
         wanted = max(wanted, least)
     return Urgency(exchange.started_s + total_s, wanted)
@@ -52,15 +53,11 @@ def ask_of(
     *,
     prefix: int | None,
     record: Record,
+    gear: GearSettings | None = None,
 ) -> Ask:
     """Raises `ApiError` where a limit of the request makes no sense."""
     urgency = urgency_of(exchange, fields, settings.limits.total_s)
-    quality_min = _limit(exchange, b"quality-min", fields.quality_min)
-    if quality_min is not None and not 0 <= quality_min <= 100:
-        raise ApiError(400, "invalid_value", "quality_min must be 0 to 100.", param="quality_min")
-    if quality_min is not None and (meant := bar_meant(quality_min)) is not None:
-        message = f"quality_min {quality_min:g} is of 100. Did you mean {meant:g}?"
-        raise ApiError(400, "invalid_value", message, param="quality_min")
+    score_min = _score_min(exchange, fields)
     first, last = _bounds(
         settings,
         _name(exchange, b"min-stage", fields.min_stage),
@@ -82,12 +79,36 @@ def ask_of(
         first=first,
         last=last,
         holding=Holding(held),
-        quality_min=quality_min or 0.0,
+        score_min=score_min,
         steps=record.steps,
         trace=record.trace,
         priority=urgency.priority,
+        gear=gear,
         session=session_of(fields, exchange.head.given.get(b"session-id")) if sticky else None,
     )
+
+
+def _score_min(exchange: Exchange, fields: Fields) -> float:
+    """Least score that every threshold is raised to, 0-100; 0 where none is given. Raises `ApiError`.
+
+    Its former name `quality_min` still works, and the answer says so.
+    """
+    param, least = "score_min", _limit(exchange, b"score-min", fields.score_min)
+    former = _limit(exchange, b"quality-min", fields.quality_min)
+    if former is not None:
+        if least is not None:
+            message = "score_min and quality_min are two names of one limit. Give score_min alone."
+            raise ApiError(400, "invalid_value", message, param="quality_min")
+        param, least = "quality_min", former
+        exchange.more += DEPRECATED
+    if least is None:
+        return 0.0
+    if not 0 <= least <= 100:
+        raise ApiError(400, "invalid_value", f"{param} must be 0 to 100.", param=param)
+    if (meant := bar_meant(least)) is not None:
+        message = f"{param} {least:g} is of 100. Did you mean {meant:g}?"
+        raise ApiError(400, "invalid_value", message, param=param)
+    return least
 
 
 def _bounds(settings: RouterSettings, min_stage: str | None, max_stage: str | None) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import Any
 from cascadia.dispatch.turns import takes_other
 from cascadia.domain.plan import ASKS_NONE
 from cascadia.router.cascade.decision import Ask, Held
+from cascadia.router.cascade.eligible import gear_threshold
 from cascadia.router.examiner.examiner import Examiner
 from cascadia.router.gates.base import Gate, JudgeFailed, judged, within
 from cascadia.router.gates.context import ASKED, Asked
@@ -69,11 +70,15 @@ class Scoring:
 
     def threshold(self, ask: Ask, stage: Stage) -> float:
         own = stage.settings.threshold
-        if ask.other and self._mixture is not None:
+        if ask.gear is not None:
+            own = gear_threshold(ask.gear, stage)
+        elif ask.other and self._mixture is not None:
             own = self._mixture.thresholds.get(stage.name, own)
-        return max(own, ask.quality_min)
+        return max(own, ask.score_min)
 
     def _skip_below(self, ask: Ask, stage: Stage) -> float | None:
+        if ask.gear is not None and stage.name in ask.gear.skip_below:
+            return ask.gear.skip_below[stage.name] or None
         if ask.other and self._mixture is not None:
             return self._mixture.skip_below.get(stage.name) or None
         return stage.settings.skip_below

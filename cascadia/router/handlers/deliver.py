@@ -31,8 +31,8 @@ async def cascaded(
     await turn_after(ask.body)
     decision = await cascade.decide(ask)
     stage = decision.stage
-    if exchange.hold is not None:
-        exchange.hold.spent = decision.total.input_tokens + decision.total.output_tokens
+    if exchange.reservation is not None:
+        exchange.reservation.spent = decision.total.input_tokens + decision.total.output_tokens
     if decision.refused is not None or stage is None:
         refused = decision.refused
         assert refused is not None
@@ -47,6 +47,8 @@ async def cascaded(
         "stopped": decision.stopped,
     }
     headers = _headers(decision, stage, score, cascade.usd(decision.steps))
+    if ask.gear is not None:
+        headers.append((b"x-cascadia-gear", b"%d" % ask.gear.number))
     response = ask.api == "responses"
     if decision.live is not None:
         asked_usage = response or b"include_usage" in fields.given("stream_options")

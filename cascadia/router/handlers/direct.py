@@ -76,8 +76,8 @@ async def straight(
 def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usage) -> None:
     """The engine's whole answer, to the client as it is."""
     input_tokens, output_tokens = usage
-    if exchange.hold is not None:
-        exchange.hold.spent = input_tokens + output_tokens
+    if exchange.reservation is not None:
+        exchange.reservation.spent = input_tokens + output_tokens
     stage.counted(usage)
     step = call.step
     if step is not None:

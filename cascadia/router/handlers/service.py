@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access.access import Access
@@ -14,7 +14,7 @@ from cascadia.router.handlers.deliver import cascaded
 from cascadia.router.handlers.direct import call_of, straight
 from cascadia.router.handlers.fast_path import Plain
 from cascadia.router.http.exchange import CLIENT_LEFT, Admitted, Exchange
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.openai.requests import (
@@ -26,12 +26,18 @@ from cascadia.router.openai.requests import (
     tokens_of,
 )
 from cascadia.router.replicas.stage import Stage
-from cascadia.router.settings.model import RouterSettings
+from cascadia.router.settings.model import GearSettings, RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
 Work = Coroutine[Any, Any, None]
+
+
+class ChoosesGear(Protocol):
+    """Chooses each request's gear, but none lighter than `lightest`."""
+
+    def arrival(self, lightest: int | None) -> GearSettings: ...
 
 
 class Service:
@@ -47,10 +53,12 @@ class Service:
         journal: Journal,
         held: HeldBytes,
         access: Access | None = None,
-        watchers: Watchers | None = None,
+        observers: Observers | None = None,
         earlier: Sequence[str] = (),
+        gears: ChoosesGear | None = None,
     ) -> None:
         self.settings = settings
+        self.gears = gears
         self.limits = settings.limits
         self.stages = {stage.name: stage for stage in stages}
         self.order = [stage.name for stage in stages]
@@ -60,9 +68,9 @@ class Service:
         self.journal = journal
         self.held = held
         self.access = access
-        self.tracing = watchers.tracing if watchers is not None else None
-        self.samples = watchers.samples if watchers is not None else None
-        self.observers = watchers.observers if watchers is not None else []
+        self.tracing = observers.tracing if observers is not None else None
+        self.samples = observers.samples if observers is not None else None
+        self.observers = observers.observers if observers is not None else []
         self.running = 0
         self.on_idle: Callable[[], object] | None = None
         """Called each time that none of its requests is left."""
@@ -108,8 +116,8 @@ class Service:
         """However it ended."""
         self.metrics.running -= 1
         exchange.close()
-        if exchange.hold is not None:
-            exchange.hold.release(left=exchange.left)
+        if exchange.reservation is not None:
+            exchange.reservation.release(left=exchange.left)
         if record.ask is not None:
             record.ask.holding.release()
         self._record(exchange, record)
@@ -166,7 +174,7 @@ class Service:
         if access.shared is not None:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
             return self._routed_when(admitted, exchange, fields, record)
-        exchange.hold = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        exchange.reservation = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
         return self._routed_soon(exchange, fields, record)
 
     def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
@@ -185,7 +193,7 @@ class Service:
     async def _routed_when(
         self, admitted: Awaitable[Admitted], exchange: Exchange, fields: Fields, record: Record
     ) -> None:
-        exchange.hold = await admitted
+        exchange.reservation = await admitted
         await self._routed_later(exchange, fields, record)
 
     def _routed(
@@ -209,12 +217,22 @@ class Service:
             raise ApiError(400, "not_cascaded", message, param="model")
         if fields.model == self.settings.cascade:
             record.entry["model"] = fields.model
-            ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record)
+            gear = self._gear(exchange, record)
+            ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record, gear=gear)
             record.ask = ask
             return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
         known = ", ".join([self.settings.cascade, *self.order])
         message = f"The model {fields.model[:100]!r} is not served here; there are {known}."
         raise ApiError(404, "model_not_found", message, param="model")
+
+    def _gear(self, exchange: Exchange, record: Record) -> GearSettings | None:
+        """Gear of a request that arrives now; None where one setting serves any load."""
+        if self.gears is None:
+            return None
+        lightest = None if exchange.reservation is None else exchange.reservation.max_gear
+        gear = self.gears.arrival(lightest)
+        record.entry["gear"] = gear.number
+        return gear
 
     def _record(self, exchange: Exchange, record: Record) -> None:
         entry = record.entry

@@ -12,7 +12,7 @@ from cascadia.router.openai.errors import ApiError
 from cascadia.router.telemetry.internal_errors import tell
 
 if TYPE_CHECKING:
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -25,15 +25,15 @@ OPEN_TO_PAGES = b"/v1/"
 _BODILESS = frozenset({204, 304})
 
 
-class Errand:
+class AsgiRequest:
     """The body is here before the application begins. `url` as the client wrote it; `more` are headers that the answer
     gets."""
 
     __slots__ = (
         "_chunked",
+        "_client",
         "_done",
         "_framed",
-        "_front",
         "_gone",
         "_head",
         "_headers",
@@ -52,9 +52,16 @@ class Errand:
     )
 
     def __init__(
-        self, front: "Front", method: bytes, url: bytes, headers: Headers, *, version: str, lasting: bool
+        self,
+        client: "ClientConnection",
+        method: bytes,
+        url: bytes,
+        headers: Headers,
+        *,
+        version: str,
+        lasting: bool,
     ) -> None:
-        self._front = front
+        self._client = client
         self._method = method
         self._url = url
         self._headers = headers
@@ -75,10 +82,10 @@ class Errand:
             elif name == b"expect":
                 self.expects = value.lower() == b"100-continue"
             elif name == b"origin" and pages:
-                self.more = front.doors.says_to_page(value)
+                self.more = client.server.says_to_page(value)
 
     def begin(self) -> None:
-        self._task = self._front.loop.create_task(self._run())
+        self._task = self._client.loop.create_task(self._run())
 
     def leave(self) -> None:
         self._gone.set()
@@ -89,7 +96,7 @@ class Errand:
     async def _run(self) -> None:
         try:
             scope = self._scope()
-            await self._front.doors.face(scope, self._receive, self._send)
+            await self._client.server.routes(scope, self._receive, self._send)
         except httptools.HttpParserInvalidURLError:
             self._fail(ApiError(400, "invalid_http", "The address cannot be read."))
         except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours is told in the log)
@@ -97,12 +104,12 @@ class Errand:
             self._fail(ApiError(500, "internal_error", "The router failed; its log says how."))
         finally:
             if not self._done:
-                self._front.abandon()
+                self._client.abandon()
 
     def _scope(self) -> Scope:
         parts = httptools.parse_url(self._url)
         raw = parts.path or b"/"
-        transport = self._front.transport
+        transport = self._client.transport
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -137,14 +144,14 @@ class Errand:
         self._silent = self._method == b"HEAD" or status in _BODILESS
         framed = self._silent or b"content-length" in names
         self._chunked = not framed and self._version == "1.1"
-        self._lasting = self._lasting and not self._front.doors.draining
+        self._lasting = self._lasting and not self._client.server.draining
         lines = header_lines([(name, value) for name, value in headers if name.lower() != b"connection"])
         self._head = b"".join(
             (
                 status_line(status),
                 lines,
                 self.more,
-                self._front.doors.dates.line(),
+                self._client.server.dates.line(),
                 b"transfer-encoding: chunked\r\n" if self._chunked else b"",
                 b"" if self._lasting else CLOSE_LINE,
                 b"\r\n",
@@ -157,13 +164,13 @@ class Errand:
             data += LAST_CHUNK
         head, self._head = self._head, b""
         self._started = True
-        self._front.write(head + data)
+        self._client.write(head + data)
         if not more:
             self._done = True
             self._gone.set()
-            self._front.finished(lasting=self._lasting)
-        elif self._front.full:
-            await self._front.room()
+            self._client.finished(lasting=self._lasting)
+        elif self._client.full:
+            await self._client.room()
 
     def _fail(self, error: ApiError) -> None:
         if self._started or self._done:
@@ -172,6 +179,6 @@ class Errand:
             error.status,
             [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(error.body))],
         )
-        self._front.write(self._head + (b"" if self._silent else error.body))
+        self._client.write(self._head + (b"" if self._silent else error.body))
         self._done = True
-        self._front.finished(lasting=self._lasting)
+        self._client.finished(lasting=self._lasting)

@@ -6,7 +6,7 @@ is the connection's last.
 
 import asyncio
 
-from cascadia.router.http.contracts import Doors, Request
+from cascadia.router.http.contracts import Request, ServerContract
 from cascadia.router.http.intake import Intake
 from cascadia.router.http.parser import RequestParser
 from cascadia.router.http.patience import Patience, State
@@ -21,7 +21,7 @@ REFUSED_MAX = 32
 """Clients beyond the limit that are told so at the same time."""
 
 
-class Front(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One connection. `running` is the request that is being answered; `full`: the client is far behind with reading.
 
     Its parts: `Intake` takes bytes in turns, `RequestParser` makes requests of them, `Patience` counts how long the
@@ -35,20 +35,20 @@ class Front(asyncio.Protocol):
         "_pumping",
         "_room",
         "_unread",
-        "doors",
         "full",
         "gone",
         "loop",
         "parser",
         "patience",
         "running",
+        "server",
         "transport",
     )
 
-    def __init__(self, doors: Doors) -> None:
-        self.doors = doors
-        self.loop = doors.loop
-        self.patience = Patience(doors.loop, doors.limits)
+    def __init__(self, server: ServerContract) -> None:
+        self.server = server
+        self.loop = server.loop
+        self.patience = Patience(server.loop, server.limits)
         self.parser = RequestParser(self)
         self._intake = Intake(self, self.parser)
         self.running: Request | None = None
@@ -67,10 +67,10 @@ class Front(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]
         self.gone = False
         self.patience.begin()
-        self.doors.connections.add(self)
-        most = self.doors.limits.max_connections
-        if len(self.doors.connections) > most:
-            if len(self.doors.connections) > most + REFUSED_MAX:
+        self.server.connections.add(self)
+        most = self.server.limits.max_connections
+        if len(self.server.connections) > most:
+            if len(self.server.connections) > most + REFUSED_MAX:
                 # Even to be refused takes a descriptor for as long as the client goes on sending.
                 self.transport.abort()
                 return
@@ -106,7 +106,7 @@ class Front(asyncio.Protocol):
         self.gone = True
         self.parser.forget()
         self._intake.forget()
-        self.doors.lost(self)
+        self.server.lost(self)
         self.resume_writing()
         running, self.running = self.running, None
         if running is not None:
@@ -157,7 +157,7 @@ class Front(asyncio.Protocol):
         if self.gone:
             return
         parser = self.parser
-        if not lasting or self.doors.closing or (self._ended and not parser.ready):
+        if not lasting or self.server.closing or (self._ended and not parser.ready):
             parser.stop()
             self.transport.close()
         elif parser.ready or parser.refusal or parser.coming or self._unread:
@@ -245,6 +245,6 @@ class Front(asyncio.Protocol):
         self.patience.begin()
         retry = b"retry-after: %d\r\n" % error.retry_after_s if error.retry_after_s is not None else b""
         length = b"content-length: %d\r\n\r\n" % len(error.body)
-        head = status_line(error.status) + JSON_LINE + retry + more + self.doors.dates.line() + CLOSE_LINE
+        head = status_line(error.status) + JSON_LINE + retry + more + self.server.dates.line() + CLOSE_LINE
         self.transport.write(head + length + error.body)
         self.transport.write_eof()

@@ -10,7 +10,7 @@ from cascadia.router.http.wire import Dates
 from cascadia.router.openai.errors import ApiError
 
 if TYPE_CHECKING:
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
     from cascadia.router.settings.model import Limits
 
 
@@ -23,16 +23,16 @@ class Hot(Protocol):
         """Refusal of a request by its head alone, before a body that is large has come."""
 
 
-class Doors(Protocol):
+class ServerContract(Protocol):
     """Server that all connections share: `Server`."""
 
     limits: "Limits"
     loop: asyncio.AbstractEventLoop
-    connections: "set[Front]"
+    connections: "set[ClientConnection]"
     dates: Dates
     next_id: Callable[[], bytes]
 
-    def lost(self, front: "Front") -> None:
+    def lost(self, client: "ClientConnection") -> None:
         """The connection is gone."""
 
     @property
@@ -53,11 +53,11 @@ class Doors(Protocol):
         """Service that requests of `APIS` go to."""
 
     @property
-    def face(self) -> Application: ...
+    def routes(self) -> Application: ...
 
 
 class Request(Protocol):
-    """Request as its connection sees it: `Exchange` and `Errand`."""
+    """Request as its connection sees it: `Exchange` and `AsgiRequest`."""
 
     body: bytes
     length: int | None

@@ -1,4 +1,4 @@
-"""One request of the hot path: what it brought, and what its client is sent. Nothing of this waits, but for `part`."""
+"""One request of the hot path: what it brought, and what its client is sent. Nothing of this waits, but for `room`."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from cascadia.router.http.wire import (
 from cascadia.router.openai.errors import ApiError
 
 if TYPE_CHECKING:
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
 
 CLIENT_LEFT = 499
 """As nginx logs a request whose client did not wait."""
@@ -34,7 +34,7 @@ _LAST_LENGTH = b"\r\n" + CLOSE_LINE + b"content-length: %d\r\n\r\n"
 
 
 class Admitted(Protocol):
-    """What a key was let in with: `access.Hold`."""
+    """Reservation of a key, as an exchange sees it: `access.Reservation`."""
 
     spent: int | None
     """Tokens that engines counted, set by whoever learns them."""
@@ -42,6 +42,10 @@ class Admitted(Protocol):
     @property
     def priority(self) -> int:
         """The most urgent that the request may be."""
+
+    @property
+    def max_gear(self) -> int | None:
+        """The lightest gear that the request may get; None: any."""
 
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
@@ -51,11 +55,11 @@ class Admitted(Protocol):
 
 
 class Exchange(Struct, eq=False):
-    """`status` is 0 until something is sent. `more` are headers that every answer gets; `hold` is what a key was let in
-    with.
+    """`status` is 0 until something is sent. `more` are headers that every answer gets; `reservation` is what a key was
+    let in with.
     """
 
-    _front: "Front"
+    _client: "ClientConnection"
     head: Head
     request_id: bytes
     started_s: float
@@ -65,7 +69,7 @@ class Exchange(Struct, eq=False):
     body: bytes = b""
     expects: bool = False
     """Whether the client waits to be told to send its body."""
-    hold: Admitted | None = None
+    reservation: Admitted | None = None
     status: int = 0
     first_at_s: float | None = None
     """When the first byte of an answer went out; comments that keep a stream alive are none."""
@@ -82,7 +86,7 @@ class Exchange(Struct, eq=False):
         return b"x-request-id: " + self.request_id + b"\r\n" + self.head.traces
 
     def begin(self) -> None:
-        self._front.doors.service.begin(self)
+        self._client.server.service.begin(self)
 
     def leave(self) -> None:
         self.left = True
@@ -93,13 +97,13 @@ class Exchange(Struct, eq=False):
         """An interim response, or a comment of a stream that has begun."""
         if not self.head.chunked or self._done:
             return False
-        if not self._front.full:
-            self._front.write(chunk(HEARTBEAT) if self.status else CONTINUE)
+        if not self._client.full:
+            self._client.write(chunk(HEARTBEAT) if self.status else CONTINUE)
         return True
 
     def beat_every(self, seconds: float) -> None:
         """Comments are sent while nothing else is, so that no proxy takes the stream for dead."""
-        self._heartbeat = Heartbeat(self._front.loop, seconds, self._beat)
+        self._heartbeat = Heartbeat(self._client.loop, seconds, self._beat)
 
     def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """An answer in one piece."""
@@ -112,14 +116,14 @@ class Exchange(Struct, eq=False):
         self.status = status
         if status == 200:
             self.first_at_s = monotonic()
-        front = self._front
-        lasting = self.head.lasting and not front.doors.draining
-        front.write(
+        client = self._client
+        lasting = self.head.lasting and not client.server.draining
+        client.write(
             b"".join(
                 (
                     head,
                     self.more,
-                    front.doors.dates.line(),
+                    client.server.dates.line(),
                     b"x-request-id: ",
                     self.request_id,
                     (_LENGTH if lasting else _LAST_LENGTH) % len(body),
@@ -128,7 +132,7 @@ class Exchange(Struct, eq=False):
             )
         )
         self._done = True
-        front.finished(lasting=lasting)
+        client.finished(lasting=lasting)
 
     def error(self, error: ApiError) -> None:
         """Writes the error in place of an answer, or where a stream has begun as its last event."""
@@ -154,7 +158,9 @@ class Exchange(Struct, eq=False):
             self.whole(status, [JSON, *headers], body)
 
     def begin_stream(self, headers: Headers) -> None:
-        """Where comments have gone out before, so have the headers of another moment: then `headers` are not told."""
+        """Begins a stream. Where comments have gone out before, so have the headers of another moment: then
+        `headers` are not told.
+        """
         if self._heartbeat is not None:
             self._end_heartbeat()
         self.first_at_s = monotonic()
@@ -162,31 +168,44 @@ class Exchange(Struct, eq=False):
             self._write_head(headers)
 
     def _write_head(self, headers: Headers) -> None:
-        """Of a stream."""
+        """Writes the head of a stream."""
         self.status = 200
-        self._lasting = self.head.lasting and not self._front.doors.draining
-        head = [status_line(200), _STREAM, self._front.doors.dates.line(), b"x-request-id: ", self.request_id]
+        self._lasting = self.head.lasting and not self._client.server.draining
+        head = [
+            status_line(200),
+            _STREAM,
+            self._client.server.dates.line(),
+            b"x-request-id: ",
+            self.request_id,
+        ]
         head += [b"\r\n", header_lines(headers), self.more]
         if self.head.chunked:
             head.append(_CHUNKED)
         if not self._lasting:
             head.append(CLOSE_LINE)
-        self._front.write(b"".join(head) + b"\r\n")
+        self._client.write(b"".join(head) + b"\r\n")
 
-    async def part(self, data: bytes) -> None:
-        """Part of a stream that has begun. Waits while the client is far behind with reading."""
-        self._front.write(chunk(data) if self.head.chunked else data)
-        if self._front.full:
-            await self._front.room()
+    def part(self, data: bytes) -> None:
+        """Writes part of a stream that has begun; where its client is `behind` the next waits for `room`."""
+        self._client.write(chunk(data) if self.head.chunked else data)
+
+    @property
+    def behind(self) -> bool:
+        """Tells whether the client is far behind with reading."""
+        return self._client.full
+
+    async def room(self) -> None:
+        """Waits until the client has read."""
+        await self._client.room()
 
     def last_part(self, data: bytes) -> None:
         if self._heartbeat is not None:
             self._end_heartbeat()
         if self.head.chunked:
             data = (chunk(data) if data else b"") + LAST_CHUNK
-        self._front.write(data)
+        self._client.write(data)
         self._done = True
-        self._front.finished(lasting=self._lasting)
+        self._client.finished(lasting=self._lasting)
 
     def close(self) -> None:
         """Ends whatever still goes on for this exchange. A client that was left without an end is told by a reset."""
@@ -195,7 +214,7 @@ class Exchange(Struct, eq=False):
         self.on_leaving = None
         if not self._done:
             self._done = True
-            self._front.abandon()
+            self._client.abandon()
 
     def _end_heartbeat(self) -> None:
         """And lets go of it, which holds this exchange in turn."""
@@ -206,8 +225,8 @@ class Exchange(Struct, eq=False):
     def _beat(self) -> None:
         if not self.status:
             self._write_head([])
-        if not self._front.full:
-            self._front.write(chunk(HEARTBEAT) if self.head.chunked else HEARTBEAT)
+        if not self._client.full:
+            self._client.write(chunk(HEARTBEAT) if self.head.chunked else HEARTBEAT)
 
 
 class Heartbeat:
@@ -229,10 +248,10 @@ class Heartbeat:
         self._timer.cancel()
 
 
-def exchange_of(front: "Front", head: Head, length: int | None) -> Exchange:
-    """A request that came over `front`; its body is still to come."""
-    exchange = Exchange(front, head, head.request_id or front.doors.next_id(), monotonic(), length=length)
+def exchange_of(client: "ClientConnection", head: Head, length: int | None) -> Exchange:
+    """A request that came over `client`; its body is still to come."""
+    exchange = Exchange(client, head, head.request_id or client.server.next_id(), monotonic(), length=length)
     if head.origin:
-        exchange.more = front.doors.says_to_page(head.origin)
+        exchange.more = client.server.says_to_page(head.origin)
     exchange.expects = head.expects
     return exchange

@@ -1,4 +1,4 @@
-"""What the head of a request of the hot path says, be it of one request or of all that come with the same."""
+"""Head of a request of the hot path, be it of one request or of all that come with the same."""
 
 import re
 from typing import Any
@@ -40,7 +40,7 @@ class Head(Struct):
 
     @property
     def of_one(self) -> bool:
-        """Whether something in it is of one request only, or is answered before the body has come."""
+        """Tells whether something in it is of one request only, or is answered before the body has come."""
         return bool(self.request_id or self.traces or self.origin or self.expects or not self.lasting)
 
 

@@ -1,11 +1,11 @@
-"""What a client sends is taken in turns of the event loop, so that none has more than its part."""
+"""Intake of what a client sends, in turns of the event loop, so that none has more than its part."""
 
 from typing import TYPE_CHECKING
 
 from cascadia.router.http.parser import RequestParser
 
 if TYPE_CHECKING:
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
 
 SLICE_BYTES = 2048
 """Fed to the parser at once where more came: at most so much is read beyond what a turn is for."""
@@ -14,12 +14,12 @@ WORK_A_TURN = 1024
 
 
 class Intake:
-    """Of one connection. `backlog` is what has come and was not taken yet."""
+    """Intake of one connection. `backlog` is what has come and was not taken yet."""
 
-    __slots__ = ("_front", "_parser", "backlog")
+    __slots__ = ("_client", "_parser", "backlog")
 
-    def __init__(self, front: "Front", parser: RequestParser) -> None:
-        self._front = front
+    def __init__(self, client: "ClientConnection", parser: RequestParser) -> None:
+        self._client = client
         self._parser = parser
         self.backlog = b""
 
@@ -35,7 +35,7 @@ class Intake:
     def forget(self) -> None:
         """The connection is gone."""
         self.backlog = b""
-        del self._front
+        del self._client
 
     def _go_on(self) -> None:
         """Takes of what came as much as one turn of the loop is for: bytes cost little, requests and chunks much."""
@@ -50,9 +50,9 @@ class Intake:
             self.backlog = b""
             return
         self.backlog = bytes(data[at:]) if self._reads else b""
-        self._front.hold_reading()
+        self._client.hold_reading()
         if self.backlog:
-            self._front.loop.call_soon(self._go_on)
+            self._client.loop.call_soon(self._go_on)
 
     @property
     def _reads(self) -> bool:
@@ -64,6 +64,6 @@ class Intake:
             return
         parser.feed(data)
         if parser.ready or parser.refusal is not None:
-            self._front.pump()
-        elif parser.coming is not None and self._front.running is None:
-            self._front.invite()
+            self._client.pump()
+        elif parser.coming is not None and self._client.running is None:
+            self._client.invite()

@@ -1,6 +1,6 @@
 """Parser of a client's bytes into requests, each held to its limits while it comes.
 
-A request of a path in `APIS` becomes an `Exchange`, any other an `Errand` for FastAPI.
+A request of a path in `APIS` becomes an `Exchange`, any other an `AsgiRequest` for FastAPI.
 """
 
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httptools
 
 from cascadia.clients.engines.seen_head import SeenHead, seen_head
-from cascadia.router.http.asgi import Errand
+from cascadia.router.http.asgi import AsgiRequest
 from cascadia.router.http.contracts import Request
 from cascadia.router.http.exchange import Exchange, exchange_of
 from cascadia.router.http.head import Head, head_of
@@ -16,7 +16,7 @@ from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import APIS
 
 if TYPE_CHECKING:
-    from cascadia.router.http.connection import Front
+    from cascadia.router.http.connection import ClientConnection
 
 _HOT_PATHS = {path.encode("ascii"): api for path, api in APIS.items()}
 PATIENT_BYTES = 64 * 1024
@@ -38,9 +38,9 @@ class RequestParser:
 
     __slots__ = (
         "_body",
+        "_client",
         "_due_bytes",
         "_fed",
-        "_front",
         "_head_bytes",
         "_headers",
         "_in_head",
@@ -64,9 +64,9 @@ class RequestParser:
         "work",
     )
 
-    def __init__(self, front: "Front") -> None:
-        self._front = front
-        self._limits = front.doors.limits
+    def __init__(self, client: "ClientConnection") -> None:
+        self._client = client
+        self._limits = client.server.limits
         self._parser = httptools.HttpRequestParser(self)
         self.ready: list[Request] = []
         self.coming: Request | None = None
@@ -96,7 +96,7 @@ class RequestParser:
     def forget(self) -> None:
         """The connection is gone. The parser holds what it tells: only a collection of garbage would end that."""
         self.stop()
-        del self._parser, self._front
+        del self._parser, self._client
 
     def stop(self) -> None:
         """Reads nothing more."""
@@ -119,18 +119,18 @@ class RequestParser:
         begins = 0 if seen is None else seen.body_begins(data)
         if seen is None or not begins or len(data) - begins != seen.length or seen.length > self._seen_max:
             return None
-        exchange = exchange_of(self._front, self.head, seen.length)
+        exchange = exchange_of(self._client, self.head, seen.length)
         exchange.body = data[begins:]
         return exchange
 
     @property
     def body_begun(self) -> bool:
-        """Of the request that comes."""
+        """Tells whether the body of the request that comes has begun."""
         return self._size > 0
 
     @property
     def slice_bytes(self) -> int:
-        """Of a body whose length is known, all that is missing."""
+        """Bytes to take next: of a body whose length is known, all that is missing."""
         if self._left_bytes or self.coming is None or self.coming.length is None or self._in_head:
             return self._left_bytes
         return self.coming.length - self._size
@@ -167,13 +167,15 @@ class RequestParser:
             self._partly(len(data), self._size - size)
 
     def _begins_seen(self, data: bytes) -> bool:
-        """Whether `data` is a head that came before, and a part of its body: many clients write them one by one."""
+        """Tells whether `data` is a head that came before, and a part of its body: many clients write them one
+        by one.
+        """
         assert self.seen is not None
         begins = self.seen.body_begins(data)
         missing = self.seen.length - (len(data) - begins)
         if not begins or missing <= 0 or self.seen.length > self._seen_max:
             return False
-        self.coming = exchange_of(self._front, self.head, self.seen.length)
+        self.coming = exchange_of(self._client, self.head, self.seen.length)
         self._head_came()
         self._left_bytes = missing
         if begins < len(data):
@@ -181,8 +183,9 @@ class RequestParser:
         return True
 
     def _learn(self, data: bytes, waiting: int) -> None:
-        """After data that begins a request, where so many were `waiting`: how much of it is due, and what its head is,
-        should the next have the same."""
+        """Learns, after data that begins a request, where so many were `waiting`, how much of it is due, and
+        what its head is, should the next have the same.
+        """
         self._due_bytes = -1
         request = self.ready[waiting] if len(self.ready) > waiting else self.coming
         if not isinstance(request, Exchange) or not self._learns or request.head.of_one:
@@ -199,8 +202,8 @@ class RequestParser:
     def on_url(self, url: bytes) -> None:
         if not self._url:
             self.begun = True
-            if self._front.running is None:
-                self._front.patience.begin()
+            if self._client.running is None:
+                self._client.patience.begin()
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -220,9 +223,9 @@ class RequestParser:
         exchange: Exchange | None = None
         if api is not None:
             head, length = head_of(path, api, headers, lasting=lasting, chunked=version == "1.1")
-            self.coming = exchange = exchange_of(self._front, head, length)
+            self.coming = exchange = exchange_of(self._client, head, length)
         else:
-            self.coming = Errand(self._front, method, url, headers, version=version, lasting=lasting)
+            self.coming = AsgiRequest(self._client, method, url, headers, version=version, lasting=lasting)
         self._head_came()
         self.refusal = self._refused_by(self.coming, version, url, url[len(path) :], headers)
         if (
@@ -230,18 +233,18 @@ class RequestParser:
             and exchange is not None
             and (exchange.length is None or exchange.length > PATIENT_BYTES)
         ):
-            self.refusal = self._front.doors.service.turns_away(exchange)
+            self.refusal = self._client.server.service.turns_away(exchange)
 
     def _head_came(self) -> None:
         self._in_head = False
         self.work += REQUEST_WORK
         self._size = self._waste = 0
-        self._front.patience.begin()
+        self._client.patience.begin()
 
     def _refused_by(
         self, request: Request, version: str, url: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
     ) -> ApiError | None:
-        """Why a request is refused by its head."""
+        """Reason why a request is refused by its head."""
         if self._head_bytes + self._fed > self._limits.max_head_bytes:
             size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
             if size > self._limits.max_head_bytes:
@@ -321,7 +324,7 @@ class RequestParser:
             self.deaf = True
 
     def _add_left(self, data: bytes) -> None:
-        """Of a body that the parser does not see."""
+        """Adds a part of a body that the parser does not see."""
         part = data[: self._left_bytes]
         self._left_bytes -= len(part)
         self.on_body(part)

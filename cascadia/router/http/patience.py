@@ -1,4 +1,6 @@
-"""How long a client may keep a connection waiting: for a head, for a body, for its next request, for reading."""
+"""Time for which a client may keep a connection waiting: for a head, for a body, for its next request, for
+reading.
+"""
 
 import asyncio
 from typing import Literal
@@ -14,7 +16,7 @@ State = Literal["answering", "writing", "lingering", "body", "head", "idle"]
 
 
 class Patience:
-    """Of one connection; `since_s` is when it last came on."""
+    """Patience with one connection; `since_s` is when it last came on."""
 
     __slots__ = ("_held_bytes", "_limits", "_loop", "since_s")
 
@@ -28,12 +30,12 @@ class Patience:
         self.since_s = self._loop.time()
 
     def holds(self, count: int) -> None:
-        """So many bytes wait for the client to read, from now on."""
+        """Notes that so many bytes wait for the client to read, from now on."""
         self._held_bytes = count
         self.since_s = self._loop.time()
 
     def is_over(self, state: State, now_s: float, held_bytes: int = 0) -> bool:
-        """Whether nothing has come of `state` for too long. `held_bytes` wait for the client to read."""
+        """Tells whether nothing has come of `state` for too long. `held_bytes` wait for the client to read."""
         waited_s = now_s - self.since_s
         limits = self._limits
         match state:

@@ -1,7 +1,7 @@
 """Active plan: what serves requests under one plan, its stages, its judge, and the rules between them.
 
-A request belongs to the lineup that it began with, to its end. What plans have in common (replicas with their
-connections, breakers and health, queues) is shared between their lineups: see `swap.py`.
+A request belongs to the plan that it began with, to its end. What plans have in common (replicas with their
+connections, breakers and health, queues) is shared between their active plans: see `swap.py`.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,9 @@ from cascadia.router.gates.base import Gate
 from cascadia.router.gates.build import Judge, judge_of
 from cascadia.router.gates.cache import CachedGate
 from cascadia.router.handlers.service import Service
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.live.fleet_load import FleetLoad
+from cascadia.router.live.gears import Gears
+from cascadia.router.observers.observers import Observers
 from cascadia.router.replicas.dns_names import Addresses, resolved
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
@@ -29,7 +31,7 @@ from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
 
-class Lineup:
+class ActivePlan:
     """`given_gate` replaces the one that the settings ask for. Opens nothing: connections are made when needed."""
 
     def __init__(
@@ -42,13 +44,14 @@ class Lineup:
         examiner: Examiner,
         held: HeldBytes,
         given_gate: Gate | None,
-        before: "Lineup | None",
-        watchers: Watchers,
+        before: "ActivePlan | None",
+        observers: Observers,
         known: Addresses,
+        load: FleetLoad,
     ) -> None:
         """Takes over unchanged from `before`: the judge and the memory of conversations, where told the same.
 
-        `known`: the addresses of names that DNS is asked for.
+        `known`: the addresses of names that DNS is asked for. `load`: by which gears are chosen.
         """
         self.settings = settings
         self.resolved = resolved(settings, known)
@@ -85,9 +88,16 @@ class Lineup:
             mixture=settings.mixture,
         )
         self.cascade: Cascade = Cascade(
-            self.stages, scoring, self.conversations, in_usd=settings.cost_unit is not None
+            self.stages,
+            scoring,
+            self.conversations,
+            in_usd=settings.cost_unit is not None,
+            refuses=settings.when_overloaded == "refuse",
         )
         earlier = () if before is None else before.names
+        self.gears = Gears(settings, self.stages, load, metrics) if settings.gears else None
+        if self.gears is not None and before is not None and before.gears is not None:
+            self.gears.inherit(before.gears)
         self.service = Service(
             settings,
             self.stages,
@@ -96,8 +106,9 @@ class Lineup:
             journal=journal,
             held=held,
             access=access,
-            watchers=watchers,
+            observers=observers,
             earlier=earlier,
+            gears=self.gears,
         )
 
     @property
@@ -124,7 +135,7 @@ class Lineup:
 
     @property
     def running(self) -> int:
-        """Requests that began with this lineup and are not done."""
+        """Requests that began with this plan and are not done."""
         return self.service.running
 
 

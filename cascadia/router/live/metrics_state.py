@@ -9,6 +9,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from cascadia.router.live.fleet_load import FleetLoad
+from cascadia.router.live.gears import Gears
 from cascadia.router.replicas.replica import State
 from cascadia.router.replicas.stage import Stage
 
@@ -27,6 +29,12 @@ class HasStages(Protocol):
     @property
     def judge(self) -> Stage | None: ...
 
+    @property
+    def gears(self) -> Gears | None: ...
+
+    @property
+    def load(self) -> FleetLoad: ...
+
 
 class RouterState(Collector):
     """`router`'s stages as they are at this moment, after whatever change of plan."""
@@ -37,6 +45,7 @@ class RouterState(Collector):
     def collect(self) -> Iterator[Metric]:
         router = self.router
         yield GaugeMetricFamily("cascadia_ready", "1: a request would be served.", float(router.ready))
+        yield from _of_gears(router)
         queue = _family("stage_queue_length", "Requests that wait for a replica.", "stage")
         running = _family("stage_in_flight", "Requests that replicas have in hand.", "stage")
         threshold = _family("stage_threshold", "In force; of the last stage it is not used.", "stage")
@@ -45,7 +54,7 @@ class RouterState(Collector):
         opened = _family("replica_breaker_open", "1: left alone after failures.", "stage", "replica")
         in_hand = _family("replica_in_flight", "Requests that it has in hand.", "stage", "replica")
         for stage in router.all_stages:
-            queue.add_metric((stage.name,), len(stage.turns))
+            queue.add_metric((stage.name,), len(stage.wait_queue))
             running.add_metric((stage.name,), sum(replica.running for replica in stage.replicas))
             if stage is not router.judge:
                 threshold.add_metric((stage.name,), stage.settings.threshold)
@@ -58,6 +67,16 @@ class RouterState(Collector):
                 for one in STATES:
                     state.add_metric((*names, one), float(replica.state == one))
         yield from (queue, running, threshold, cost, state, opened, in_hand)
+
+
+def _of_gears(router: HasStages) -> Iterator[Metric]:
+    gears = router.gears
+    if gears is not None:
+        yield GaugeMetricFamily("cascadia_gear", "In force; 0 is the heaviest.", float(gears.number))
+        load = "Requests under way in all processes, as far as they are known."
+        yield GaugeMetricFamily("cascadia_fleet_in_flight", load, float(router.load.total))
+        ready = "Ready share of the planned replicas, of the stage that has lost most."
+        yield GaugeMetricFamily("cascadia_capacity", ready, gears.capacity)
 
 
 def _family(name: str, text: str, *labels: str) -> GaugeMetricFamily:

@@ -15,7 +15,7 @@ from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.request_log import Journal
 
 if TYPE_CHECKING:
-    from cascadia.router.live.session_channel import ConversationChannel
+    from cascadia.router.live.redis_channel import RedisChannel
 
 GATHER_S = 0.01
 _stages = msgspec.json.Decoder(dict[str, str])
@@ -46,7 +46,7 @@ class Converses(Protocol):
     def events(self) -> Journal: ...
 
     @property
-    def siblings(self) -> Peers: ...
+    def peers(self) -> Peers: ...
 
 
 class ConversationNews:
@@ -56,16 +56,16 @@ class ConversationNews:
         self._router = router
         self._news: dict[str, str] = {}
         self._telling: set[asyncio.Future[object]] = set()
-        self.channel: ConversationChannel | None = None
-        router.siblings.answers["conversations"] = self._told
+        self.channel: RedisChannel | None = None
+        router.peers.answers["conversations"] = self._told
 
     def start(self) -> None:
         keys = self._router.settings.keys
         if keys is not None and keys.redis_url is not None:
-            from cascadia.router.live.session_channel import ConversationChannel
+            from cascadia.router.live.redis_channel import RedisChannel
 
-            name = self._router.settings.cascade
-            self.channel = ConversationChannel(keys.redis_url, name, self._heard, self._failed)
+            topic = f"conversations:{self._router.settings.cascade}"
+            self.channel = RedisChannel(keys.redis_url, topic, self._heard, self._failed)
             self.channel.start()
             self.follow()
 
@@ -79,7 +79,7 @@ class ConversationNews:
 
     def follow(self) -> None:
         """Follows the conversations of the plan in force from now on."""
-        if self._router.siblings.count > 1 or self.channel is not None:
+        if self._router.peers.count > 1 or self.channel is not None:
             self._router.conversations.tell = self._tell
 
     def _tell(self, key: bytes, stage: str) -> None:
@@ -89,7 +89,7 @@ class ConversationNews:
 
     def _send(self) -> None:
         news, self._news = msgspec.json.encode(self._news), {}
-        self._soon(self._router.siblings.ask("conversations", news))
+        self._soon(self._router.peers.ask("conversations", news))
         if self.channel is not None:
             self._soon(self.channel.tell(news))
 

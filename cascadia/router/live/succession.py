@@ -6,7 +6,7 @@ Each replica's health is watched as long as some plan has it; who belongs to no 
 import asyncio
 from collections.abc import Callable
 
-from cascadia.router.live.active_plan import Lineup
+from cascadia.router.live.active_plan import ActivePlan
 from cascadia.router.live.swap import succeed
 from cascadia.router.replicas.draining import Departing
 from cascadia.router.replicas.health import watch
@@ -16,19 +16,19 @@ from cascadia.router.replicas.replica import Replica
 class Succession:
     """`now` is in force. `departing`: replicas of no plan that finish their work."""
 
-    def __init__(self, first: Lineup) -> None:
+    def __init__(self, first: ActivePlan) -> None:
         self.now = first
         self.departing = Departing()
         self._watchers: dict[Replica, asyncio.Task[None]] = {}
-        self._retired: list[tuple[Lineup, list[Replica]]] = []
-        """Older lineups with requests under way, oldest first, and the replicas that leave with each."""
+        self._retired: list[tuple[ActivePlan, list[Replica]]] = []
+        """Older active plans with requests under way, oldest first, and the replicas that leave with each."""
 
     @property
     def older(self) -> int:
         """Requests under way that began under plans before this one."""
-        return sum(lineup.running for lineup, _ in self._retired)
+        return sum(plan.running for plan, _ in self._retired)
 
-    def swap(self, new: Lineup, then: Callable[[], None]) -> None:
+    def swap(self, new: ActivePlan, then: Callable[[], None]) -> None:
         """Puts `new` in force: requests begin under it from now on; those under way end under what they began
         with.
 
@@ -43,7 +43,7 @@ class Succession:
         stay = {replica for _, replica in new.replicas}
         gone = [replica for _, replica in old.replicas if replica not in stay]
         self._retired.append((old, gone))
-        # Not at once: a request that is about to begin with the old lineup does so before.
+        # Not at once: a request that is about to begin with the old plan does so before.
         soon = asyncio.get_running_loop().call_soon
         old.service.on_idle = lambda: soon(self._retire)
         soon(self._retire)
@@ -71,9 +71,9 @@ class Succession:
             replica.pool.close()
 
     def _retire(self) -> None:
-        """Closes the stages that only older lineups had, when no request of those or older ones is left.
+        """Closes the stages that only older active plans had, when no request of those or older ones is left.
 
-        Oldest first, as a stage's replicas are shared by all lineups that have it.
+        Oldest first, as a stage's replicas are shared by all active plans that have it.
         """
         while self._retired and not self._retired[0][0].running:
             _, gone = self._retired.pop(0)

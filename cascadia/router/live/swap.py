@@ -2,20 +2,20 @@
 
 A stage that both have keeps its queue, and every replica of the same address, key and health check: its connections,
 breaker, health and what it has in hand. Its other replicas drain: they get nothing new, finish what they have, and are
-then closed. Requests of the old lineup keep their thresholds and their stages; where one of them still has to go to a
-stage that both have, it goes to the replicas of now. A stage that the new lineup lacks serves those of the old one that
+then closed. Requests of the old plan keep their thresholds and their stages; where one of them still has to go to a
+stage that both have, it goes to the replicas of now. A stage that the new plan lacks serves those of the old one that
 still come to it, until the last of them is done.
 """
 
 from collections.abc import Iterable
 
-from cascadia.router.live.active_plan import Lineup
+from cascadia.router.live.active_plan import ActivePlan
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import Limits
 
 
-def succeed(new: Lineup, old: Lineup) -> list[Replica]:
+def succeed(new: ActivePlan, old: ActivePlan) -> list[Replica]:
     """`new` takes over what both have; no await, so no request sees half of it. Returns the replicas that drain now."""
     before = {stage.name: stage for stage in old.all_stages}
     draining: list[Replica] = []
@@ -39,7 +39,7 @@ def _take_over(stage: Stage, old: Stage) -> list[Replica]:
             fresh.append(replica)
         kept.append(same or replica)
     _name(stage.name, fresh, {replica.name for replica in old.replicas})
-    # One list for all lineups of this stage, changed in place: those who wait under an older plan see it too.
+    # One list for all active plans of this stage, changed in place: those who wait under an older plan see it too.
     old.replicas[:] = kept
     stage.inherit(old)
     for replica in left:

@@ -21,7 +21,7 @@ class Watched(Cascaded, Shown, Protocol):
     """A router, as second looks and the page see it."""
 
 
-class Watchers:
+class Observers:
     """Observers that the settings of the start ask for. `observers` are told of each request, in order."""
 
     def __init__(self, settings: RouterSettings, metrics: Metrics, router: Watched) -> None:

@@ -120,6 +120,7 @@ class Samples:
             "status": entry["status"],
             "error": entry.get("error"),
             "stopped": entry.get("stopped"),
+            "gear": entry.get("gear"),
             "ttft_s": record.ttft_s,
             "e2e_s": record.seconds,
             "steps": [_step(one) for one in record.steps],

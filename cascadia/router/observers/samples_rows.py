@@ -64,6 +64,7 @@ def _requests(pa: Any, text: bool) -> list[tuple[str, Any]]:
         ("status", pa.int64()),
         ("error", pa.string()),
         ("stopped", pa.string()),
+        ("gear", pa.int64()),
         ("ttft_s", pa.float64()),
         ("e2e_s", pa.float64()),
         ("steps", pa.list_(pa.struct(step))),

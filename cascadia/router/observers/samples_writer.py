@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cascadia.files.atomic import PART, whole_file
+from cascadia.files.atomic import PART, atomic_write
 from cascadia.router.observers.samples_rows import KINDS, Row, batch_of, schema_of, sorted_by
 from cascadia.router.settings.model import SampleSettings
 
@@ -92,7 +92,7 @@ class Writer:
         path = self.settings.folder / f"{self.kind}-{stamp}-{self._process}-{self._files}.parquet"
         try:
             self._make_room()
-            with whole_file(path) as part, part.open("wb") as file:
+            with atomic_write(path) as part, part.open("wb") as file:
                 parquet.write_table(table, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())

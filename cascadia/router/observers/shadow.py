@@ -225,7 +225,7 @@ class Shadow:
         ready = [replica for replica in stage.replicas if replica.state == "ready"]
         room = sum(replica.max_concurrency for replica in ready)
         running = sum(replica.running for replica in ready)
-        return not len(stage.turns) and running + 1 < room and running < self.settings.busy * room
+        return not len(stage.wait_queue) and running + 1 < room and running < self.settings.busy * room
 
 
 class Budget:

@@ -26,10 +26,11 @@ _OWN: dict[str, Any] = {
     "max_stage": {"type": ["string", "null"], "description": "The largest stage that may be asked."},
     "min_stage": {"type": ["string", "null"], "description": "The smallest stage that may be asked."},
     "deadline_ms": {"type": ["number", "null"], "description": "From arrival; no further stage after it."},
-    "quality_min": {
+    "score_min": {
         "type": ["number", "null"],
-        "description": "Raises every threshold to at least this score.",
+        "description": "Raises every threshold to at least this score, 0-100.",
     },
+    "quality_min": {"type": ["number", "null"], "deprecated": True, "description": "Write `score_min`."},
     "priority": {"type": ["integer", "null"], "description": "Lower is served first, where requests wait."},
 }
 _FAILURES = {

@@ -27,7 +27,7 @@ APIS: dict[str, Api] = {
     "/v1/responses": "responses",
 }
 
-OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "quality_min", "priority")
+OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "score_min", "quality_min", "priority")
 """Of the cascade, not of OpenAI's API: no engine sees them."""
 BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
@@ -54,7 +54,9 @@ class Fields(Struct):
     max_stage: str | UnsetType | None = UNSET
     min_stage: str | UnsetType | None = UNSET
     deadline_ms: float | UnsetType | None = UNSET
+    score_min: float | UnsetType | None = UNSET
     quality_min: float | UnsetType | None = UNSET
+    """The former name of `score_min`."""
     priority: int | UnsetType | None = UNSET
     user: Raw | UnsetType = UNSET
     input: Raw | UnsetType = UNSET
@@ -68,9 +70,8 @@ class Fields(Struct):
     @property
     def has_own(self) -> bool:
         """Tells whether a field of the cascade's own is there, be it null."""
-        return not (
-            self.max_stage is self.min_stage is self.deadline_ms is self.quality_min is self.priority is UNSET
-        )
+        limits = self.max_stage is self.min_stage is self.deadline_ms is self.priority is UNSET
+        return not (limits and self.score_min is self.quality_min is UNSET)
 
     @property
     def output_tokens(self) -> int:

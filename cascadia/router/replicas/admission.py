@@ -13,7 +13,7 @@ from cascadia.dispatch.candidate import Balancer
 from cascadia.router.openai.errors import Overloaded, StageFailed
 from cascadia.router.replicas.queue_rate import Pace
 from cascadia.router.replicas.replica import Call, Replica
-from cascadia.router.replicas.wait_queue import Rank, Turns
+from cascadia.router.replicas.wait_queue import Rank, WaitQueue
 from cascadia.router.settings.model import Limits
 from cascadia.router.upstream.deadlines import TICK_S
 
@@ -31,7 +31,7 @@ class Admission:
         self.replicas = replicas
         self.balancer = balancer
         self.limits = limits
-        self.turns = Turns()
+        self.wait_queue = WaitQueue()
         self.length = AnswerLength()
         self.typical_s = 0.0
         self.when_crowded: Callable[[], None] | None = None
@@ -40,7 +40,7 @@ class Admission:
 
     async def replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
         """The one to send to, not among `tried` unless it was waited for. Raises `StageFailed`."""
-        chosen = None if self.turns else self.free(call, tried)
+        chosen = None if self.wait_queue else self.free(call, tried)
         if chosen is not None:
             return chosen
         if self.when_crowded is not None:
@@ -49,20 +49,20 @@ class Admission:
         rank: Rank | None = None
         while True:
             if not self._hope(tried, monotonic(), give_up_s):
-                self.turns.wake()
+                self.wait_queue.wake()
                 resting = any(monotonic() < r.rests_until_s for r in self.replicas if r.state == "ready")
                 raise self.overloaded if resting else StageFailed(self.stage, "no-replica")
             if rank is None:
-                rank = self.turns.rank(call.priority, monotonic())
+                rank = self.wait_queue.rank(call.priority, monotonic())
                 self._admit(rank, give_up_s, call.deadline_s)
-            outcome = await self.turns.wait(give_up_s, rank)
+            outcome = await self.wait_queue.wait(give_up_s, rank)
             if outcome == "displaced":
                 raise self.overloaded
             # Who has waited takes what there is: a replica that failed a moment ago may be the one with room.
             chosen = self.free(call, [])
             if chosen is not None:
                 # The next may look too, whether or not this one goes.
-                self.turns.wake()
+                self.wait_queue.wake()
                 if call.deadline_s - monotonic() < self.typical_s:
                     raise StageFailed(self.stage, "deadline")
                 return chosen
@@ -92,15 +92,15 @@ class Admission:
     def crowded(self) -> bool:
         """Tells whether a request that came now would have to wait."""
         now_s = monotonic()
-        return bool(self.turns) or not any(
+        return bool(self.wait_queue) or not any(
             r.running < r.max_concurrency and r.usable(now_s) for r in self.replicas
         )
 
     def ended(self) -> None:
         """A request left its replica: the next may have its place."""
-        if self.turns.tickets:
+        if self.wait_queue.tickets:
             self._pace.ended(monotonic())
-            self.turns.wake()
+            self.wait_queue.wake()
         else:
             self._pace.calm()
 
@@ -117,13 +117,13 @@ class Admission:
     def retry_after_s(self) -> int:
         """Seconds until the queue will have moved on, and no engine has asked to be left alone; 1 to 60."""
         rests_s = min((r.rests_until_s for r in self.replicas), default=0.0) - monotonic()
-        return max(1, min(60, math.ceil(max(rests_s, len(self.turns) * self._pace.gap_s))))
+        return max(1, min(60, math.ceil(max(rests_s, len(self.wait_queue) * self._pace.gap_s))))
 
     def _admit(self, rank: Rank, give_up_s: float, deadline_s: float) -> None:
         """Raises `Overloaded` for whom there is no place, or none in time. Who is urgent takes that of the last."""
-        if len(self.turns) >= self.limits.max_queue and not self.turns.displace(rank):
+        if len(self.wait_queue) >= self.limits.max_queue and not self.wait_queue.displace(rank):
             raise self.overloaded
-        ahead = self.turns.ahead(rank)
+        ahead = self.wait_queue.ahead(rank)
         # A short queue is always open: it is what the pace is learnt from.
         if ahead > sum(r.max_concurrency for r in self.replicas):
             served_s = monotonic() + ahead * self._pace.gap_s

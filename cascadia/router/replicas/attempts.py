@@ -172,7 +172,7 @@ class Attempts:
             if error.kind == "busy":
                 replica.rest(monotonic(), error.after_s)
                 # A tick later: a timer may ring early, and who looks then waits for ever.
-                loop.call_at(replica.rests_until_s + TICK_S, self.admission.turns.wake)
+                loop.call_at(replica.rests_until_s + TICK_S, self.admission.wait_queue.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
             late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
             blameless = error.kind in _BLAMELESS or (late and not self.slow(started_s))
@@ -204,7 +204,7 @@ class Attempts:
 
         def second() -> Awaitable[A] | None:
             # Where others wait a replica has better to do.
-            other = None if self.admission.turns else self.admission.free(call, [replica, *tried])
+            other = None if self.admission.wait_queue else self.admission.free(call, [replica, *tried])
             if other is None or not budget.take():
                 return None
             self.metrics.hedged("sent")

@@ -22,7 +22,7 @@ async def watch(stage: Stage, replica: Replica, health: Health) -> None:
             if replica.state not in ("ready", "draining"):
                 replica.state = "ready"
                 replica.breaker.succeeded()
-                stage.turns.wake()
+                stage.wait_queue.wake()
         else:
             failures += 1
             starting = replica.state == "starting" and loop.time() - since_s < health.startup_s
@@ -30,5 +30,5 @@ async def watch(stage: Stage, replica: Replica, health: Health) -> None:
                 replica.state = "down"
                 # A hung engine keeps its connections: what waits there for a first byte goes elsewhere.
                 replica.pool.fail_unanswered(UpstreamError("unhealthy"))
-                stage.turns.wake()
+                stage.wait_queue.wake()
         await asyncio.sleep(health.interval_s if not failures else health.again_s)

@@ -18,7 +18,7 @@ from cascadia.router.replicas.attempts import Attempts, Begun
 from cascadia.router.replicas.dns_names import name_at
 from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import MISSING, Done, Live, Reader, Reply, refuse
-from cascadia.router.replicas.wait_queue import Turns
+from cascadia.router.replicas.wait_queue import WaitQueue
 from cascadia.router.settings.model import Limits, StageSettings
 from cascadia.router.telemetry.metrics import StageMetrics
 from cascadia.router.upstream.connection import Connection
@@ -63,7 +63,7 @@ class Stage:
         self.admission = admission
         self.attempts.inherit(old.attempts)
         # There may be more room than before.
-        self.turns.wake()
+        self.wait_queue.wake()
 
     def begin_at_once(self, call: Call, then: Callable[[Connection], None]) -> Begun | None:
         """A first try for which nobody has to wait; None where there is none.
@@ -71,7 +71,7 @@ class Stage:
         `then` is called at the end of its exchange, be it good or bad; `buffered` makes an answer of either.
         """
         admission = self.admission
-        replica = None if admission.turns.tickets or self.attempts.hedge else admission.free(call, ())
+        replica = None if admission.wait_queue.tickets or self.attempts.hedge else admission.free(call, ())
         if replica is None:
             return None
         limits, now_s = self.limits, monotonic()
@@ -226,8 +226,8 @@ class Stage:
         return self.admission.replicas
 
     @property
-    def turns(self) -> Turns:
-        return self.admission.turns
+    def wait_queue(self) -> WaitQueue:
+        return self.admission.wait_queue
 
     @property
     def typical_s(self) -> float:

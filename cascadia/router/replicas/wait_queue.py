@@ -30,7 +30,7 @@ class _Ticket:
         self.displaced = False
 
 
-class Turns:
+class WaitQueue:
     """Whoever is woken looks for a replica, and wakes the next when it found one or went away: no wake is lost."""
 
     __slots__ = ("_number", "tickets")

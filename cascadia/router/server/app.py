@@ -1,7 +1,7 @@
-"""The router's parts, put together: a lineup that serves requests, and what outlives it when plans change.
+"""The router's parts, put together: an active plan that serves requests, and what outlives it when plans change.
 
-POSTs to the OpenAI API go to `service`, everything else to `face`, a FastAPI application, whose routing and validation
-cost more than the whole of a request's way through `service`.
+POSTs of the OpenAI API go to `service`, everything else to `routes`: FastAPI applications, whose routing and
+validation cost more than the whole of a request's way through `service`.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,18 +21,20 @@ from cascadia.router.examiner.examiner import Examiner, examines
 from cascadia.router.gates.base import Gate
 from cascadia.router.handlers.service import Service
 from cascadia.router.http.asgi import Application
-from cascadia.router.live.active_plan import Lineup, digest_of
+from cascadia.router.live.active_plan import ActivePlan, digest_of
 from cascadia.router.live.dns_watch import Resolver
+from cascadia.router.live.fleet_load import FleetLoad
+from cascadia.router.live.gears import Gears, GearWatch
 from cascadia.router.live.metrics_state import RouterState
 from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.live.session_news import ConversationNews
 from cascadia.router.live.succession import Succession
-from cascadia.router.observers.observers import Watchers
+from cascadia.router.observers.observers import Observers
 from cascadia.router.replicas.dns_names import Addresses
 from cascadia.router.replicas.draining import Departing
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
-from cascadia.router.server.peers import Siblings
+from cascadia.router.server.peers import Peers
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
@@ -46,7 +48,7 @@ class Router:
     """`start` and `stop` within a running event loop. `gate` replaces the one that the settings ask for.
 
     `keyring`: the keys of `settings.keys`; without it none is asked for. `write_event` gets the lines that are of no
-    request: reloads, and calls of the admin API. `siblings`: the other processes that serve beside this one.
+    request: reloads, and calls of the admin API. `peers`: the other processes that serve beside this one.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class Router:
         gate: Gate | None = None,
         keyring: Keyring | None = None,
         write_event: Callable[[bytes], object] | None = None,
-        siblings: Siblings | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.metrics = Metrics()
         self.plan_metrics = PlanMetrics(self)
@@ -64,58 +66,64 @@ class Router:
         self.events = Journal(write_event or write_line, self.metrics.log_failures.inc)
         self.access: Access | None = access_of(settings.keys, keyring, self.metrics)
         self._gate = gate
-        self.siblings = siblings or Siblings()
-        self.siblings.answers["metrics"] = self._figures
+        self.peers = peers or Peers()
+        self.peers.answers["metrics"] = self._figures
         self.operator = Operator(self)
-        self.watchers = Watchers(settings, self.metrics, self)
+        self.observers = Observers(settings, self.metrics, self)
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
         self.held = HeldBytes(settings.limits.max_held_bytes)
-        self.plans = Succession(self._lined_up(settings))
+        self.load = FleetLoad(self)
+        self.plans = Succession(self._activated(settings))
         self.news = ConversationNews(self)
         self.news.follow()
         self.metrics.registry.register(RouterState(self))
         self.resolver = Resolver(self)
+        self.gear_watch = GearWatch(self, self.load)
         self.draining = False
         self.reloader: Reloader | None = None
         self.admin: AdminServer | None = None
-        self._face: Application | None = None
+        self._routes: Application | None = None
 
     @property
-    def lineup(self) -> Lineup:
+    def active_plan(self) -> ActivePlan:
         return self.plans.now
 
     @property
     def settings(self) -> RouterSettings:
-        return self.lineup.settings
+        return self.active_plan.settings
 
     @property
     def stages(self) -> list[Stage]:
-        return self.lineup.stages
+        return self.active_plan.stages
 
     @property
     def all_stages(self) -> list[Stage]:
         """The judge's own among them, last."""
-        return self.lineup.all_stages
+        return self.active_plan.all_stages
 
     @property
     def replicas(self) -> Iterator[tuple[Stage, Replica]]:
-        return self.lineup.replicas
+        return self.active_plan.replicas
 
     @property
     def judge(self) -> Stage | None:
-        return self.lineup.judge
+        return self.active_plan.judge
 
     @property
     def cascade(self) -> Cascade:
-        return self.lineup.cascade
+        return self.active_plan.cascade
+
+    @property
+    def gears(self) -> Gears | None:
+        return self.active_plan.gears
 
     @property
     def conversations(self) -> Conversations:
-        return self.lineup.conversations
+        return self.active_plan.conversations
 
     @property
     def service(self) -> Service:
-        return self.lineup.service
+        return self.active_plan.service
 
     @property
     def departing(self) -> Departing:
@@ -137,11 +145,11 @@ class Router:
         return not self.draining and any(stage.ready for stage in self.stages)
 
     @property
-    def face(self) -> Application:
+    def routes(self) -> Application:
         """Application that serves what is not of the OpenAI API's POSTs, to who may see it."""
-        if self._face is None:
+        if self._routes is None:
             raise RuntimeError("a router serves after `start`")
-        return self._face
+        return self._routes
 
     def swap(self, settings: RouterSettings) -> None:
         """Puts `settings` in force: requests begin under them from now on; those under way end under what they
@@ -149,7 +157,7 @@ class Router:
 
         All that can fail is done before anything changes.
         """
-        new = self._lined_up(settings, self.lineup, self.resolver.known)
+        new = self._activated(settings, self.active_plan, self.resolver.known)
         self.plans.swap(new, self.news.follow)
 
     def hang_up(self) -> None:
@@ -159,28 +167,30 @@ class Router:
 
     async def start(self) -> None:
         # FastAPI takes a while to load, which who only plans need not wait for.
-        from cascadia.router.server.faces import Faces
+        from cascadia.router.server.routes import Routes
 
-        self._face = Faces(self, admin_here=self.settings.admin is not None and self.admin is None)
+        self._routes = Routes(self, admin_here=self.settings.admin is not None and self.admin is None)
         if examines(self.settings):
             await self.examiner.begin()
-        self.watchers.start()
+        self.observers.start()
         self.plans.watch()
         self.resolver.start()
         keep_up(self.access, self.settings.keys, self.metrics)
         self.news.start()
+        self.gear_watch.start()
         if self.admin is not None:
             await self.admin.start()
         if self.reloader is not None:
             self.reloader.start()
-        await self.siblings.start()
+        await self.peers.start()
         await self.operator.catch_up()
 
     async def stop(self) -> None:
         if self.reloader is not None:
             await self.reloader.stop()
         await self.resolver.stop()
-        await self.siblings.stop()
+        await self.gear_watch.stop()
+        await self.peers.stop()
         await self.news.stop()
         if self.admin is not None:
             await self.admin.stop()
@@ -189,13 +199,16 @@ class Router:
             await self.access.shared.close()
         self.journal.flush()
         self.events.flush()
-        await self.watchers.stop()
+        await self.observers.stop()
         await self.examiner.stop()
 
-    def _lined_up(
-        self, settings: RouterSettings, before: Lineup | None = None, known: Addresses = MappingProxyType({})
-    ) -> Lineup:
-        return Lineup(
+    def _activated(
+        self,
+        settings: RouterSettings,
+        before: ActivePlan | None = None,
+        known: Addresses = MappingProxyType({}),
+    ) -> ActivePlan:
+        return ActivePlan(
             settings,
             self.metrics,
             self.journal,
@@ -204,8 +217,9 @@ class Router:
             held=self.held,
             given_gate=self._gate,
             before=before,
-            watchers=self.watchers,
+            observers=self.observers,
             known=known,
+            load=self.load,
         )
 
     async def _figures(self, _: bytes = b"") -> bytes:

@@ -24,7 +24,7 @@ _TURNS = struct.Struct("q")
 _NS = 1e9
 
 
-class Turns:
+class Heartbeats:
     """Beats of each process's loop, in memory that they and their parent share; 0: it does not run.
 
     Made before the processes are.
@@ -56,20 +56,20 @@ class Asleep:
         self._at = Path(f"/proc/{pid}/task/{thread or pid}")
         self._clock = clock
         self._scheduled = scheduled or scheduled_s
-        self._turns = 0
+        self._heartbeats = 0
         self._looked_s = clock()
         self._known_s = self._scheduled(self._at)
         self._asleep_s = 0.0
 
-    def look(self, turns: int) -> float:
-        """Seconds that it slept since `turns` was another number; 0 where the kernel does not tell."""
+    def look(self, heartbeats: int) -> float:
+        """Seconds that it slept since `heartbeats` was another number; 0 where the kernel does not tell."""
         now_s, known_s = self._clock(), self._scheduled(self._at)
         passed_s = min(now_s - self._looked_s, MOST_LOOK_S)
-        if turns != self._turns or not turns:
+        if heartbeats != self._heartbeats or not heartbeats:
             self._asleep_s = 0.0
         elif known_s is not None and self._known_s is not None:
             self._asleep_s += max(0.0, passed_s - (known_s - self._known_s))
-        self._turns, self._looked_s, self._known_s = turns, now_s, known_s
+        self._heartbeats, self._looked_s, self._known_s = heartbeats, now_s, known_s
         return self._asleep_s
 
 
@@ -91,7 +91,7 @@ def end_blocked(pid: int, seconds: float) -> None:
     os.kill(pid, signal.SIGPROF)
 
 
-def watch_own(turns: Turns, blocked_s: float) -> None:
+def watch_own(heartbeats: Heartbeats, blocked_s: float) -> None:
     """Watches the main thread from another of this process. A call that waits and lets no other thread run is
     not seen.
     """
@@ -101,7 +101,7 @@ def watch_own(turns: Turns, blocked_s: float) -> None:
         asleep = Asleep(pid)
         while True:
             time.sleep(LOOK_S)
-            seconds = asleep.look(turns.of(0))
+            seconds = asleep.look(heartbeats.of(0))
             if seconds >= blocked_s:
                 end_blocked(pid, seconds)
                 return

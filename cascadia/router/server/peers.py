@@ -13,7 +13,7 @@ PATIENCE_S = 1.0
 Answer = Callable[[bytes], Awaitable[bytes]]
 
 
-class Siblings:
+class Peers:
     """`number` is this process's among `count`, `folder` is theirs alone. `answers` has what each may be asked."""
 
     def __init__(self, folder: Path = Path(), number: int = 0, count: int = 1) -> None:

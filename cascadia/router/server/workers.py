@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
-from cascadia.router.server.asleep import LOOK_S, Asleep, Turns, end_blocked
+from cascadia.router.server.asleep import LOOK_S, Asleep, Heartbeats, end_blocked
 from cascadia.router.settings.each_stage import with_each_stage
 from cascadia.router.settings.model import RouterSettings, StageSettings
 
@@ -64,13 +64,13 @@ class Workers:
         common: socket.socket | None = None,
         blocked_s: float = 0.0,
     ) -> None:
-        """A worker that counts its `turns` and whose loop sleeps for `blocked_s` within one is replaced; 0: none."""
+        """A worker that sends heartbeats and whose loop sleeps for `blocked_s` within one is replaced; 0: none."""
         self._listening = list(listening)
         self._common = [] if common is None else [common]
         self._serve = serve
         self._started_s: dict[int, float] = {}
         self._numbers: dict[int, int] = {}
-        self.turns = Turns(len(self._listening))
+        self.heartbeats = Heartbeats(len(self._listening))
         self._blocked_s = blocked_s
         self._asleep: dict[int, Asleep] = {}
         self._ending: dict[int, float] = {}
@@ -128,7 +128,7 @@ class Workers:
     def _look_at(self, pid: int, number: int) -> None:
         told_s = self._ending.get(pid)
         if told_s is None:
-            seconds = self._asleep[pid].look(self.turns.of(number))
+            seconds = self._asleep[pid].look(self.heartbeats.of(number))
             if seconds >= self._blocked_s:
                 self._ending[pid] = time.monotonic()
                 end_blocked(pid, seconds)
@@ -145,7 +145,7 @@ class Workers:
         sys.stderr.flush()
         # None is taken between: the parent would not know the worker yet, and the worker would do as the parent does.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        self.turns.end(number)
+        self.heartbeats.end(number)
         pid = os.fork()
         if pid:
             self._numbers[pid] = number

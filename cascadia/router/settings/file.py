@@ -14,6 +14,7 @@ from cascadia.domain.plan import ASKS_NONE
 from cascadia.files.field_errors import bad_input
 from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text
+from cascadia.router.settings.gears import GearSection, check_gears, gears_of
 from cascadia.router.settings.judge import JudgeFields, VerifierFields
 from cascadia.router.settings.model import (
     AdminSettings,
@@ -31,6 +32,7 @@ from cascadia.router.settings.model import (
     RouterSettings,
     ShadowSettings,
     StageSettings,
+    WhenOverloaded,
 )
 from cascadia.router.settings.secret_values import Secrets
 from cascadia.router.settings.telemetry import SamplesSection, ShadowSection, TracingSection
@@ -61,6 +63,9 @@ class _Replica(_Section):
     api_key_env: str | None = Field(None, description="Variable that holds the engine's key.")
     api_key_file: Path | None = Field(None, description="File that holds the engine's key.")
     resolve: Literal["dns"] | None = Field(None, description="A replica at each address of the name in url.")
+    planned: int = Field(
+        1, ge=1, le=100_000, description="How many there are to be, where a name is resolved."
+    )
 
 
 class _Hedge(_Section):
@@ -102,6 +107,12 @@ class _Mixture(_Section):
     skip_below: dict[Name, Annotated[float, Field(ge=0, le=101)]] = Field(
         default_factory=dict, description="By stage, in place of its own; 101: it is never asked."
     )
+
+
+class _UnderLoad(_Section):
+    """Where even the lightest gear's stages have no room requests wait, or are refused."""
+
+    then: WhenOverloaded = "queue"
 
 
 class _Judge(JudgeFields):
@@ -164,6 +175,12 @@ class _File(_Section):
         description="What clients call the stages, from small to large; one without engines is the next larger's.",
     )
     mixture: _Mixture | None = Field(None, description="Other thresholds for a share of the requests.")
+    gears: list[GearSection] = Field(
+        default_factory=list,
+        max_length=32,
+        description="Settings for rising load, the heaviest first; without any the stages' own serves all of it.",
+    )
+    under_load: _UnderLoad = _UnderLoad()
     cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
     cascade: Name = CASCADE
     conversations: _Conversations = _Conversations()
@@ -205,6 +222,8 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         foresight=None if found.foresight is None else _foresight(where, found.foresight, secrets),
         names=_names(where, found.names, stages),
         mixture=None if found.mixture is None else MixtureSettings(**found.mixture.model_dump()),
+        gears=gears_of([gear.model_dump() for gear in found.gears]),
+        when_overloaded=found.under_load.then,
         cost_unit=found.cost_unit,
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
@@ -273,12 +292,8 @@ def check_settings(settings: RouterSettings, where: str) -> None:
                 f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
             )
     _check_mixture(settings, where)
-    other = settings.mixture.thresholds if settings.mixture is not None else {}
-    needs = any(
-        (0 < s.threshold <= 100 or 0 < other.get(s.name, 0.0) <= 100) and s.verified == "judge"
-        for s in settings.stages[:-1]
-    )
-    if needs and settings.judge is None:
+    check_gears(settings, where)
+    if _needs_scores(settings) and settings.judge is None:
         raise BadInput(
             f"{where}: judge",
             "is missing, and a threshold needs scores",
@@ -304,13 +319,25 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
         if stage.verified == "accept" and not stage.verifiers:
             raise BadInput(f"{at}.verified", "has no verifiers", "list some")
-        looks = stage.skip_below is not None and stage.skip_below < ASKS_NONE
+        least = [stage.skip_below, *(gear.skip_below.get(stage.name) or None for gear in settings.gears)]
+        looks = any(level is not None and level < ASKS_NONE for level in least)
         if looks and settings.foresight is None and not _foresees(judge):
             raise BadInput(
                 f"{at}.skip_below",
                 "needs foresight, or a judge of kind embedding",
                 "add foresight: {replicas: [...]}, or leave it out",
             )
+
+
+def _needs_scores(settings: RouterSettings) -> bool:
+    """Tells whether some threshold, of stages, mixture or gears, asks for a judge's score."""
+    others = [settings.mixture.thresholds] if settings.mixture is not None else []
+    others += [gear.thresholds for gear in settings.gears]
+    return any(
+        any(0 < level <= 100 for level in (stage.threshold, *(told.get(stage.name, 0.0) for told in others)))
+        and stage.verified == "judge"
+        for stage in settings.stages[:-1]
+    )
 
 
 def _check_mixture(settings: RouterSettings, where: str) -> None:
@@ -426,6 +453,7 @@ def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[R
             health_path=replica.health_path,
             api_key=secrets.one(f"{where}[{i}]", "api_key", replica.api_key_env, replica.api_key_file),
             resolve=replica.resolve,
+            planned=replica.planned,
         )
         for i, replica in enumerate(replicas)
     )

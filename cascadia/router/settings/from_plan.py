@@ -3,14 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.domain.prices import USD_PER_MILLION, token_costs
 from cascadia.planner.problem.models import find_architecture
 from cascadia.router.settings.file import FORESIGHT, JUDGE, check_settings, check_url, foresight_at
+from cascadia.router.settings.gears import gears_of
 from cascadia.router.settings.judge import check_prompt
 from cascadia.router.settings.model import (
+    GearSettings,
     JudgeSettings,
     MixtureSettings,
     ReplicaSettings,
@@ -50,6 +53,7 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
         foresight=_foresight(addresses) if plan.foresight else None,
         names=tuple(stage.name for stage in plan.stages),
         mixture=_mixture(plan),
+        gears=_gears(plan),
         cost_unit=USD_PER_MILLION if costs and costs.in_usd else None,
     )
     check_settings(settings, where)
@@ -59,6 +63,11 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
 def _mixture(plan: Plan) -> MixtureSettings | None:
     told = plan.mixture_by_stage
     return None if told is None else MixtureSettings(*told)
+
+
+def _gears(plan: Plan) -> tuple[GearSettings, ...]:
+    document: Mapping[str, Any] = plan.gears_document()
+    return gears_of(document.get("gears", ()))
 
 
 def _foresight(addresses: Addresses) -> JudgeSettings:
@@ -104,7 +113,12 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     if plan.skip_below:
         stages = tuple(replace(stage, skip_below=plan.skips(stage.name)) for stage in stages)
     return replace(
-        files, stages=stages, judge=files.judge or told.judge, names=told.names, mixture=told.mixture
+        files,
+        stages=stages,
+        judge=files.judge or told.judge,
+        names=told.names,
+        mixture=told.mixture,
+        gears=told.gears,
     )
 
 
@@ -132,6 +146,7 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         replace(
             replica,
             share=planned.share / (count if replica.resolve else 1),
+            planned=count if replica.resolve else 1,
             max_concurrency=planned.max_concurrency,
         )
         for replica, planned, count in zip(file.replicas, told.replicas, counts, strict=True)

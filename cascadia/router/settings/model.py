@@ -11,6 +11,7 @@ Balancing = Literal["least-outstanding", "round-robin", "prefix"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
 CostUnit = Literal["usd-per-million-tokens"]
 Combine = Literal["mean", "minimum"]
+WhenOverloaded = Literal["queue", "refuse"]
 ACCEPTS_ALL = 0.0
 ACCEPTS_NONE_ABOVE = 100.0
 
@@ -28,6 +29,8 @@ class ReplicaSettings:
     health_path: str | None = "/health"
     api_key: str | None = field(default=None, repr=False)
     resolve: Literal["dns"] | None = None
+    planned: int = 1
+    """How many there are to be, at the addresses of a name: gears come by the share of them that is ready."""
     address: str | None = None
     """The one of them that this replica is at: no file says so, `replicas/dns_names.py` does."""
 
@@ -75,6 +78,21 @@ class MixtureSettings:
     share: float
     thresholds: Mapping[str, float]
     skip_below: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class GearSettings:
+    """Setting of the cascade for up to `max_in_flight` requests under way in all routers; None: for any number.
+
+    `number` is its place among the gears, 0 the heaviest. `stages` are asked, in order, and no other. What `thresholds`
+    and `skip_below` do not name is the stage's own.
+    """
+
+    number: int
+    max_in_flight: float | None
+    stages: tuple[str, ...]
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    skip_below: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +295,10 @@ class RouterSettings:
     """Heads that tell of the question alone, as an embedding judge; where there are none, the judge is asked."""
     names: tuple[str, ...] = ()
     mixture: MixtureSettings | None = None
+    gears: tuple[GearSettings, ...] = ()
+    """Empty: the stages' own setting serves any load."""
+    when_overloaded: WhenOverloaded = "queue"
+    """What becomes of a request where even the lightest gear's stages have no room: it waits, or is refused."""
     cost_unit: CostUnit | None = None
     """What the stages' `cost` is in; None: any scale that they share."""
     cascade: str = "cascadia"

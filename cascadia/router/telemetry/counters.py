@@ -36,7 +36,7 @@ class Spread:
         self.total += value
 
     def observe_none(self) -> None:
-        """As `observe` of 0, which no bound is below."""
+        """Counts as `observe` of 0, which no bound is below."""
         self.counts[0] += 1
 
     @property

@@ -102,6 +102,8 @@ class Metrics:
     shadows: Counts = field(init=False)
     shadow_tokens: Count = field(init=False)
     spans_lost: Count = field(init=False)
+    gear_requests: Counts = field(init=False)
+    gear_switches: Count = field(init=False)
     _done: dict[tuple[str, int], tuple[Count, Spread, Spread]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -146,6 +148,8 @@ class Metrics:
         self.shadows = counts("shadows", "Requests drawn for a shadow evaluation.", "outcome")
         self.shadow_tokens = counts("shadow_tokens", "Read and written for them.").labels()
         self.spans_lost = counts("spans_lost", "Spans that found no room or no collector.").labels()
+        self.gear_requests = counts("gear_requests", "Requests to the cascade by their gear.", "gear")
+        self.gear_switches = counts("gear_switches", "Changes of the gear in force.").labels()
 
         # A rate sees an increase only from a number that was there before: these are there from the start.
         for family, kinds in (

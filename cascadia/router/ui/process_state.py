@@ -26,6 +26,19 @@ class Reloads(Protocol):
     def last(self) -> Outcome | None: ...
 
 
+class Gears(Protocol):
+    """`number` is of the gear in force, which the load has chosen unless one is `pinned`."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def pinned(self) -> int | None: ...
+
+    @property
+    def capacity(self) -> float: ...
+
+
 class Process(Protocol):
     """A router's process, with what its plan decides."""
 
@@ -57,19 +70,23 @@ class Process(Protocol):
     def access(self) -> Access | None: ...
 
     @property
+    def gears(self) -> Gears | None: ...
+
+    @property
     def reloader(self) -> Reloads | None: ...
 
 
 def state(router: Process) -> dict[str, Any]:
     """State of everything that a plan decides. Addresses are shown, secrets are not."""
     settings = router.settings
-    reloader = router.reloader
+    reloader, gears = router.reloader, router.gears
     return {
         "plan": router.digest,
         "ready": router.ready,
         "draining": router.draining,
         "running": router.metrics.running,
         "thresholds": {stage.name: stage.settings.threshold for stage in router.stages},
+        "gear": None if gears is None else _gear(gears),
         "judge": None if settings.judge is None else settings.judge.kind,
         "stages": {stage.name: _stage(stage) for stage in router.all_stages},
         "leaving": [{"name": r.name, "running": r.running} for r in router.departing],
@@ -120,12 +137,16 @@ def replica_state(replica: Replica) -> dict[str, Any]:
     }
 
 
+def _gear(gears: Gears) -> dict[str, Any]:
+    return {"in_force": gears.number, "pinned": gears.pinned, "capacity": gears.capacity}
+
+
 def _stage(stage: Stage) -> dict[str, Any]:
     return {
         "model": stage.settings.model,
         "threshold": stage.settings.threshold,
         "max_model_len": stage.settings.max_model_len,
         "balancing": stage.settings.balancing,
-        "waiting": len(stage.turns),
+        "waiting": len(stage.wait_queue),
         "replicas": {replica.name: replica_state(replica) for replica in stage.replicas},
     }

@@ -50,7 +50,7 @@ class Shown(Protocol):
     def metrics(self) -> Metrics: ...
 
     @property
-    def siblings(self) -> Peers: ...
+    def peers(self) -> Peers: ...
 
 
 class Page:
@@ -61,7 +61,7 @@ class Page:
         self.started_s = time.time()
         self.history = History(router.metrics, lambda: asyncio.get_running_loop().time())
         self._recent: deque[tuple[float, dict[str, Any]]] = deque(maxlen=RECENT)
-        router.siblings.answers["page"] = self._told
+        router.peers.answers["page"] = self._told
 
     def done(self, record: Record) -> None:
         self._recent.append((time.time(), record.entry))
@@ -69,7 +69,7 @@ class Page:
     async def state(self, window: str) -> State:
         """State of all processes together. `window` is one of `WINDOWS`."""
         router = self.router
-        others = await router.siblings.ask("page", window.encode("ascii"))
+        others = await router.peers.ask("page", window.encode("ascii"))
         shares = [self.share(window), *map(read_share, others.values())]
         seen = added([share.moved for share in shares])
         now = together([share.now for share in shares])
@@ -103,7 +103,7 @@ class Page:
             "draining": router.draining,
             "uptime_s": time.time() - self.started_s,
             "running": router.metrics.running,
-            "waiting": {stage.name: len(stage.turns) for stage in router.stages},
+            "waiting": {stage.name: len(stage.wait_queue) for stage in router.stages},
             "replicas": [_replica(stage, each) for stage in router.all_stages for each in stage.replicas],
             "recent": [_decision(at_s, entry) for at_s, entry in reversed(self._recent)],
         }

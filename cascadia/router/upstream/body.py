@@ -7,7 +7,7 @@ HIGH_WATER = 64 * 1024
 
 
 class Body:
-    """Of one exchange after another. `streamed`: it is read as it comes, and not counted in `HeldBytes`."""
+    """Body of one exchange after another. `streamed`: it is read as it comes, and not counted in `HeldBytes`."""
 
     __slots__ = ("_buffer", "_held", "_holding", "_max_bytes", "_size", "streamed", "unread_bytes")
 
@@ -35,16 +35,16 @@ class Body:
 
     @property
     def full(self) -> bool:
-        """Whether more is here than whoever reads it has taken in a while."""
+        """Tells whether more is here than whoever reads it has taken in a while."""
         return self.unread_bytes > HIGH_WATER
 
     @property
     def waits(self) -> bool:
-        """Whether a part is here that was not read yet."""
+        """Tells whether a part is here that was not read yet."""
         return bool(self._buffer)
 
     def add(self, part: bytes) -> UpstreamError | None:
-        """None, or why no more is taken."""
+        """Adds a part; returns None, or why no more is taken."""
         self._size += len(part)
         if self.streamed:
             self._buffer.append(part)
@@ -74,7 +74,7 @@ class Body:
         return bytes(self._held)
 
     def stream(self) -> None:
-        """From here on it is read as it comes."""
+        """Reads it as it comes from here on."""
         self.streamed = True
         if self._held:
             self._buffer.append(bytes(self._held))
@@ -89,7 +89,7 @@ class Body:
         return data
 
     def drop(self) -> None:
-        """Nobody asks for what is held."""
+        """Drops what is held, which nobody asks for."""
         self._held = b""
         if self._holding.count:
             self._holding.release()

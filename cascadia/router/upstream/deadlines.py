@@ -1,4 +1,4 @@
-"""By when something must have come of an exchange: one timer a connection."""
+"""Deadlines by when something must have come of an exchange: one timer a connection."""
 
 import asyncio
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Deadlines:
         self.ring(min(now_s + idle_s, self.total_s), rang)
 
     def stream(self, idle_s: float, rang: Callable[[], None]) -> None:
-        """From here on no two parts may be `idle_s` apart."""
+        """Lets no two parts be `idle_s` apart from here on."""
         self.idle_s = idle_s
         self.seen_s = self.loop.time()
         self.ring(min(self.seen_s + idle_s, self.total_s), rang)
@@ -65,7 +65,7 @@ class Deadlines:
         self._timer = None
 
     def due_s(self, now_s: float, *, headed: bool, waits: bool) -> float:
-        """By when something must have come; `waits`: somebody does, for a part of the body."""
+        """Instant by when something must have come; `waits`: somebody does, for a part of the body."""
         if not headed:
             return self.first_s
         idle_s = self.idle_s or self.held_s

@@ -13,7 +13,9 @@ _OK = 200
 
 
 class Answer(Struct):
-    """What is known of one exchange's answer. `headed`: its head is here; `complete`: nothing more will come of it."""
+    """Answer of one exchange, as far as it is known. `headed`: its head is here; `complete`: nothing more will
+    come of it.
+    """
 
     status: int = 0
     content_type: bytes = b""
@@ -30,7 +32,9 @@ class Answer(Struct):
 
 
 class AnswerParser:
-    """Of one connection. `answer` is the one that comes; `on_body` and `ended` are told of its parts and its end."""
+    """Parser of one connection's answers. `answer` is the one that comes; `on_body` and `ended` are told of its
+    parts and its end.
+    """
 
     __slots__ = (
         "_between",
@@ -73,7 +77,7 @@ class AnswerParser:
         return data[begins:]
 
     def feed(self, data: bytes) -> UpstreamError | None:
-        """None, or why nothing more is read."""
+        """Parses data; returns None, or why nothing more is read."""
         answer = self.answer
         seen: SeenHead | None = None
         if self._between:

@@ -31,9 +31,9 @@ PLANS = {
         f"plan.json: was made by a newer version of cascadia (format {FORMAT_VERSION + 1}, known: {FORMAT_VERSION}); "
         "upgrade cascadia, or plan anew",
     ),
-    "thresholds out of order": (
+    "gears out of order": (
         out_of_order,
-        "plan.json: gears[1].max_rate_rps: is out of order; list gears by rising max_rate_rps",
+        "plan.json: gears[0].max_in_flight: is missing; give each gear but the last a border",
     ),
     "no plan": (lambda _: None, "plan.json: no such file; check the path"),
 }

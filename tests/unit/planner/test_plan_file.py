@@ -133,6 +133,13 @@ CASES = {
         edited("gears.0.stages", ["large", "small"]),
         "gears[0].stages: are not in the plan's order; write each once, in the plan's order",
     ),
+    "a lighter gear that asks more": (
+        edited(
+            "gears.1",
+            {"max_in_flight": None, "max_rate_rps": None, "stages": ["small", "large"], "thresholds": [70.0]},
+        ),
+        "gears[1]: asks more of the replicas than gears[0], at more load; list gears from heavy to light",
+    ),
     "a gear that asks nobody": (
         edited("gears.1.stages", []),
         "gears[1].stages: is empty; name the stages that are asked, in order",

@@ -98,6 +98,7 @@ def serving(reply: Callable[[Body], Says], models: tuple[str, ...] = ("m",)) -> 
             content = says.content()
             try:
                 self.send_response(says.status)
+                self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(content)))
                 for name, value in says.headers.items():
                     self.send_header(name, value)

@@ -249,7 +249,7 @@ def test_a_judge_of_nonsense_ends_without_a_table(bench: Bench) -> None:
 
 
 def test_a_busy_engine_is_borne_with(bench: Bench) -> None:
-    busy = iter([Says("busy", 429, {"retry-after": "0"})] * 5)
+    busy = iter([Says("busy", 429, {"retry-after": "1"})] * 5)
     bench.engines["small"].reply = lambda body: next(busy, None) or small(body)
     assert bench().exit_code == 0
     assert len(bench.engines["small"].asked) == 25

@@ -71,7 +71,7 @@ def test_a_full_report_has_all_sections() -> None:
         "Against the baselines",
         "Under load",
         "What more quality takes",
-        "Thresholds by rate",
+        "Gears for rising load",
         "How sure this is",
         "Where this comes from",
     ]

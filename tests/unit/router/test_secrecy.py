@@ -100,6 +100,7 @@ WAYS: list[dict[str, Any]] = [
     {"stream": True},
     {"n": CANARY},
     {"max_stage": CANARY},
+    {"score_min": -1},
     {"quality_min": -1},
     {"response_format": {"type": "json_object"}},
     {"response_format": {"type": "json_schema", "json_schema": {"name": CANARY, "schema": {"const": 1}}}},
@@ -175,7 +176,7 @@ def test_no_word_of_a_request_or_an_answer_comes_out_elsewhere(
             up.router.journal.flush()
             up.router.events.flush()
             await until(lambda: len(up.lines) >= 3 * len(WAYS))
-            tracing = up.router.watchers.tracing
+            tracing = up.router.observers.tracing
             assert tracing is not None
             tracing._processor.force_flush()
             traced = [span.to_json() for span in exporter.get_finished_spans()]
@@ -238,7 +239,7 @@ def test_no_key_comes_out_anywhere_and_no_engine_sees_one(
             up.router.events.flush()
             texts.append(json.dumps(up.lines) + await shown(up, other))
             texts.append(repr(up.router.settings) + repr(list(up.router.access.keyring)))  # type: ignore[union-attr]
-            for stage in up.router.lineup.all_stages:
+            for stage in up.router.active_plan.all_stages:
                 assert stage.replicas
             keys.extend(secrets_of(h)[-43:-2] for h in (header, other))
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cascadia_traces.arrow import numbers
 from cascadia_traces.checks import Floats
 from cascadia_traces.formats.csv_fault import csv_fault
 from cascadia_traces.formats.detect import find_columns, first_value, header
@@ -53,7 +54,7 @@ def read_csv(source: Source, layout: Layout, on_progress: Callable[[int], None])
                     origin_ns = _first_ns(columns["arrival_s"]) if origin_ns is None else origin_ns
                     columns["arrival_s"] = _seconds_since(columns["arrival_s"], origin_ns)
                 elif layout.epoch:
-                    columns["arrival_s"] = epoch_s(columns["arrival_s"].to_numpy(zero_copy_only=False))
+                    columns["arrival_s"] = epoch_s(numbers(columns["arrival_s"]))
                 yield _rows(columns, read)
                 read += len(batch)
                 on_progress(below.tell())
@@ -96,10 +97,11 @@ def _first_ns(dates: "pa.Array") -> int | None:
 def _seconds_since(dates: "pa.Array", origin_ns: int | None) -> Floats:
     import pyarrow as pa
 
-    whole_ns = dates.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    whole_ns = numbers(dates.cast(pa.int64()).fill_null(0))
     # Subtracted as whole nanoseconds: a double holds an epoch only to a quarter of a microsecond.
     seconds = (whole_ns - (origin_ns or 0)) / 1e9
-    seconds[np.asarray(dates.is_null())] = np.nan
+    if dates.null_count:
+        seconds[np.asarray(dates.is_null())] = np.nan
     return np.asarray(seconds, dtype=np.float64)
 
 
@@ -112,5 +114,5 @@ def _rows(columns: dict[str, Any], read: int) -> Rows:
         elif isinstance(column, np.ndarray):
             values[ours] = column
         else:
-            values[ours] = column.to_numpy(zero_copy_only=False)
+            values[ours] = numbers(column)
     return Rows(number, **values)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cascadia_traces.arrow import numbers
 from cascadia_traces.checks import Numbers
 from cascadia_traces.errors import TraceError
 from cascadia_traces.formats.detect import find_columns
@@ -61,14 +62,10 @@ def _numbers(source: Source, ours: str, column: "pa.Array") -> Numbers:
     import pyarrow as pa
 
     if pa.types.is_int64(column.type) and column.null_count == 0 and ours != "arrival_s":
-        exact: np.ndarray[Any, np.dtype[np.int64]] = column.to_numpy()
-        return exact
+        return numbers(column)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         raise TraceError(source.name, f"column {ours!r} holds {column.type}", "write it as numbers")
-    numbers: np.ndarray[Any, np.dtype[np.float64]] = column.cast(pa.float64(), safe=False).to_numpy(
-        zero_copy_only=False
-    )
-    return numbers
+    return numbers(column.cast(pa.float64(), safe=False))
 
 
 def _texts(source: Source, ours: str, column: "pa.Array") -> list[str]:

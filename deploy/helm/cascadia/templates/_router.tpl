@@ -21,6 +21,9 @@
 {{- with .Values.cascade.mixture -}}
 {{- $_ := set $config "mixture" . -}}
 {{- end -}}
+{{- with .Values.cascade.gears -}}
+{{- $_ := set $config "gears" . -}}
+{{- end -}}
 {{- with .Values.cascade.costUnit -}}
 {{- $_ := set $config "cost_unit" . -}}
 {{- end -}}
@@ -41,6 +44,9 @@
   resolve: dns
   share: {{ printf "%.6g" (divf (float64 $group.share) (max 1 (int $group.replicas))) }}
   max_concurrency: {{ min (int $unit.maxConcurrency) 100000 }}
+  {{- if and $root.Values.cascade.gears (gt (int $group.replicas) 1) }}
+  planned: {{ int $group.replicas }}
+  {{- end }}
 {{- end }}
 {{- end }}
 

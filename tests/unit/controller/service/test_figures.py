@@ -12,7 +12,7 @@ from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.service.metrics import STALE_S, Figures
-from cascadia.controller.service.routes import face, serving
+from cascadia.controller.service.routes import routes, serving
 from cascadia.domain.errors import BadInput
 from tests.data import ROOT
 from tests.unit.controller.move.test_loop import CHANGE_S, HOUR_S, Plans, World
@@ -139,7 +139,7 @@ def test_it_answers_for_its_health_its_readiness_its_figures_and_its_history(tmp
     async def main() -> None:
         entries = seen.controller.state.entries
         async with (
-            serving(face(seen.figures, entries), "127.0.0.1", 0) as port,
+            serving(routes(seen.figures, entries), "127.0.0.1", 0) as port,
             httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
         ):
             assert (await client.get("/health")).json()["leads"] is True
@@ -161,7 +161,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
 
     async def main() -> None:
         with listen("127.0.0.1", 0) as other:
-            async with serving(face(seen.figures, list), "127.0.0.1", other.getsockname()[1]):
+            async with serving(routes(seen.figures, list), "127.0.0.1", other.getsockname()[1]):
                 pass
 
     with pytest.raises(BadInput, match="--port: cannot listen on"):

@@ -37,6 +37,24 @@ CASES = {
         without("workload.trace"),
         "workload.trace: is missing; add it: Path of the trace: Parquet, CSV or JSONL, public formats too",
     ),
+    "gears without a bound": (
+        changed("gears", {"count": 4}),
+        "gears need to know what is too slow or what may give way; add objective.latency_max_s or under_load, or write"
+        " gears: {count: 1}",
+    ),
+    "a floor above the bar": (
+        changed("under_load", {"quality_floor": 85}),
+        "under_load.quality_floor 85 is above objective.quality_min 60; write at most 60",
+    ),
+    "a floor of one": (
+        changed("under_load", {"quality_floor": 0.8}),
+        "under_load.quality_floor: is 0.8 of 100, which any model reaches; did you mean 80?",
+    ),
+    "another end of the queue": (
+        changed("under_load", {"then": "drop"}),
+        "under_load.then: is 'drop', which is not known; write 'queue' or 'refuse'",
+    ),
+    "no gear": (changed("gears", {"count": 0}), "gears.count: must be at least 1, is 0"),
     "no stages": (changed("stages", []), "stages: is empty; give at least one entry"),
     "a mapping for a list": (changed("stages", {}), "stages: must be a list, is {}"),
     "text for a mapping": (changed("stages.1", "large"), "stages[1]: must be a mapping, is 'large'"),
@@ -160,7 +178,7 @@ CASES = {
     "a list for a document": (
         [],
         "must be a mapping, is []; begin with the keys "
-        "stages, cluster, judge, workload, quality, objective, seed",
+        "stages, cluster, judge, workload, quality, objective, under_load, gears, seed",
     ),
     "nothing": (None, "is empty; write a spec, or let `cascadia init` write one"),
 }

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.clients.engines.retry import Patience
 from cascadia.profile.quality.journal import Done
 from cascadia.profile.quality.summary import mean_of, stage_summary
 
@@ -54,11 +53,3 @@ def test_only_checked_answers_tell_of_quality_and_of_the_judge() -> None:
 def test_a_check_is_no_judge_of_itself() -> None:
     rows = [row(0, 100, 100.0), row(1, 0, 0.0)]
     assert stage_summary("small", "m", rows, {}, judged=False).agreement is None
-
-
-def test_waits_double_up_to_a_limit_and_spread_those_who_wait_together() -> None:
-    patience = Patience()
-    assert [patience.wait_s(n, None, 1.0) for n in (1, 2, 3, 9)] == [0.5, 1.0, 2.0, 30.0]
-    assert patience.wait_s(1, None, 0.0) == 0.25
-    assert patience.wait_s(1, 17.0, 0.0) == 17.0
-    assert patience.wait_s(1, 1e9, 0.0) == patience.asked_s

@@ -16,7 +16,13 @@ from cascadia.domain.plan import ReplicaGroup
 from cascadia.files.plan_file import plan_json
 from cascadia.router.access.keys import Keyring
 from cascadia.router.admin.server import AdminServer
-from cascadia.router.settings.model import AdminSettings, JudgeSettings, KeySettings, RouterSettings
+from cascadia.router.settings.model import (
+    AdminSettings,
+    GearSettings,
+    JudgeSettings,
+    KeySettings,
+    RouterSettings,
+)
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.plans import POOLS, plan, stage
 from cascadia.testing.routers import QUICK, Running, run, running, stages, until
@@ -82,6 +88,35 @@ def test_state_tells_what_is_in_force_and_no_secret() -> None:
             assert list(state["stages"]["small"]["replicas"]) == ["small-0", "small-1"]
             assert state["stages"]["small"]["replicas"]["small-0"]["state"] == "ready"
             assert state["keys"] == 2
+
+    run(main)
+
+
+def test_a_gear_is_pinned_and_released() -> None:
+    async def main() -> None:
+        async with administered(FakeEngine(), FakeEngine()) as admin:
+            refused = await admin.call("PUT", "gear", json={"gear": 1})
+            assert refused.status_code == 422
+            assert "there are no gears" in refused.json()["error"]["message"]
+            gears = (GearSettings(0, 9, ("small", "large")), GearSettings(1, None, ("small",)))
+            admin.up.router.swap(replace(admin.up.router.settings, gears=gears))
+            for body in (
+                {"gear": 2},
+                {"gear": -1},
+                {"gear": True},
+                {"gear": "1"},
+                {},
+                {"gear": 1, "x": 1},
+                [1],
+            ):
+                assert (await admin.call("PUT", "gear", json=body)).status_code == 422, body
+            state = (await admin.call("PUT", "gear", json={"gear": 1})).json()
+            assert (state["gear"]["in_force"], state["gear"]["pinned"]) == (1, 1)
+            # Thresholds beside it leave the pin; another plan begins without.
+            state = (await admin.call("PUT", "thresholds", json={"small": 70})).json()
+            assert state["gear"]["pinned"] == 1
+            state = (await admin.call("PUT", "gear", json={"gear": None})).json()
+            assert (state["gear"]["in_force"], state["gear"]["pinned"]) == (0, None)
 
     run(main)
 
@@ -173,13 +208,13 @@ def two_stages(threshold: float = 50.0) -> Any:
 def test_a_plan_is_put_at_the_addresses_that_the_files_name() -> None:
     async def main() -> None:
         async with administered([FakeEngine(), FakeEngine()], FakeEngine()) as admin:
-            urls = [replica.pool.port for _, replica in admin.up.router.lineup.replicas]
+            urls = [replica.pool.port for _, replica in admin.up.router.active_plan.replicas]
             kept = list(admin.up.router.stages[0].replicas)
             put = await admin.call("PUT", "plan", content=plan_json(two_stages(threshold=64.0)))
             assert put.status_code == 200, put.text
             assert put.json()["thresholds"] == {"small": 64.0, "large": 0.0}
             assert admin.up.router.stages[0].replicas == kept
-            assert [replica.pool.port for _, replica in admin.up.router.lineup.replicas] == urls
+            assert [replica.pool.port for _, replica in admin.up.router.active_plan.replicas] == urls
             document = json.loads(plan_json(two_stages()))
             for wrong, said in (
                 (document | {"endpoints": {"small": "http://evil"}}, "unknown key"),
@@ -294,7 +329,7 @@ def test_who_waits_for_a_replica_that_drains_is_served_by_another() -> None:
             for replica in up.router.stages[0].replicas:
                 replica.max_concurrency = 0
             asking = asyncio.create_task(up.chat("small", headers=header))
-            await until(lambda: len(up.router.stages[0].turns) == 1)
+            await until(lambda: len(up.router.stages[0].wait_queue) == 1)
             up.router.stages[0].replicas[1].max_concurrency = 1
             await admin.call("POST", "replicas/small-0/drain")
             assert (await asking).json()["choices"][0]["message"]["content"] == "2"

@@ -160,12 +160,18 @@ def test_requests_carry_their_own_limits_and_no_engine_sees_them() -> None:
             gate = ScriptedGate({"a": 75.0, "b": 75.0})
             async with running(stages(*engines, thresholds=(70, 70)), gate) as up:
                 assert (await up.chat(min_stage="medium")).headers["x-cascadia-stage"] == "medium"
-                stricter = await up.chat(quality_min=80, max_stage="medium")
+                stricter = await up.chat(score_min=80, max_stage="medium")
                 assert stricter.headers["x-cascadia-stage"] == "medium"
                 assert "x-cascadia-score" not in stricter.headers
                 by_header = await up.chat(headers={"x-cascadia-min-stage": "large"})
                 assert by_header.headers["x-cascadia-stage"] == "large"
-                wrongs = {"quality_min": 101}, {"quality_min": 0.78}, {"deadline_ms": 0}, {"n": "two"}
+                wrongs = (
+                    {"score_min": 101},
+                    {"score_min": 0.78},
+                    {"quality_min": 101},
+                    {"deadline_ms": 0},
+                    {"n": "two"},
+                )
                 for wrong in ({"max_stage": "huge"}, *wrongs):
                     refused = await up.chat(**wrong)
                     assert refused.status_code == 400
@@ -174,6 +180,27 @@ def test_requests_carry_their_own_limits_and_no_engine_sees_them() -> None:
         for engine in engines:
             for request in engine.requests:
                 assert set(request) == {"model", "messages"}
+
+    run(main)
+
+
+def test_the_former_name_of_score_min_works_and_is_told() -> None:
+    async def main() -> None:
+        engines = [FakeEngine("a"), FakeEngine("b")]
+        async with started(*engines):
+            gate = ScriptedGate({"a": 75.0})
+            async with running(stages(*engines, thresholds=(70,)), gate) as up:
+                for limits in ({"body": {"quality_min": 80}}, {"headers": {"x-cascadia-quality-min": "80"}}):
+                    answer = await up.chat(headers=limits.get("headers"), **limits.get("body", {}))
+                    assert answer.headers["x-cascadia-stage"] == "large"
+                    assert answer.headers["x-cascadia-deprecated"] == "quality_min;use=score_min"
+                now = await up.chat(score_min=80)
+                assert now.headers["x-cascadia-stage"] == "large"
+                assert "x-cascadia-deprecated" not in now.headers
+                both = await up.chat(score_min=80, quality_min=80)
+                assert (both.status_code, both.json()["error"]["param"]) == (400, "quality_min")
+        for engine in engines:
+            assert all(set(request) == {"model", "messages"} for request in engine.requests)
 
     run(main)
 

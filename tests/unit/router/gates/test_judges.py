@@ -60,7 +60,7 @@ def changed(settings: tuple[StageSettings, ...], **more: Any) -> tuple[StageSett
 
 
 async def ready(up: Any) -> None:
-    await until(lambda: all(r.state == "ready" for s in up.router.lineup.all_stages for r in s.replicas))
+    await until(lambda: all(r.state == "ready" for s in up.router.active_plan.all_stages for r in s.replicas))
 
 
 def test_an_embedding_judge_is_told_question_answer_stage_and_certainty() -> None:

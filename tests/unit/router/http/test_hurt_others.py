@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
-from cascadia.router.http.connection import Front
+from cascadia.router.http.connection import ClientConnection
 from cascadia.router.replicas.breaker import Breaker
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.settings.file import read_settings
@@ -129,7 +129,7 @@ def test_a_closed_connection_is_gone_without_a_collection_of_garbage() -> None:
     """Cycles wait for one, and what waits is memory that grows with the clients that leave."""
 
     def kept() -> int:
-        return sum(isinstance(each, Front | Connection) for each in gc.get_objects())
+        return sum(isinstance(each, ClientConnection | Connection) for each in gc.get_objects())
 
     async def main() -> None:
         engine = FakeEngine("s")

@@ -164,7 +164,7 @@ def test_where_a_stage_is_busy_a_request_waits_or_goes_to_a_larger_one_with_room
                 waits = asyncio.create_task(up.chat("small"))
                 await small.arrived.wait()
                 asked = asyncio.create_task(up.chat())
-                await until(lambda: asked.done() or len(up.router.stages[0].turns) == 1)
+                await until(lambda: asked.done() or len(up.router.stages[0].wait_queue) == 1)
                 go.set()
                 answer = await asked
                 await waits

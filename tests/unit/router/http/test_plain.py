@@ -8,7 +8,7 @@ import pytest
 
 from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
 from cascadia.testing.routers import Running, run, running, stages, until
-from tests.unit.router.replicas.test_care import BAD, patience_s
+from tests.unit.router.replicas.test_robustness import BAD, patience_s
 
 
 def after_the_first(bad: Answer) -> Answer:

@@ -13,6 +13,7 @@ NAMES = (
     "x-cascadia-max-stage",
     "x-cascadia-deadline-ms",
     "x-cascadia-quality-min",
+    "x-cascadia-score-min",
     "x-request-id",
     "traceparent",
 )

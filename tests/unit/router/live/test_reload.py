@@ -132,7 +132,7 @@ def test_who_waits_for_a_replica_that_is_taken_away_gets_one_of_the_new() -> Non
                 busy = asyncio.create_task(up.chat("small", wait=True))
                 await old.arrived.wait()
                 waiting = [asyncio.create_task(up.chat("small")) for _ in range(5)]
-                await until(lambda: len(up.router.stages[0].turns) == 5)
+                await until(lambda: len(up.router.stages[0].wait_queue) == 5)
                 up.router.swap(replace(up.router.settings, stages=(wide,)))
                 answers = [(await task).json()["choices"][0]["message"]["content"] for task in waiting]
                 assert answers == ["new"] * 5
@@ -155,12 +155,12 @@ def test_a_stage_that_is_gone_still_serves_who_began_when_it_was_there() -> None
                 kept = tuple(stage for stage in up.router.settings.stages if stage.name != "medium")
                 up.router.swap(replace(up.router.settings, stages=kept))
                 up.router.swap(replace(up.router.settings, stages=kept[:1]))
-                assert up.router.lineup.service.aliases == {"medium": "small", "large": "small"}
+                assert up.router.active_plan.service.aliases == {"medium": "small", "large": "small"}
                 go.set()
                 assert (await asking).headers["x-cascadia-stage"] == "medium"
                 await until(lambda: not up.router.plans._retired)
                 await until(lambda: not medium.tasks and not large.tasks)
-                assert [replica.name for _, replica in up.router.lineup.replicas] == ["small-0"]
+                assert [replica.name for _, replica in up.router.active_plan.replicas] == ["small-0"]
 
     run(main)
 
@@ -181,12 +181,12 @@ def test_verdicts_are_kept_where_the_judge_is_the_same() -> None:
                 limits = up.router.settings.limits
                 for settings in (asked(judge), asked(judge), asked(moved, timeout_s=5.0)):
                     up.router.swap(replace(pair(small, large, limits=limits), judge=settings))
-                    await until(lambda: all(r.state == "ready" for _, r in up.router.lineup.replicas))
+                    await until(lambda: all(r.state == "ready" for _, r in up.router.active_plan.replicas))
                     assert (await up.chat()).status_code == 200
                 assert (len(judge.requests) > 0, len(moved.requests)) == (True, 0)
                 other = asked(moved, reads_tokens=99)
                 up.router.swap(replace(pair(small, large, limits=limits), judge=other))
-                await until(lambda: all(r.state == "ready" for _, r in up.router.lineup.replicas))
+                await until(lambda: all(r.state == "ready" for _, r in up.router.active_plan.replicas))
                 assert (await up.chat()).status_code == 200
                 assert len(moved.requests) > 0
 
@@ -330,7 +330,7 @@ def test_a_change_of_keys_changes_keys_only(tmp_path: Path) -> None:
             settings = replace(read_settings(path), health=QUICK)
             assert settings.keys == KeySettings(keys)
             async with running(settings, keyring=read_keys(keys), prepare=reloading(path)) as up:
-                lineup = up.router.lineup
+                active = up.router.active_plan
                 assert (await up.chat("small", headers=header)).status_code == 200
                 new, other = made("new")
                 add_key(keys, new, datetime.now(UTC))
@@ -346,7 +346,7 @@ def test_a_change_of_keys_changes_keys_only(tmp_path: Path) -> None:
                 assert reloader is not None
                 await until(lambda: reloader.last is not None and reloader.last.outcome == "refused")
                 assert (await up.chat("small", headers=other)).status_code == 200
-                assert up.router.lineup is lineup
+                assert up.router.active_plan is active
 
     run(main)
 

@@ -279,8 +279,8 @@ def test_a_folder_becomes_the_inputs_of_a_plan(tmp_path: Path) -> None:
                     await router.chat()
                     await until(lambda looks=looks, before=before: looks.value > before)
                 old = {"prompt_id": "old", "stage": "gone", "score": 1.0, "at_s": 0.0, "seconds": 0.1}
-                assert one.router.watchers.samples is not None
-                one.router.watchers.samples.quality([old | {"input_tokens": 1, "output_tokens": 1}])
+                assert one.router.observers.samples is not None
+                one.router.observers.samples.quality([old | {"input_tokens": 1, "output_tokens": 1}])
 
     run(main)
     out = tmp_path / "out"

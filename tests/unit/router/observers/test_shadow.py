@@ -157,11 +157,11 @@ def test_it_is_off_unless_asked_for_and_leaves_what_goes_straight_alone(tmp_path
         async with started(small, large):
             async with running(shadowed(tmp_path, small, large, ratio=0.0), GATE) as router:
                 await router.chat()
-                assert router.router.watchers.shadow is None
+                assert router.router.observers.shadow is None
             async with running(shadowed(tmp_path, small, large), GATE) as router:
                 await router.chat("large")
-                assert router.router.watchers.shadow is not None
-                assert router.router.watchers.shadow._looking == set()
+                assert router.router.observers.shadow is not None
+                assert router.router.observers.shadow._looking == set()
         assert ShadowSettings().ratio == 0.0
         assert (len(small.requests), len(large.requests)) == (1, 1)
 
@@ -186,7 +186,7 @@ def test_whoever_plans_gets_more_looks_for_a_while_on_tokens_of_hours_to_come(tm
                 assert looked(router, "done") == looked(router, "budget") == 0
             small.requests.clear()
             async with running(shadowed(tmp_path, small, large, **few, burst_hours=24.0), GATE) as router:
-                shadow = router.router.watchers.shadow
+                shadow = router.router.observers.shadow
                 assert shadow is not None
                 await until(shadow._bursts)
                 await router.chat()

@@ -36,13 +36,13 @@ def watched(router: Running, **more: Any) -> InMemorySpanExporter:
     exporter = InMemorySpanExporter()
     router.router.metrics.spans_lost.inc(0)
     tracing = Tracing(TracingSettings(ENDPOINT, **more), exporter, router.router.metrics.spans_lost.inc)
-    router.router.watchers.tracing = router.router.service.tracing = tracing
-    router.router.watchers.observers.append(tracing.done)
+    router.router.observers.tracing = router.router.service.tracing = tracing
+    router.router.observers.observers.append(tracing.done)
     return exporter
 
 
 def spans(router: Running, exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
-    tracing = router.router.watchers.tracing
+    tracing = router.router.observers.tracing
     assert tracing is not None
     tracing._processor.force_flush()
     return {span.name: span for span in exporter.get_finished_spans()}
@@ -236,7 +236,7 @@ def test_a_collector_that_is_gone_costs_spans_that_are_counted_and_nothing_else(
         small = FakeEngine()
         async with started(small):
             async with running(traced(small, ENDPOINT)) as router:
-                tracing = router.router.watchers.tracing
+                tracing = router.router.observers.tracing
                 assert tracing is not None
                 tracing.stop_s = 0.2
                 answer = await router.chat("small")
@@ -250,7 +250,7 @@ def test_tracing_is_off_without_an_endpoint_and_engines_get_the_callers_header_a
     async def main() -> None:
         small = FakeEngine()
         async with started(small), running(stages(small)) as router:
-            assert router.router.watchers.tracing is None
+            assert router.router.observers.tracing is None
             await router.chat("small", headers={"traceparent": PARENT})
         assert header(small.heads[0], "traceparent") == PARENT
 

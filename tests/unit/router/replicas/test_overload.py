@@ -41,8 +41,10 @@ def test_the_urgent_are_served_first_and_no_engine_is_told(by: str, model: str) 
                 if by == "header":
                     given = {"headers": {"x-cascadia-priority": str(priority)}}
                 asking.append(asyncio.create_task(up.chat(model, k=k, **given)))
-                turns = up.router.stages[0].turns
-                await until(lambda k=k, turns=turns: len(gated.engine.requests) + len(turns) == k + 1)
+                wait_queue = up.router.stages[0].wait_queue
+                await until(
+                    lambda k=k, wait_queue=wait_queue: len(gated.engine.requests) + len(wait_queue) == k + 1
+                )
             for _ in asking:
                 gated.go.release()
             assert {a.status_code for a in await asyncio.gather(*asking)} == {200}
@@ -87,9 +89,9 @@ def test_in_a_full_queue_the_urgent_take_the_place_of_the_last() -> None:
         async with started(gated.engine), running(one_at_a_time(gated.engine), max_queue=1) as up:
             running_now = asyncio.create_task(up.chat("small", k=0))
             await gated.engine.arrived.wait()
-            turns = up.router.stages[0].turns
+            wait_queue = up.router.stages[0].wait_queue
             waits = asyncio.create_task(up.chat("small", k=1))
-            await until(lambda: len(turns) == 1)
+            await until(lambda: len(wait_queue) == 1)
             assert (await up.chat("small", k=2)).status_code == 429
             urgent = asyncio.create_task(up.chat("small", k=3, priority=-1))
             displaced = await waits
@@ -108,14 +110,14 @@ def test_who_would_wait_in_vain_is_refused_at_the_door() -> None:
         async with started(gated.engine), running(one_at_a_time(gated.engine)) as up:
             admission = up.router.stages[0].admission
             asking = [asyncio.create_task(up.chat("small", k=k)) for k in range(4)]
-            await until(lambda: len(admission.turns) == 3)
+            await until(lambda: len(admission.wait_queue) == 3)
             # One ends every 10 s, as far as is known: three are ahead of whoever comes.
             admission._pace.gap_s = 10.0
             refused = await up.chat("small", k=9, deadline_ms=20_000)
             assert refused.status_code == 429
             assert int(refused.headers["retry-after"]) == 30
             patient = asyncio.create_task(up.chat("small", k=4, deadline_ms=50_000))
-            await until(lambda: len(admission.turns) == 4)
+            await until(lambda: len(admission.wait_queue) == 4)
             for _ in range(5):
                 gated.go.release()
             answers = await asyncio.gather(*asking, patient)
@@ -133,7 +135,7 @@ def test_who_has_waited_too_long_to_be_answered_in_time_is_not_sent() -> None:
             await gated.engine.arrived.wait()
             late = asyncio.create_task(up.chat("small", k=1, deadline_ms=15_000))
             last = asyncio.create_task(up.chat("small", k=2))
-            await until(lambda: len(stage.turns) == 2)
+            await until(lambda: len(stage.wait_queue) == 2)
             stage.typical_s = 60.0
             gated.go.release()
             gated.go.release()

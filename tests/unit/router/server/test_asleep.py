@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.router.server.asleep import LOOK_S, Asleep, Turns
+from cascadia.router.server.asleep import LOOK_S, Asleep, Heartbeats
 
 LIMIT_S = 120.0
 
@@ -23,13 +23,15 @@ class Thread:
         self.known_s: float | None = 5.0
         self.asleep = Asleep(1, clock=lambda: self.now_s, scheduled=lambda _: self.known_s)
 
-    def looked(self, *, passed_s: float = LOOK_S, scheduled_s: float | None = 0.0, turns: int = 1) -> float:
+    def looked(
+        self, *, passed_s: float = LOOK_S, scheduled_s: float | None = 0.0, heartbeats: int = 1
+    ) -> float:
         self.now_s += passed_s
         if scheduled_s is None or self.known_s is None:
             self.known_s = None if scheduled_s is None else 5.0
         else:
             self.known_s += scheduled_s
-        return self.asleep.look(turns)
+        return self.asleep.look(heartbeats)
 
 
 def test_only_time_asleep_within_one_turn_counts() -> None:
@@ -39,7 +41,7 @@ def test_only_time_asleep_within_one_turn_counts() -> None:
     # It computed, or was ready for a core and got none.
     assert thread.looked(scheduled_s=LOOK_S) == pytest.approx(1.5)
     assert thread.looked(scheduled_s=0.4) == pytest.approx(1.6)
-    assert thread.looked(turns=2) == 0.0
+    assert thread.looked(heartbeats=2) == 0.0
 
 
 def test_time_that_nobody_looked_or_that_it_was_stopped_does_not_count() -> None:
@@ -52,27 +54,27 @@ def test_time_that_nobody_looked_or_that_it_was_stopped_does_not_count() -> None
 
 
 def test_a_loop_that_has_not_begun_or_has_ended_is_not_looked_at() -> None:
-    thread, turns = Thread(), Turns(2)
-    turns.add(1)
-    assert (turns.of(0), turns.of(1)) == (0, 1)
-    turns.end(1)
-    assert turns.of(1) == 0
-    assert [thread.looked(turns=0) for _ in range(3)] == [0.0] * 3
+    thread, heartbeats = Thread(), Heartbeats(2)
+    heartbeats.add(1)
+    assert (heartbeats.of(0), heartbeats.of(1)) == (0, 1)
+    heartbeats.end(1)
+    assert heartbeats.of(1) == 0
+    assert [thread.looked(heartbeats=0) for _ in range(3)] == [0.0] * 3
 
 
 ALONE = """
 import asyncio, os, time
 from functools import partial
-from cascadia.router.server.asleep import Turns, watch_own
+from cascadia.router.server.asleep import Heartbeats, watch_own
 from cascadia.router.server.pulse import end_where_stalled
 
 def waits_here():
     WORK
 
 async def main():
-    turns = Turns()
-    watch_own(turns, 1.2)
-    end_where_stalled(asyncio.get_running_loop(), 60.0, partial(turns.add, 0))
+    heartbeats = Heartbeats()
+    watch_own(heartbeats, 1.2)
+    end_where_stalled(asyncio.get_running_loop(), 60.0, partial(heartbeats.add, 0))
     await asyncio.sleep(0.7)
     print("begins", flush=True)
     waits_here()
@@ -104,7 +106,7 @@ def test_one_that_computes_or_is_stopped_for_longer_goes_on() -> None:
 
 SEVERAL = """
 import os, socket, sys, time
-from cascadia.router.server.asleep import Turns
+from cascadia.router.server.asleep import Heartbeats
 from cascadia.router.server.pulse import end_where_stalled
 from cascadia.router.server.workers import Workers
 import asyncio
@@ -118,7 +120,7 @@ def waits_here():
 
 def serve(number):
     async def main():
-        end_where_stalled(asyncio.get_running_loop(), 60.0, partial(parent.turns.add, number))
+        end_where_stalled(asyncio.get_running_loop(), 60.0, partial(parent.heartbeats.add, number))
         await asyncio.sleep(0.7)
         if not first.exists():
             first.touch()

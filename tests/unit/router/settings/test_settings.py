@@ -85,6 +85,62 @@ def test_a_mistake_is_one_line_that_says_where(tmp_path: Path, old: str, new: st
     assert said in str(raised.value)
 
 
+LADDER = """
+gears:
+  - {max_in_flight: 8, stages: [small, large], thresholds: {small: 60}}
+  - {max_in_flight: 20, stages: [small, large], thresholds: {small: 40}}
+  - {stages: [small]}
+limits:"""
+
+
+def test_gears_are_read_in_order_the_heaviest_first(tmp_path: Path) -> None:
+    settings = read(tmp_path, GOOD.replace("limits:", LADDER))
+    assert [(gear.number, gear.max_in_flight, gear.stages) for gear in settings.gears] == [
+        (0, 8.0, ("small", "large")),
+        (1, 20.0, ("small", "large")),
+        (2, None, ("small",)),
+    ]
+    assert settings.gears[1].thresholds == {"small": 40.0}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "max_in_flight: 20",
+            "max_in_flight: 8",
+            "gears[1].max_in_flight: is 8 after 8; list gears by rising",
+        ),
+        (
+            "max_in_flight: 20, ",
+            "",
+            "gears[1].max_in_flight: is missing; give each gear but the last a border",
+        ),
+        ("{stages: [small]}", "{max_in_flight: 30, stages: [small]}", "gears[2].max_in_flight: is set"),
+        (
+            "{stages: [small]}",
+            "{stages: [huge]}",
+            "gears[2].stages: 'huge' is no stage; there are small, large",
+        ),
+        ("{stages: [small]}", "{stages: [large, small]}", "gears[2].stages: have another order"),
+        ("{stages: [small]}", "{stages: []}", "gears[2].stages"),
+        (
+            "{stages: [small]}",
+            "{stages: [small], thresholds: {large: 5}}",
+            "gears[2].thresholds: 'large' is not asked; it asks small",
+        ),
+        ("{small: 40}", "{small: 40}, skip_below: {small: 9}", "skip_below: needs foresight"),
+        ("limits:", "mixture: {share: 0.5, thresholds: {small: 9}}\nlimits:", "mixture: stands beside gears"),
+    ],
+)
+def test_a_ladder_that_makes_no_sense_is_one_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in LADDER
+    with pytest.raises(BadInput) as raised:
+        read(tmp_path, GOOD.replace("limits:", LADDER.replace(old, new)))
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "url", ["", "x", "ftp://h:1", "http://h:0", "http://h:99999", "http://u:p@h:1", "http://é:1"]
 )

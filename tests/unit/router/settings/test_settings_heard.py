@@ -37,6 +37,7 @@ def keys(section: Document) -> Document:
     return whole(keys=section)
 
 
+GEARS: list[Document] = [{"max_in_flight": 5, "stages": [STAGE["name"]]}, {"stages": [STAGE["name"]]}]
 MIXTURE: Document = {"share": 0.3, "thresholds": {STAGE["name"]: 0}}
 
 Case = tuple[Callable[[Document], Document], Document, Document]
@@ -67,6 +68,8 @@ CASES: dict[str, list[Case]] = {
                 "limits": {"queue_s": 1},
                 "names": [STAGE["name"], "larger"],
                 "mixture": MIXTURE,
+                "gears": GEARS,
+                "under_load": {"then": "refuse"},
                 "health": {"failures": 1},
             },
         ),
@@ -78,6 +81,19 @@ CASES: dict[str, list[Case]] = {
             MIXTURE,
             {"share": 0.5, "thresholds": {STAGE["name"]: 101}, "skip_below": {STAGE["name"]: 101}},
         )
+    ],
+    "_UnderLoad": [(lambda section: whole(under_load=section), {}, {"then": "refuse"})],
+    "GearSection": [
+        (
+            lambda section: stage(STAGE | {"threshold": 7}) | {"gears": [section, {"stages": ["last"]}]},
+            GEARS[0],
+            {"max_in_flight": 6, "stages": [STAGE["name"], "last"], "thresholds": {STAGE["name"]: 9}},
+        ),
+        (
+            lambda section: stage(STAGE | {"threshold": 7}) | {"gears": [section, {"stages": ["last"]}]},
+            GEARS[0],
+            {"skip_below": {STAGE["name"]: 9}},
+        ),
     ],
     "_Cors": [
         (
@@ -129,6 +145,7 @@ CASES: dict[str, list[Case]] = {
                 "api_key_env": "KEY",
                 "api_key_file": "secret",
                 "resolve": "dns",
+                "planned": 4,
             },
         )
     ],

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cascadia.router.access.keys import Keyring
 from cascadia.router.server.app import Router
-from cascadia.router.settings.model import KeySettings, RouterSettings
+from cascadia.router.settings.model import GearSettings, KeySettings, RouterSettings
 from cascadia.router.telemetry.counters import Spread
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
@@ -71,7 +71,8 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(tmp_p
                 found = await scraped(router)
             keys = KeySettings(tmp_path / "keys", redis_url="redis://127.0.0.1:1")
             # As it is before its first request: what keys and Redis are counted by is there.
-            guarded = Router(replace(two(small, large), keys=keys), keyring=Keyring([]))
+            gears = (GearSettings(0, None, ("small",)),)
+            guarded = Router(replace(two(small, large), keys=keys, gears=gears), keyring=Keyring([]))
             await guarded.start()
             named = set(Figures(generate_latest(guarded.metrics.registry).decode()).labels)
             await guarded.stop()
@@ -79,13 +80,14 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(tmp_p
         assert set(found.labels) | named == set(written)
         assert named - set(found.labels) == {
             *("key_requests_total", "key_refused_total", "key_tokens_total", "shared_limit_failures_total"),
+            *("gear", "capacity", "fleet_in_flight"),
         }
         # What has not happened has no labels yet.
         assert {name: labels for name, labels in found.labels.items() if labels} == {
             name: written[name] for name, labels in found.labels.items() if labels
         }
         quiet = {name for name, labels in found.labels.items() if not labels and written[name]}
-        assert quiet == {"hedges_total", "unexamined_total"}
+        assert quiet == {"gear_requests_total", "hedges_total", "unexamined_total"}
 
     run(main)
 
@@ -166,7 +168,7 @@ def test_who_waits_for_a_replica_is_seen_while_he_waits_and_after() -> None:
             narrow = replace(only, replicas=(replace(only.replicas[0], max_concurrency=1),))
             async with running((narrow,)) as router:
                 both = asyncio.gather(router.chat("small"), router.chat("small"))
-                await until(lambda: len(router.router.stages[0].turns) == 1)
+                await until(lambda: len(router.router.stages[0].wait_queue) == 1)
                 during = await scraped(router)
                 go.set()
                 await both

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.files.atomic import whole_file
+from cascadia.files.atomic import atomic_write
 
 
 def test_the_old_is_there_until_the_new_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     path.write_text("old")
-    with whole_file(path, mode=0o600) as part:
+    with atomic_write(path, mode=0o600) as part:
         part.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
@@ -23,7 +23,7 @@ def test_a_writer_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Pa
     path.write_text("old")
 
     def fail() -> None:
-        with whole_file(path) as part:
+        with atomic_write(path) as part:
             part.write_text("ne")
             raise OSError("the disk is full")
 

@@ -4,27 +4,27 @@ from typing import Protocol
 
 from cascadia.router.access.cors import answer_preflight, is_preflight
 from cascadia.router.access.guard import refusal, refuse
-from cascadia.router.admin.public_routes import Public, face
-from cascadia.router.admin.routes import Administered, admin_face
-from cascadia.router.admin.samples_routes import samples_face
+from cascadia.router.admin.public_routes import Public, public_routes
+from cascadia.router.admin.routes import Administered, admin_routes
+from cascadia.router.admin.samples_routes import samples_routes
 from cascadia.router.http.asgi import Application, Receive, Scope, Send
 
 
-class Faced(Public, Administered, Protocol):
+class Routed(Public, Administered, Protocol):
     """A router, to those who look at it and those who operate it."""
 
 
-class Faces:
+class Routes:
     """`admin_here`: whether `/admin/` is served at the router's own port."""
 
-    def __init__(self, router: Faced, *, admin_here: bool) -> None:
+    def __init__(self, router: Routed, *, admin_here: bool) -> None:
         self._router = router
-        self._public: Application = face(router)
-        self._admin: Application | None = admin_face(router) if admin_here else None
+        self._public: Application = public_routes(router)
+        self._admin: Application | None = admin_routes(router) if admin_here else None
         self._samples: Application | None = None
         samples = router.settings.samples
         if samples is not None and samples.token is not None:
-            self._samples = samples_face(samples.folder, samples.token)
+            self._samples = samples_routes(samples.folder, samples.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         cors = self._router.settings.cors

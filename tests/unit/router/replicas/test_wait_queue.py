@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.router.replicas.queue_rate import Pace
-from cascadia.router.replicas.wait_queue import MOST_STEPS, STEP_S, Outcome, Turns
+from cascadia.router.replicas.wait_queue import MOST_STEPS, STEP_S, Outcome, WaitQueue
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -18,17 +18,17 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
 async def _served(priorities: list[int]) -> list[int]:
     """The order in which those who came one after another at one moment are woken."""
-    turns, order = Turns(), []
+    wait_queue, order = WaitQueue(), []
     now_s = asyncio.get_running_loop().time()
 
     async def wait(k: int, priority: int) -> None:
-        assert await turns.wait(now_s + 60.0, turns.rank(priority, now_s)) == "woken"
+        assert await wait_queue.wait(now_s + 60.0, wait_queue.rank(priority, now_s)) == "woken"
         order.append(k)
 
     waiting = [asyncio.create_task(wait(k, p)) for k, p in enumerate(priorities)]
     await asyncio.sleep(0)
     for _ in priorities:
-        turns.wake()
+        wait_queue.wake()
         await asyncio.sleep(0)
     await asyncio.gather(*waiting)
     return order
@@ -44,25 +44,25 @@ def test_lower_priority_is_first_and_within_one_who_came_first(priorities: list[
 
 
 def test_nobody_is_overtaken_by_those_who_come_too_long_after() -> None:
-    turns = Turns()
-    worst = turns.rank(10**9, 0.0)
-    assert turns.rank(-(10**9), 2 * MOST_STEPS * STEP_S - 0.1) < worst
-    assert turns.rank(-(10**9), 2 * MOST_STEPS * STEP_S) > worst
+    wait_queue = WaitQueue()
+    worst = wait_queue.rank(10**9, 0.0)
+    assert wait_queue.rank(-(10**9), 2 * MOST_STEPS * STEP_S - 0.1) < worst
+    assert wait_queue.rank(-(10**9), 2 * MOST_STEPS * STEP_S) > worst
 
 
 def test_who_was_woken_in_vain_keeps_its_place() -> None:
     async def main() -> None:
-        turns, loop = Turns(), asyncio.get_running_loop()
-        first, second = turns.rank(0, loop.time()), turns.rank(0, loop.time())
+        wait_queue, loop = WaitQueue(), asyncio.get_running_loop()
+        first, second = wait_queue.rank(0, loop.time()), wait_queue.rank(0, loop.time())
         ends: list[tuple[str, Outcome]] = []
 
         async def wait(name: str, rank: Any) -> None:
-            ends.append((name, await turns.wait(loop.time() + 60.0, rank)))
+            ends.append((name, await wait_queue.wait(loop.time() + 60.0, rank)))
 
         tasks = [asyncio.create_task(wait("second", second)), asyncio.create_task(wait("first", first))]
         await asyncio.sleep(0)
-        turns.wake()
-        turns.wake()
+        wait_queue.wake()
+        wait_queue.wake()
         await asyncio.gather(*tasks)
         assert ends == [("first", "woken"), ("second", "woken")]
 
@@ -71,30 +71,33 @@ def test_who_was_woken_in_vain_keeps_its_place() -> None:
 
 def test_who_leaves_in_the_moment_it_is_woken_hands_the_place_on() -> None:
     async def main() -> None:
-        turns, loop = Turns(), asyncio.get_running_loop()
+        wait_queue, loop = WaitQueue(), asyncio.get_running_loop()
         waits = [
-            asyncio.create_task(turns.wait(loop.time() + 60.0, turns.rank(0, loop.time()))) for _ in range(2)
+            asyncio.create_task(wait_queue.wait(loop.time() + 60.0, wait_queue.rank(0, loop.time())))
+            for _ in range(2)
         ]
         await asyncio.sleep(0)
-        turns.wake()
+        wait_queue.wake()
         waits[0].cancel()
         assert await waits[1] == "woken"
-        assert len(turns) == 0
+        assert len(wait_queue) == 0
 
     run(main())
 
 
 def test_the_urgent_take_the_place_of_the_last_and_nobody_elses() -> None:
     async def main() -> None:
-        turns, loop = Turns(), asyncio.get_running_loop()
+        wait_queue, loop = WaitQueue(), asyncio.get_running_loop()
         now_s = loop.time()
-        waits = [asyncio.create_task(turns.wait(now_s + 60.0, turns.rank(p, now_s))) for p in (0, 3)]
+        waits = [
+            asyncio.create_task(wait_queue.wait(now_s + 60.0, wait_queue.rank(p, now_s))) for p in (0, 3)
+        ]
         await asyncio.sleep(0)
-        assert not turns.displace(turns.rank(5, now_s))
-        assert turns.displace(turns.rank(-1, now_s))
+        assert not wait_queue.displace(wait_queue.rank(5, now_s))
+        assert wait_queue.displace(wait_queue.rank(-1, now_s))
         assert await waits[1] == "displaced"
-        assert not turns.displace(turns.rank(0, now_s))
-        assert turns.displace(turns.rank(-1, now_s))
+        assert not wait_queue.displace(wait_queue.rank(0, now_s))
+        assert wait_queue.displace(wait_queue.rank(-1, now_s))
         assert await waits[0] == "displaced"
 
     run(main())
@@ -102,9 +105,9 @@ def test_the_urgent_take_the_place_of_the_last_and_nobody_elses() -> None:
 
 def test_time_runs_out_for_who_is_not_woken() -> None:
     async def main() -> None:
-        turns, loop = Turns(), asyncio.get_running_loop()
-        assert await turns.wait(loop.time() + 0.01, turns.rank(0, loop.time())) == "late"
-        assert len(turns) == 0
+        wait_queue, loop = WaitQueue(), asyncio.get_running_loop()
+        assert await wait_queue.wait(loop.time() + 0.01, wait_queue.rank(0, loop.time())) == "late"
+        assert len(wait_queue) == 0
 
     run(main())
 

@@ -267,11 +267,13 @@ def test_a_full_queue_answers_429_and_the_others_are_served_in_turn() -> None:
                 asking = []
                 for k in range(4):
                     asking.append(asyncio.create_task(up.chat("small", k=k)))
-                    await until(lambda k=k: len(engine.requests) + len(up.router.stages[0].turns) == k + 1)
+                    await until(
+                        lambda k=k: len(engine.requests) + len(up.router.stages[0].wait_queue) == k + 1
+                    )
                 refused = await up.chat("small")
                 leaving = asking.pop(2)
                 leaving.cancel()
-                await until(lambda: len(up.router.stages[0].turns) == 2)
+                await until(lambda: len(up.router.stages[0].wait_queue) == 2)
                 go.set()
                 answers = await asyncio.gather(*asking)
         assert refused.status_code == 429
@@ -297,7 +299,7 @@ def test_requests_wait_for_a_replica_that_is_starting_and_fail_fast_where_none_i
             assert (await up.client.get("/health")).status_code == 200
             replica.state = "starting"
             asking = asyncio.create_task(up.chat("small"))
-            await until(lambda: len(up.router.stages[0].turns) == 1)
+            await until(lambda: len(up.router.stages[0].wait_queue) == 1)
             engine.healthy = True
             assert (await asking).status_code == 200
 

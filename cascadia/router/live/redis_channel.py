@@ -1,7 +1,6 @@
-"""Channel that tells where conversations are to routers on other hosts through the Redis in which keys' limits
-are shared.
+"""Channel to routers on other hosts, through the Redis in which keys' limits are shared.
 
-Published and not kept: who is not there to hear it starts that conversation afresh, and so do all while Redis is gone.
+What is told is published and not kept: who is not there does not hear it, and nobody does while Redis is gone.
 """
 
 import asyncio
@@ -17,16 +16,16 @@ PATIENCE_S = 1.0
 """For Redis to take a message, and for the listener to end."""
 
 
-class ConversationChannel:
-    """Channel of all routers whose cascade has this name. `heard` is called with each message, our own among
+class RedisChannel:
+    """Channel of all routers that have the same `topic`. `heard` is called with each message, our own among
     them; `failed` with what is wrong, each time that listening ends.
     """
 
     def __init__(
-        self, url: str, cascade: str, heard: Callable[[bytes], None], failed: Callable[[str], None]
+        self, url: str, topic: str, heard: Callable[[bytes], None], failed: Callable[[str], None]
     ) -> None:
         self._client = redis.asyncio.Redis.from_url(url, protocol=2, socket_keepalive=True, retry=None)
-        self._name = f"cascadia:conversations:{cascade}"
+        self._name = f"cascadia:{topic}"
         self._heard = heard
         self._failed = failed
         self._listener: asyncio.Task[None] | None = None

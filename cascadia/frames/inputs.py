@@ -1,0 +1,71 @@
+"""What a plan is made of, read as DataFrames."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from cascadia.planner.problem import quality_file
+from cascadia_traces.formats import reading
+from cascadia_traces.trace import Trace
+
+
+def read_trace(
+    path: str | Path,
+    format: str | None = None,
+    *,
+    spread: bool = True,
+    sort: bool = False,
+    seed: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+) -> pd.DataFrame:
+    """One row a request, in order of arrival: `arrival_s`, `input_tokens`, `output_tokens`, and of `prompt_id`,
+    `session_id`, `prefix_tokens` and `hash_ids` those that the file has.
+
+    Any format that `cascadia plan` reads, told from the content unless `format` names it. Rounded times of public
+    formats are spread over the rounding step (seeded) unless not `spread`; `sort` accepts rows in any order; `note`
+    hears, in words, what was changed. Raises `TraceError`, naming file and row.
+    """
+    return trace_frame(reading.read_trace(path, format, spread=spread, sort=sort, seed=seed, note=note))
+
+
+def trace_frame(trace: Trace) -> pd.DataFrame:
+    """The columns that `trace` has."""
+    columns = {
+        "arrival_s": trace.arrival_s,
+        "input_tokens": trace.input_tokens,
+        "output_tokens": trace.output_tokens,
+        "prompt_id": _texts(trace.prompt_id),
+        "session_id": _texts(trace.session_id),
+        "prefix_tokens": trace.prefix_tokens,
+        "hash_ids": _texts(trace.hash_ids),
+    }
+    return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
+
+
+def read_quality(path: str | Path, *, scale: float | None = None) -> pd.DataFrame:
+    """One row a (prompt, stage), stages and prompts in the file's order: `prompt_id`, `stage`, `score`, `quality`,
+    `input_tokens`, `output_tokens`, and `foreseen` where there is one. Scores and qualities are on 0-100.
+
+    `scale` is what scores go up to, where the file does not say. Raises `BadInput`, naming file and row, for anything
+    that is not a complete table.
+    """
+    table = quality_file.read_quality(path, None, scale=scale)
+    count = len(table)
+    columns = {
+        "prompt_id": _texts(table.prompt_ids * len(table.stages)),
+        "stage": pd.Categorical.from_codes(
+            np.repeat(np.arange(len(table.stages)), count).tolist(), pd.Index(table.stages), ordered=True
+        ),
+        "score": table.score.ravel(),
+        "quality": table.quality.ravel(),
+        "input_tokens": table.input_tokens.ravel(),
+        "output_tokens": table.output_tokens.ravel(),
+        "foreseen": None if table.foreseen is None else table.foreseen.ravel(),
+    }
+    return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
+
+
+def _texts(texts: tuple[str, ...] | None) -> "pd.Series[str] | None":
+    return None if texts is None else pd.Series(texts, dtype="string")

@@ -1,0 +1,45 @@
+"""What a simulation finds, as a DataFrame."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from cascadia.files.plan_file import read_plan
+from cascadia.planner.problem.quality_file import read_quality
+from cascadia.planner.problem.trace_file import read_trace_for
+from cascadia.planner.replay.replay import replay
+
+PS = 1e-12
+
+
+def simulate(
+    plan: str | Path,
+    trace: str | Path,
+    *,
+    rate_rps: float | None = None,
+    quality_table: str | Path | None = None,
+    seed: int | None = None,
+) -> pd.DataFrame:
+    """One row a request of `trace`, replayed on `plan` (a plan.json, or its folder) as `cascadia simulate` does:
+    `arrival_s`, `ttft_s` and `e2e_s` (seconds from arrival to the first byte and to the whole answer at the user), the
+    `stage` that wrote the answer, and `input_tokens`.
+
+    Paths through the cascade are drawn from the plan's shares (seeded), or decided by the scores of `quality_table`.
+    Raises `BadInput`.
+    """
+    found = read_plan(Path(plan))
+    folder = Path(plan) if Path(plan).is_dir() else Path(plan).parent
+    names = [stage.name for stage in found.stages]
+    requests, _ = read_trace_for(Path(trace), None, rate_rps, found.seed)
+    scale = None if found.judge.scale == 100.0 else found.judge.scale
+    table = None if quality_table is None else read_quality(quality_table, tuple(names), scale=scale)
+    run = replay(found, requests, folder=folder, table=table, seed=seed).run
+    return pd.DataFrame(
+        {
+            "arrival_s": run.arrival_ps * PS,
+            "ttft_s": (run.first_byte_ps - run.arrival_ps) * PS,
+            "e2e_s": run.latency_ps * PS,
+            "stage": pd.Categorical.from_codes(run.answered_by.tolist(), pd.Index(names), ordered=True),
+            "input_tokens": requests.input_tokens,
+        }
+    )

@@ -1,0 +1,316 @@
+"""The ladder of a deployment: gears for its levels of load, and their borders.
+
+1. The trace's levels of load (`levels.py`), and routings that the replicas can serve (`candidates.py`).
+2. How late each of these is at each level (`measured.py`).
+3. One for each level (`choose.py`), for several amounts of lateness: a steady level says too little of what a burst
+   leaves behind, so which amount is right is found by playing the whole trace (`played.py`).
+4. Borders in requests under way, moved up or down as long as the trace is served better.
+
+A ladder is no worse on its trace than the best of its candidates alone, or there is none. It is better, in this order,
+where less is too late than may be, where its quality keeps the bar, and where its quality is higher.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.gear import Ladder
+from cascadia.domain.problem import Problem
+from cascadia.domain.workload import Floats
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.gears.candidates import Candidates, candidates
+from cascadia.planner.gears.choose import Choices, choose
+from cascadia.planner.gears.levels import Spread, spread
+from cascadia.planner.gears.measured import Measured, measured
+from cascadia.planner.gears.played import Played, play
+from cascadia.planner.routing.routings import Decisions, requests_decided
+from cascadia.planner.search.context import Search
+
+Ints = NDArray[np.int64]
+
+PLAYS = 24
+"""Ladders that are played at most."""
+CORRECTED = 2
+"""So many times what was measured at steady levels is corrected by a replay."""
+LATENESS = (1.0, 0.9, 0.75, 1.15, 1.4)
+"""Amounts of lateness that settings are chosen for, as parts of what the objective allows."""
+BEYOND_MET = 1.5
+"""Gears for more than the trace has begin at so many times what is under way at its busiest level."""
+SCALES = (0.85, 1.2, 0.93, 1.08)
+"""Borders are moved by these factors, all of them and one by one."""
+
+LIGHTER = 0.9
+"""Beyond the trace's own load only a gear of at most this part of the last one's work is worth having."""
+
+LATE_COSTS, BAR_COSTS = 100.0, 10.0
+"""While climbing: points of quality that all requests being late weigh as much as, and a point below the bar."""
+
+SINGLES = 12
+"""So many candidates are tried alone, best quality first, for the best of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goals:
+    """Goals that a ladder must keep: at most `late` (0-1) of the requests later than `bound_s`, a lower bound
+    on quality of at least `bar` over all, and of at least `floor` in each gear. At most `most` gears.
+    """
+
+    bound_s: float
+    late: float
+    bar: float
+    floor: float
+    most: int
+    heavier: bool = True
+    """Whether gears may take more work than the plan's own setting."""
+
+    @staticmethod
+    def of(problem: Problem, own_s: float) -> "Goals":
+        """`own_s`: the objective's quantile under the plan's own setting, which stands in for a bound."""
+        objective, floor = problem.objective, problem.under_load.quality_floor
+        bar = objective.quality_min or 0.0
+        return Goals(
+            objective.latency_max_s or own_s,
+            1 - objective.quantile,
+            bar,
+            bar if floor is None else floor,
+            problem.gears,
+            objective.goal != "latency",
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundLadder:
+    """Gears by `routings`, heaviest first, their ladder, and how the trace goes on it. `rates_rps`: at which steady
+    rate each border's number of requests is under way."""
+
+    routings: tuple[int, ...]
+    ladder: Ladder
+    rates_rps: tuple[float, ...]
+    played: Played
+    late: float
+    quality_lower: float
+    peak_rps: float
+    """Beyond the trace: twice its busiest window's rate."""
+    carries_rps: float
+    """What the lightest gear sustains."""
+
+
+def find_ladder(
+    search: Search, simulator: Simulator, deployment: Deployment, own_latency_s: Floats, goals: Goals
+) -> FoundLadder | None:
+    """Ladder of gears; None where one setting does as well at any load, or the trace is too short (`spread`).
+
+    `own_latency_s` (n) is what the deployment's own routing takes on the simulator's requests.
+    """
+    known = load_of(search, own_latency_s)
+    if known is None:
+        return None
+    calmest = known.levels[0].rate_rps / search.problem.workload.rate_rps
+    among = candidates(search, deployment, goals.floor, calmest)
+    if not goals.heavier:
+        among = _no_heavier(search, among, deployment.routing)
+    if len(among) < 2:
+        return None
+    latency_s = float(own_latency_s.mean())
+    found = measured(search, deployment, among, known.levels, goals.bound_s, latency_s)
+    return _Finder(search, simulator, deployment, goals, known, among, found).best()
+
+
+def load_of(search: Search, own_latency_s: Floats) -> Spread | None:
+    """The trace's levels of load; None where it is too short to know them."""
+    return spread(search.problem.workload.arrival_s, float(own_latency_s.mean()))
+
+
+def _no_heavier(search: Search, among: Candidates, own: int) -> Candidates:
+    """Candidates of `among` that take less of the replicas than the deployment's own routing, and that one."""
+    here = among.routings == own
+    if not here.any():
+        return among.take(here)
+    lighter = (among.work <= among.work[here]) & (among.total < among.total[here])
+    return among.take(
+        here | (lighter & (search.routings.lower[among.routings] <= search.routings.lower[own]))
+    )
+
+
+@dataclass(eq=False)
+class _Finder:
+    search: Search
+    simulator: Simulator
+    deployment: Deployment
+    goals: Goals
+    spread: Spread
+    among: Candidates
+    measured: Measured
+    seen: dict[tuple[tuple[int, ...], tuple[float, ...]], FoundLadder] = field(default_factory=dict)
+    _decided: dict[int, Decisions] = field(default_factory=dict)
+
+    def best(self) -> FoundLadder | None:
+        alone = self._best_alone()
+        base = self._played((alone,), ())
+        chosen = [alone] * (len(self.spread) - 1)
+        self._played(*self._laddered([*chosen, len(self.among) - 1]))
+        for _ in range(CORRECTED):
+            found = self._chosen(self._corrected(base, chosen))
+            if not found:
+                break
+            chosen, base = min(found, key=lambda pair: self._worse(pair[1]))
+        several = [found for found in self.seen.values() if len(found.routings) > 1]
+        if not several:
+            return None
+        self._climb(min(several, key=self._worse))
+        best = min((f for f in self.seen.values() if len(f.routings) > 1), key=self._rank)
+        return best if self._rank(best) <= self._rank(self._played((alone,), ())) else None
+
+    def _corrected(self, found: FoundLadder, chosen: Sequence[int]) -> Choices:
+        """Choices measured at steady levels, moved by what `chosen` shows on the trace at each of them."""
+        late = found.played.latency_s > self.goals.bound_s
+        met = np.bincount(self.spread.met, minlength=len(self.spread) - 1)
+        shown = np.bincount(self.spread.met, weights=late, minlength=len(self.spread) - 1) / met
+        steady = self.measured.late[list(chosen), np.arange(len(self.spread) - 1)]
+        moved = np.append(shown - np.minimum(steady, 1.0), 0.0)
+        late_at = np.where(
+            self.measured.late < 1, np.clip(self.measured.late + moved, 0, 1), self.measured.late
+        )
+        lower = self.search.routings.lower[self.among.routings]
+        return Choices(lower, late_at, self.spread.weight)
+
+    def _chosen(self, choices: Choices) -> list[tuple[list[int], FoundLadder]]:
+        """Ladders for several amounts of lateness, with the candidate of each level that the trace has."""
+        found = []
+        for part in LATENESS:
+            chosen = list(choose(choices, part * self.goals.late, self.goals.most))
+            gears, borders = self._laddered(chosen)
+            if len(gears) > 1:
+                found.append((chosen[:-1], self._played(gears, borders)))
+        return found
+
+    def _laddered(self, chosen: list[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Candidates by gear, and borders: halfway between what is under way on either side, rising."""
+        if self.among.work[chosen[-1]] > LIGHTER * self.among.work[chosen[-2]]:
+            chosen[-1] = chosen[-2]
+        gears, borders = [chosen[0]], list[float]()
+        for level in range(1, len(chosen)):
+            before, now = chosen[level - 1], chosen[level]
+            if now == before:
+                continue
+            here = float(self.measured.in_flight[before, level - 1])
+            there = float(self.measured.in_flight[now, level])
+            if not np.isfinite(here):
+                here = float(max(self._finite(before), default=self.spread.levels[level - 1].rate_rps))
+            if level == len(chosen) - 1:
+                here, there = BEYOND_MET * here, BEYOND_MET * here
+            there = max(there, here) if np.isfinite(there) else 1.2 * here
+            gears.append(now)
+            borders.append((here + there) / 2)
+        return tuple(gears), _rising(borders)
+
+    def _finite(self, candidate: int) -> list[float]:
+        under_way = self.measured.in_flight[candidate]
+        return list(under_way[np.isfinite(under_way)].tolist())
+
+    def _best_alone(self) -> int:
+        """The candidate with the best quality that keeps the bound on the whole trace; else the least late."""
+        late = self.measured.late @ self.spread.weight
+        lower = self.search.routings.lower[self.among.routings]
+        own = np.flatnonzero(self.among.routings == self.deployment.routing)
+        likely = np.flatnonzero(late <= 2 * self.goals.late)
+        order = likely[np.argsort(-lower[likely], kind="stable")][:SINGLES]
+        tried: list[int] = [*order.tolist(), *own.tolist()] or [len(self.among) - 1]
+        return min(tried, key=lambda k: self._rank(self._played((k,), ())))
+
+    def _climb(self, best: FoundLadder) -> None:
+        """Steps to better ladders beside the best, until none helps or enough were played."""
+        better = True
+        while better:
+            better = False
+            gears = next(key[0] for key, found in self.seen.items() if found is best)
+            for setting in self._beside(gears, best.ladder.borders):
+                if len(self.seen) >= PLAYS + SINGLES:
+                    return
+                if setting in self.seen:
+                    continue
+                found = self._played(*setting)
+                if self._worse(found) < self._worse(best):
+                    best, better = found, True
+                    break
+
+    def _beside(
+        self, gears: tuple[int, ...], borders: tuple[float, ...]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[float, ...]]]:
+        """Other borders; one gear a candidate heavier or lighter."""
+        for moved in _moved(borders):
+            yield gears, moved
+        for at, by in product(range(len(gears)), (-1, 1)):
+            other = [*gears[:at], gears[at] + by, *gears[at + 1 :]]
+            if 0 <= other[at] < len(self.among) and other == sorted(set(other)):
+                yield tuple(other), borders
+
+    def _worse(self, found: FoundLadder) -> float:
+        """Value that a climb makes small: a little more lateness than allowed may lead to where there is less."""
+        late, lower = max(found.late - self.goals.late, 0.0), found.quality_lower
+        return LATE_COSTS * late + BAR_COSTS * max(self.goals.bar - lower, 0.0) - lower
+
+    def _rank(self, found: FoundLadder) -> tuple[float, float, float]:
+        beyond = max(found.late - self.goals.late, 0.0)
+        return beyond, max(self.goals.bar - found.quality_lower, 0.0), -found.quality_lower
+
+    def _played(self, gears: tuple[int, ...], borders: tuple[float, ...]) -> FoundLadder:
+        key = gears, borders
+        if key not in self.seen:
+            self.seen[key] = self._play(gears, borders)
+        return self.seen[key]
+
+    def _play(self, gears: tuple[int, ...], borders: tuple[float, ...]) -> FoundLadder:
+        routings = tuple(int(self.among.routings[k]) for k in gears)
+        ladder = Ladder(borders)
+        decided = [self._decisions(k) for k in routings]
+        played = play(self.simulator, self.deployment, decided, ladder)
+        share = np.bincount(played.gear, minlength=len(gears)) / len(played.gear)
+        return FoundLadder(
+            routings,
+            ladder,
+            tuple(self._rate(k, border) for k, border in zip(gears, borders, strict=False)),
+            played,
+            float((played.latency_s > self.goals.bound_s).mean()),
+            float(share @ self.search.routings.lower[list(routings)]),
+            self.spread.levels[-1].rate_rps,
+            self.search.problem.workload.rate_rps / max(float(self.among.work[gears[-1]]), 1e-9),
+        )
+
+    def _decisions(self, routing: int) -> Decisions:
+        if routing not in self._decided:
+            problem = self.simulator.problem
+            self._decided[routing] = requests_decided(
+                problem.quality, problem.workload.row, self.search.routings, routing
+            )
+        return self._decided[routing]
+
+    def _rate(self, candidate: int, border: float) -> float:
+        """The steady rate at which `border` requests are under way in a gear."""
+        under_way = self.measured.in_flight[candidate]
+        finite = np.isfinite(under_way)
+        rates = np.array([level.rate_rps for level in self.spread.levels])
+        if not finite.any():
+            return float(rates[0])
+        return float(np.interp(border, under_way[finite], rates[finite]))
+
+
+def _rising(borders: Sequence[float]) -> tuple[float, ...]:
+    """Whole numbers, each above the one before."""
+    kept: list[float] = []
+    for border in borders:
+        kept.append(max(float(round(border)), (kept[-1] if kept else 0.0) + 1.0))
+    return tuple(kept)
+
+
+def _moved(borders: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
+    for scale in SCALES:
+        yield _rising([scale * border for border in borders])
+    if len(borders) > 1:
+        for at in range(len(borders)):
+            for scale in SCALES[:2]:
+                yield _rising([scale * b if i == at else b for i, b in enumerate(borders)])

@@ -1,0 +1,81 @@
+"""A ladder on a whole trace: which gear each request gets, and what becomes of all.
+
+Which gear a request gets is told by the simulator's own network of stages, which follows the router's rule at each
+arrival. With the gears known, the deployment is simulated as any other is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.gear import Ladder
+from cascadia.domain.workload import Floats
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.simulation import Simulator, replicas_of
+from cascadia.planner.routing.routings import Decisions
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.cascade.rolling import Asked, RollingCascade, Routing, VerdictDelays, VerdictTokens
+from cascadia_sim.iteration.timing import PS_PER_S
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """`gear` (n) of each request, in order of arrival."""
+
+    gear: Ints
+    decided: Decisions
+    run: CascadeRun
+
+    @property
+    def latency_s(self) -> Floats:
+        latency: Floats = self.run.latency_ps / PS_PER_S
+        return latency
+
+
+def play(
+    simulator: Simulator, deployment: Deployment, decided: Sequence[Decisions], ladder: Ladder
+) -> Played:
+    """`decided` on each request under each gear, the heaviest first."""
+    gear = np.zeros(len(simulator.arrivals), np.int64)
+    if ladder.borders:
+        gear = _gears(simulator, deployment, decided, ladder)
+    by = _by_gear(decided, gear)
+    return Played(gear, by, simulator.run(deployment, by))
+
+
+def _by_gear(decided: Sequence[Decisions], gear: Ints) -> Decisions:
+    """Each request's own."""
+    if len(decided) == 1:
+        return decided[0]
+    n = np.arange(len(gear))
+    return Decisions(*(np.stack(parts)[gear, :, n].T for parts in zip(*decided, strict=True)))
+
+
+def _gears(
+    simulator: Simulator, deployment: Deployment, decided: Sequence[Decisions], ladder: Ladder
+) -> Ints:
+    w, judge, stages = simulator.problem.workload, simulator.problem.judge, len(simulator.problem.stages)
+    verdicts = (
+        VerdictTokens(judge.prompt_tokens, judge.output_tokens)
+        if simulator.delays is None
+        else VerdictDelays(simulator.delays)
+    )
+    asked = Asked(simulator.arrivals, w.input_tokens, w.output_tokens, simulator.cached)
+    cascade = RollingCascade(asked, verdicts)
+    for stage, mix in deployment.mixes:
+        for replica in replicas_of(mix):
+            cascade.open(stages if stage == JUDGE else stage, replica.timing, replica.weight)
+    cascade.shift([_routing(each) for each in decided], ladder.borders)
+    cascade.finish()
+    return cascade.gears
+
+
+def _routing(decided: Decisions) -> Routing:
+    """Routing of each request, as the network of stages has it."""
+    asked = tuple(np.flatnonzero(decided.enters.any(axis=1)).tolist())
+    return Routing(asked, decided.accepts, decided.enters, decided.judged)

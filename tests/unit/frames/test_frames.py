@@ -1,0 +1,117 @@
+"""Traces, quality tables and replays as DataFrames: what planning reads, no more and no less."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cascadia
+from cascadia.domain.errors import BadInput
+from cascadia.files.plan_file import write_plan
+from cascadia.planner.plan import plan
+from cascadia.planner.problem.quality_file import write_quality
+from cascadia_traces.errors import TraceError
+from cascadia_traces.formats.writing import write_trace
+from cascadia_traces.trace import Trace
+from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, problem, rising_table, traffic
+
+TRACE = Trace(
+    np.array([0.0, 0.5, 0.5]),
+    np.array([3, 5, 8]),
+    np.array([1, 2, 1]),
+    prompt_id=("007", "", "b"),
+    prefix_tokens=np.array([0, 4, 0]),
+)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".csv.gz"])
+def test_a_trace_is_a_frame_of_the_columns_that_it_has(tmp_path: Path, suffix: str) -> None:
+    write_trace(TRACE, tmp_path / f"t{suffix}")
+    frame = cascadia.read_trace(tmp_path / f"t{suffix}")
+    assert list(frame.columns) == ["arrival_s", "input_tokens", "output_tokens", "prompt_id", "prefix_tokens"]
+    assert frame["input_tokens"].dtype == np.int64
+    assert frame.to_dict("list") == {
+        "arrival_s": [0.0, 0.5, 0.5],
+        "input_tokens": [3, 5, 8],
+        "output_tokens": [1, 2, 1],
+        "prompt_id": ["007", "", "b"],
+        "prefix_tokens": [0, 4, 0],
+    }
+
+
+def test_a_faulty_trace_is_refused_by_its_row(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,1,1\n1,0.5,1\n")
+    with pytest.raises(TraceError, match=r"t\.csv, row 2"):
+        cascadia.read_trace(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_quality_table_is_a_frame_with_a_row_a_prompt_and_stage(tmp_path: Path, suffix: str) -> None:
+    table = rising_table(2, prompts=7)
+    write_quality(table, tmp_path / f"q{suffix}")
+    frame = cascadia.read_quality(tmp_path / f"q{suffix}", scale=100)
+    assert list(frame["stage"].cat.categories) == list(table.stages)
+    means = frame.groupby("stage", observed=True)["score"].mean()
+    assert means.tolist() == pytest.approx(table.score.mean(axis=1).tolist())
+    assert frame["prompt_id"].tolist() == list(table.prompt_ids) * len(table.stages)
+
+
+def test_an_incomplete_quality_table_is_refused(tmp_path: Path) -> None:
+    rows = (
+        "prompt_id,stage,score,input_tokens,output_tokens\n1,small,90,5,5\n1,large,90,5,5\n2,small,90,5,5\n"
+    )
+    (tmp_path / "q.csv").write_text(rows)
+    with pytest.raises(BadInput, match="prompt '2' has no row for stage 'large'"):
+        cascadia.read_quality(tmp_path / "q.csv", scale=100)
+
+
+def test_a_replay_is_a_frame_with_a_row_a_request(tmp_path: Path) -> None:
+    table, trace = rising_table(2), traffic(300)
+    found = plan(problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=trace, table=table)).plan
+    write_plan(found, tmp_path / "plan.json")
+    write_trace(trace, tmp_path / "t.parquet")
+    write_quality(table, tmp_path / "q.parquet")
+    frame = cascadia.simulate(tmp_path, tmp_path / "t.parquet", quality_table=tmp_path / "q.parquet")
+    assert frame["input_tokens"].tolist() == trace.input_tokens.tolist()
+    assert frame["arrival_s"].to_numpy() == pytest.approx(trace.arrival_s)
+    assert (frame["ttft_s"] <= frame["e2e_s"]).all()
+    assert frame["e2e_s"].mean() == pytest.approx(found.predicted.e2e.mean_s)
+    shares = frame["stage"].value_counts(normalize=True)
+    assert [shares[s.name] for s in found.stages] == pytest.approx(
+        [s.accepted for s in found.predicted.stages]
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_what_is_read_for_a_plan_is_read_without_pandas(tmp_path: Path, suffix: str) -> None:
+    write_trace(traffic(30), tmp_path / f"t.{suffix}")
+    write_quality(rising_table(2, prompts=7), tmp_path / f"q.{suffix}")
+    script = f"""
+import sys
+import cascadia
+from cascadia.planner.problem.quality_file import read_quality
+from cascadia_traces.formats.reading import read_trace
+read_trace({str(tmp_path / "t.")!r} + {suffix!r})
+read_quality({str(tmp_path / "q.")!r} + {suffix!r}, ("s0", "s1"), scale=100)
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout == "False\n"
+
+
+def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("inputs", "results"):
+        monkeypatch.delitem(sys.modules, f"cascadia.frames.{name}", raising=False)
+        monkeypatch.delattr(f"cascadia.frames.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install 'cascadia\[pandas\]'"):
+        cascadia.read_trace("t.csv")
+
+
+def test_there_is_no_other_name() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'read_tracs'"):
+        cascadia.read_tracs  # noqa: B018

@@ -1,0 +1,125 @@
+"""Plans with gears: better than any one setting on their own trace, and without them as ever."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cascadia.domain.gear import ladder_of
+from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.domain.plan import Plan
+from cascadia.domain.problem import Problem
+from cascadia.files.plan_file import parse_plan, plan_json
+from cascadia.planner import plan as planning
+from cascadia.planner.gears.candidates import candidates
+from cascadia.planner.plan import PlanResult
+from cascadia.planner.refinement.state import Effort
+from cascadia_traces.trace import Trace
+from tests.unit.planner.problems import FIVE, hosted_judge, problem, rising_table, traffic
+
+BOUND_S = 6.0
+
+
+def plan(known: Problem) -> PlanResult:
+    """With a short search, from which gears are found as from any."""
+    return planning.plan(known, effort=Effort(routings=3, combinations=200, simulated_requests=60_000))
+
+
+def spiky(seconds: int = 240, calm: float = 12.0, spike: float = 60.0) -> Trace:
+    """Every minute ten seconds of five times the load."""
+    rng = np.random.default_rng(0)
+    parts = [at + rng.uniform(0, 1, rng.poisson(spike if at % 60 >= 50 else calm)) for at in range(seconds)]
+    arrival_s = np.sort(np.concatenate(parts))
+    usual = traffic(len(arrival_s))
+    return Trace(arrival_s - arrival_s[0], usual.input_tokens, usual.output_tokens)
+
+
+def spiky_problem(**changes: object) -> Problem:
+    known = problem(
+        FIVE[2:5],
+        judge=hosted_judge(),
+        table=rising_table(3, prompts=400, levels=20),
+        objective=Objective("quality", 0.95, latency_max_s=BOUND_S),
+        trace=spiky(),
+    )
+    return replace(known, **{"gears": 8, **changes})
+
+
+@pytest.fixture(scope="module")
+def geared() -> PlanResult:
+    return plan(spiky_problem())
+
+
+@pytest.fixture(scope="module")
+def alone() -> Plan:
+    return plan(spiky_problem(gears=1)).plan
+
+
+def test_a_plan_under_a_latency_bound_has_gears_that_are_read_back(geared: PlanResult) -> None:
+    gears = geared.plan.gears
+    assert 2 <= len(gears) <= 8
+    assert ladder_of(gears).borders == geared.ladder.ladder.borders
+    assert parse_plan(plan_json(geared.plan), "plan").gears == gears
+    told = [gear.predicted for gear in gears]
+    assert sum(p.request_share for p in told) == pytest.approx(1)
+    assert sum(p.time_share for p in told) == pytest.approx(1)
+    assert told[0].quality_lower > told[-1].quality_lower
+
+
+def test_one_gear_is_the_plan_as_it_was(alone: Plan, geared: PlanResult) -> None:
+    assert len(alone.gears) == 1
+    assert alone.gears[0].thresholds == alone.thresholds
+    single = replace(geared.plan, gears=alone.gears, predicted=alone.predicted, error_range=alone.error_range)
+    assert replace(single, wall_s=0.0) == replace(alone, wall_s=0.0)
+
+
+def test_gears_are_no_worse_on_their_trace_than_the_best_setting_alone(
+    geared: PlanResult, alone: Plan
+) -> None:
+    """Of all candidates on the same replicas, each simulated alone."""
+    search, deployment, simulator = geared.search, geared.chosen.deployment, geared.simulator
+    predicted = geared.plan.predicted
+    assert predicted.objective_s <= BOUND_S
+    assert predicted.quality.lower > alone.predicted.quality.lower
+    among = candidates(search, deployment, 0.0, 0.5)
+    assert len(among) > 5
+    for routing in among.routings.tolist():
+        run = simulator.run(deployment, search.decisions(routing))
+        if np.mean(run.latency_ps / 1e12 > BOUND_S) <= 0.05:
+            assert search.routings.lower[routing] <= predicted.quality.lower + 1e-9
+
+
+def test_the_mixture_is_bounded_by_its_gears(geared: PlanResult) -> None:
+    quality = geared.plan.predicted.quality
+    told = [gear.predicted for gear in geared.plan.gears]
+    assert quality.lower == pytest.approx(sum(p.request_share * p.quality_lower for p in told))
+    assert quality.mean == pytest.approx(sum(p.request_share * p.quality_mean for p in told))
+    assert "if load and difficulty are independent" in quality.method
+
+
+def test_no_gear_goes_below_the_floor(geared: PlanResult) -> None:
+    lower = geared.plan.gears[-1].predicted.quality_lower
+    floor = lower + 1.0
+    found = plan(spiky_problem(under_load=UnderLoad(floor))).plan
+    assert all(gear.predicted is None or gear.predicted.quality_lower >= floor for gear in found.gears)
+
+
+def test_a_trace_too_short_to_know_its_load_has_no_gears_and_a_note_says_so() -> None:
+    short = problem(
+        FIVE[2:5],
+        judge=hosted_judge(),
+        objective=Objective("quality", 0.95, latency_max_s=BOUND_S),
+        trace=spiky(seconds=20),
+    )
+    result = plan(replace(short, gears=8))
+    assert len(result.plan.gears) == 1
+    assert any("too short" in note for note in result.notes)
+
+
+def test_the_fastest_plan_gets_lighter_gears_for_more_than_its_trace_only() -> None:
+    """Its own setting serves all that the trace has."""
+    known = spiky_problem(objective=Objective("latency", 0.95, 60.0), under_load=UnderLoad(50.0))
+    single, found = plan(replace(known, gears=1)).plan, plan(known).plan
+    assert found.predicted.objective_s <= single.predicted.objective_s
+    assert found.predicted.quality.lower >= 60.0
+    assert found.gears[0].thresholds == single.thresholds

@@ -1,0 +1,220 @@
+"""Gears of a router that serves: chosen at a request's arrival, kept to its end, shown to whoever asked."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cascadia.router.access.keys import Keyring
+from cascadia.router.settings.model import GearSettings, JudgeSettings, KeySettings, RouterSettings
+from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
+from tests.unit.router.access.test_keys import made
+
+HEAVY = GearSettings(0, 3, ("small", "large"), {"small": 60.0})
+LIGHT = GearSettings(1, None, ("small",))
+LIGHTEST = replace(LIGHT, number=0)
+NO_GATE = ScriptedGate({})
+SCORES = ScriptedGate({"poor": 20.0})
+SCORED = JudgeSettings("certainty")
+
+
+def geared(
+    *engines: FakeEngine | list[FakeEngine], gears: Any = (HEAVY, LIGHT), **more: Any
+) -> RouterSettings:
+    """Stages that accept nothing of their own: the gears say what is enough."""
+    told = stages(*engines, thresholds=(101.0,) * (len(engines) - 1))
+    return RouterSettings(told, SCORED, gears=gears, health=QUICK, **more)
+
+
+def held(go: asyncio.Event) -> Answer:
+    """Answers when `go` is set."""
+
+    async def answer(engine: FakeEngine, _: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        await go.wait()
+        send(writer, 200, completion(engine.text))
+
+    return answer
+
+
+@asynccontextmanager
+async def in_gear(settings: RouterSettings, gate: ScriptedGate, **more: Any) -> AsyncIterator[Running]:
+    """A router that has seen that all of its replicas serve."""
+    async with running(settings, gate, **more) as up:
+        gears = up.router.gears
+        assert gears is not None
+        await until(lambda: gears.capacity == 1.0)
+        yield up
+
+
+async def gears_of(up: Running, requests: int, **more: Any) -> list[str]:
+    answers = await asyncio.gather(*(up.chat(**more) for _ in range(requests)))
+    assert {answer.status_code for answer in answers} == {200}
+    return [answer.headers["x-cascadia-gear"] for answer in answers]
+
+
+def test_each_request_has_the_gear_of_what_it_meets_and_says_so() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+        small, large = FakeEngine("poor", held(go)), FakeEngine("good")
+        gate = ScriptedGate({"poor": 20.0})
+        async with started(small, large), in_gear(geared(small, large), gate) as up:
+            asked = asyncio.create_task(gears_of(up, 6))
+            await until(lambda: len(small.requests) == 6)
+            go.set()
+            # The first four meet 0 to 3 others.
+            assert sorted(await asked) == ["0", "0", "0", "0", "1", "1"]
+            # Who came in the light gear was never judged, and is content with the small stage.
+            assert len(large.requests) == 4
+            assert len(gate.seen) == 4
+            await until(lambda: len(up.lines) >= 6)
+            assert sorted(line["gear"] for line in up.lines) == [0, 0, 0, 0, 1, 1]
+
+    run(main)
+
+
+def test_requests_straight_to_a_stage_are_load_and_have_no_gear() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+        small, large = FakeEngine("poor"), FakeEngine("good", held(go))
+        async with started(small, large), in_gear(geared(small, large), ScriptedGate({"poor": 20.0})) as up:
+            straight = [asyncio.create_task(up.chat("large")) for _ in range(4)]
+            await until(lambda: len(large.requests) == 4)
+            assert await gears_of(up, 1) == ["1"]
+            go.set()
+            for answer in await asyncio.gather(*straight):
+                assert "x-cascadia-gear" not in answer.headers
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("limits", "stages_asked"),
+    [
+        ({}, ["small"]),
+        ({"min_stage": "medium"}, ["medium"]),
+        ({"max_stage": "small"}, ["small"]),
+        ({"quality_min": 50}, ["small", "medium", "large"]),
+        ({"quality_min": 50, "max_stage": "medium"}, ["small", "medium"]),
+    ],
+)
+def test_a_requests_own_limits_stand_above_its_gear(limits: dict[str, Any], stages_asked: list[str]) -> None:
+    async def main() -> None:
+        engines = {"small": FakeEngine("poor"), "medium": FakeEngine("fair"), "large": FakeEngine("good")}
+        gate = ScriptedGate({"poor": 20.0, "fair": 40.0})
+        gears = (LIGHTEST,)
+        async with started(*engines.values()), in_gear(geared(*engines.values(), gears=gears), gate) as up:
+            assert (await up.chat(**limits)).status_code == 200
+            assert [name for name, engine in engines.items() if engine.requests] == stages_asked
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("gear", "max_stage", "answers"), [("large", "medium", "medium"), ("large", "small", "small")]
+)
+def test_a_stage_below_the_gear_answers_where_the_request_goes_no_further(
+    gear: str, max_stage: str, answers: str
+) -> None:
+    async def main() -> None:
+        three = [FakeEngine("poor"), FakeEngine("fair"), FakeEngine("good")]
+        async with started(*three):
+            told = geared(*three, gears=(replace(LIGHTEST, stages=(gear,)),))
+            async with in_gear(told, ScriptedGate({})) as up:
+                answer = await up.chat(max_stage=max_stage)
+                assert answer.headers["x-cascadia-stage"] == answers
+
+    run(main)
+
+
+def test_another_stage_answers_where_none_of_the_gears_serves() -> None:
+    async def main() -> None:
+        small, large = FakeEngine("poor"), FakeEngine("good")
+        async with started(small, large), in_gear(geared(small, large, gears=(LIGHTEST,)), NO_GATE) as up:
+            await small.stop()
+            # At first nobody knows, and the request finds out; then the replica is known to be down.
+            assert (await up.chat()).headers["x-cascadia-stage"] == "large"
+            await until(lambda: not up.router.stages[0].ready)
+            answer = await up.chat()
+            assert answer.headers["x-cascadia-stage"] == "large"
+            assert answer.headers["x-cascadia-attempts"] == "1"
+
+    run(main)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_too_long_for_the_gears_stages_goes_on_to_a_larger_one(stream: bool) -> None:
+    async def refuses(_: FakeEngine, __: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 400, b'{"error": {"message": "maximum context length is 5"}}')
+
+    async def main() -> None:
+        small, large = FakeEngine("poor", refuses), FakeEngine("good")
+        async with started(small, large), in_gear(geared(small, large, gears=(LIGHTEST,)), NO_GATE) as up:
+            answer = await up.chat(stream=stream)
+            assert answer.status_code == 200
+            assert answer.headers["x-cascadia-stage"] == "large"
+
+    run(main)
+
+
+def test_a_key_has_a_lightest_gear_whatever_the_load_or_pin() -> None:
+    async def main() -> None:
+        key, header = made("gold")
+        gold = Keyring([replace(key, max_gear=0)])
+        small, large = FakeEngine("poor"), FakeEngine("good")
+        async with started(small, large):
+            told = geared(small, large, keys=KeySettings(Path("keys.json")))
+            async with in_gear(told, SCORES, keyring=gold) as up:
+                gears = up.router.gears
+                assert gears is not None
+                gears.pin(1)
+                answer = await up.chat(headers=header)
+            assert (answer.headers["x-cascadia-gear"], answer.headers["x-cascadia-stage"]) == ("0", "large")
+
+    run(main)
+
+
+@pytest.mark.parametrize(("then", "statuses"), [("queue", {200}), ("refuse", {200, 429})])
+def test_who_would_have_to_wait_in_the_lightest_gear_waits_or_is_refused(
+    then: Any, statuses: set[int]
+) -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+        small, large = FakeEngine("poor", held(go)), FakeEngine("good")
+        async with started(small, large):
+            told = geared(small, large, gears=(LIGHTEST,), when_overloaded=then)
+            one = tuple(
+                replace(s, replicas=(replace(s.replicas[0], max_concurrency=2),)) for s in told.stages
+            )
+            async with in_gear(replace(told, stages=one), NO_GATE) as up:
+                first = [asyncio.create_task(up.chat()) for _ in range(2)]
+                await until(lambda: len(small.requests) == 2)
+                third = asyncio.create_task(up.chat())
+                await until(lambda: third.done() or len(up.router.stages[0].wait_queue) == 1)
+                go.set()
+                assert {(await one).status_code for one in (*first, third)} == statuses
+
+    run(main)
+
+
+def test_a_plan_that_comes_swaps_ladders_and_who_is_under_way_keeps_its_gear() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+        small, large = FakeEngine("poor", held(go)), FakeEngine("good")
+        async with started(small, large), in_gear(geared(small, large), ScriptedGate({"poor": 20.0})) as up:
+            before = asyncio.create_task(gears_of(up, 2))
+            await until(lambda: len(small.requests) == 2)
+            light = (GearSettings(0, 1, ("small",)), LIGHT)
+            up.router.swap(replace(up.router.settings, gears=light))
+            after = asyncio.create_task(gears_of(up, 2))
+            await until(lambda: len(small.requests) == 4)
+            go.set()
+            assert (await before, await after) == (["0", "0"], ["1", "1"])
+            # Those of before went on to the large stage, as their own ladder has it.
+            assert len(large.requests) == 2
+
+    run(main)
