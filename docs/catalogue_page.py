@@ -11,13 +11,12 @@ from schema_pages import plain_table
 from cascadia_sim.evidence.support_matrix import Support, support_matrix
 from cascadia_sim.evidence.unmeasured import is_measured
 from cascadia_sim.hardware.catalogue import gpu, known_gpus
-from cascadia_sim.hardware.gpu import Gpu
 from cascadia_sim.models.catalogue import architecture, expand
 
 
 def sections() -> dict[str, str]:
     """What stands between the marks of docs/reference/catalogue.md, by the marks' names."""
-    return {"models": models(), "gpus": gpus(), "support": support()}
+    return {"models": models(), "support": support()}
 
 
 def model_rows() -> list[tuple[str, ...]]:
@@ -40,13 +39,12 @@ def model_rows() -> list[tuple[str, ...]]:
 
 
 def models() -> str:
-    """The ids by owner, each with its billions of parameters."""
+    """The ids by owner."""
     owners: dict[str, list[str]] = {}
-    for ids, parameters, active, *_ in model_rows():
+    for ids, *_ in model_rows():
         for name in ids.split():
             owner, _, rest = name.partition("/")
-            size = f"{parameters}/{active}" if active else parameters
-            owners.setdefault(owner, []).append(f"`{rest}` {size}")
+            owners.setdefault(owner, []).append(f"`{rest}`")
     return "\n".join(f"- **{owner}**: {', '.join(names)}" for owner, names in owners.items())
 
 
@@ -60,23 +58,6 @@ def _csv(rows: Sequence[tuple[str, ...]]) -> str:
     stream = StringIO()
     csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue()
-
-
-def gpus() -> str:
-    head = ("name", "memory", "BF16", "FP8", "HBM", "link", "measured", "$/h")
-    return plain_table(head, [_card(gpu(name)) for name in known_gpus()])
-
-
-def _card(card: Gpu) -> tuple[str, ...]:
-    return (
-        f"`{card.name}`",
-        f"{card.memory_bytes / 1e9:.1f}",
-        *(f"{peak / 1e12:g}" if peak else "–" for peak in (card.bf16_flops, card.fp8_flops)),
-        f"{card.hbm_bytes_per_s / 1e9:g}",
-        f"{card.link}&nbsp;{card.link_bytes_per_s / 1e9:g}",
-        "yes" if is_measured(card) else "no",
-        f"{card.usd_per_hour:.2f}",
-    )
 
 
 def gpus_file() -> str:

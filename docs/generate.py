@@ -5,6 +5,7 @@
 """
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,9 @@ from cascadia.controller.settings.file import flagged
 PAGES = Path(__file__).parent / "reference"
 ARCHITECTURE = Path(__file__).parent / "architecture.md"
 CONTROL_LOOP = Path(__file__).parent / "design" / "control-loop.md"
+PLAIN = ("TEXT", "PATH", "INTEGER", "FLOAT", "FILE")
+"""What an option takes where its meaning says it as well."""
+
 CONTROLLED = "cascadia controller"
 """The command of which a page of its own describes the settings."""
 
@@ -37,7 +41,10 @@ VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "va
 
 def cli_page() -> Iterator[str]:
     yield "# The command line"
-    yield "What each command does, its options, and the exit codes. `cascadia COMMAND --help` says more of each."
+    yield (
+        "What each command does, its options, and the exit codes. `cascadia COMMAND --help` says more of each. "
+        "Defaults stand in brackets."
+    )
     yield (
         "Every command takes `--json` (one JSON document on standard output and nothing else there) and "
         "`--quiet` (no progress, notes or summary). Remarks, progress and errors go to standard error. A failure "
@@ -109,7 +116,7 @@ def command_section(path: str, command: click.Command, shared: list[str]) -> Ite
 def option_line(option: click.Option) -> str:
     names = ", ".join((*option.opts, *option.secondary_opts))
     value = option.make_metavar(context()).removesuffix(" RANGE")
-    told = f"`{names}`" if option.is_flag else f"`{names} {value}`"
+    told = f"`{names}`" if option.is_flag or value in PLAIN else f"`{names} {value}`"
     return f"- {told}: {option_help(option)}".removesuffix(": ")
 
 
@@ -121,7 +128,8 @@ def option_help(option: click.Option) -> str:
         more.append("Repeatable.")
     if option.show_default:
         more.append(f"Default: {option.default}.")
-    return " ".join(more).strip()
+    text = " ".join(more).strip()
+    return re.sub(r"\.? Default: (\S{1,20})\.$", r" (\1).", text) if text.count("Default:") == 1 else text
 
 
 def chart_page() -> Iterator[str]:

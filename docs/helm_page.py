@@ -9,6 +9,7 @@ from schema_pages import Schema, kind
 
 from cascadia.render.kubernetes.chart_values import defaults
 
+PLANS = ("plan", "cascade", "stage", "group")
 PLAIN = ("text", "list", "map", "boolean")
 SHARED = 2
 """So many values of the same last name, kind and meaning: they are described once."""
@@ -59,10 +60,16 @@ def helm_page(schema: Schema) -> Iterator[str]:
     )
     for key, entry in grouped.items():
         yield f"## `{key}`"
-        yield from _section(entry, values[key], shared)
+        yield from (_names(entry) if key in PLANS else _section(entry, values[key], shared))
     for name, entry in schema["$defs"].items():
         yield f"## A {name}"
-        yield from _section(entry, {}, shared)
+        yield from (_names(entry) if name in PLANS else _section(entry, {}, shared))
+
+
+def _names(entry: Schema) -> Iterator[str]:
+    """What `cascadia plan` writes, and nobody by hand: its keys alone."""
+    keys = ", ".join(f"`{row.key}`" for row in _walk(entry["properties"], {}, ""))
+    yield f"{entry['description']} Written from the plan: {keys}."
 
 
 def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Iterator[str]:

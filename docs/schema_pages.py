@@ -1,5 +1,6 @@
 """The reference pages of the spec and of plan.json, from their JSON schemas."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -71,10 +72,16 @@ def controller_settings() -> Iterator[str]:
         part = schema["$defs"][entry["$ref"].rpartition("/")[2]]
         yield f"**`{name}`**: {part['description']}"
         yield "\n".join(
-            f"- `{key}` ({kind(value)}; {', '.join(f'`{flag}`' for flag in flags[name, key])}; default "
-            f"`{value['default']:g}`): {value['description']}"
+            f"- `{key}` ({_of_a_key(value, flags.get((name, key), ()))}): {value['description']}"
             for key, value in part["properties"].items()
         )
+
+
+def _of_a_key(value: Schema, flags: Sequence[str]) -> str:
+    """The kind of a key, the flags that go over it, and its default."""
+    default = json.dumps(value["default"]) if isinstance(value["default"], bool) else f"{value['default']:g}"
+    told = [", ".join(f"`{flag}`" for flag in flags)] if flags else []
+    return "; ".join([kind(value), *told, f"default `{default}`"])
 
 
 def referred(schema: Schema, definitions: Schema) -> Iterator[str]:

@@ -1,12 +1,18 @@
 """`cascadia compare`: the plan beside every baseline, simulated on the same requests."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import number, positive, with_output
 from cascadia.cli.shared.output import Output
+from cascadia.domain.errors import BadInput
+
+if TYPE_CHECKING:
+    from cascadia.domain.problem import Problem
 
 
 @click.command()
@@ -38,6 +44,12 @@ from cascadia.cli.shared.output import Output
     type=click.Path(path_type=Path),
     help="HTML file to write attainment curves and the table to. Default: none.",
 )
+@click.option(
+    "--over-time",
+    is_flag=True,
+    help="Compare the plan's gears with single settings and the gears of others over the trace, on the same GPUs."
+    " Default: off.",
+)
 @with_output
 @ends_at_once
 def compare(
@@ -47,13 +59,18 @@ def compare(
     gpus: tuple[str, ...],
     seed: int | None,
     plots: Path | None,
+    over_time: bool,
     output: Output,
 ) -> None:
     """Give every baseline its best setting on SPEC and simulate all on the same requests.
 
     Baselines: each model alone, CascadeServe (load-only), a pre-router, uniform parallelism and allocation, and
-    Cascadia without refinement, judge cost or guarantee.
+    Cascadia without refinement, judge cost or guarantee. With --over-time: a load that swings, met by one setting
+    chosen with knowledge of the trace, one model (DynBa), one model at a time (Model Switching+), CascadeServe's gears
+    as printed, and autoscaling with a perfect forecast (Cocktail+).
     """
+    if over_time and plots is not None:
+        raise BadInput("--plots", "draws no comparison over time", "leave one of the two out")
     from cascadia.cli.compare_outputs import as_json, table, write_plots
     from cascadia.cli.plan.plan import pool_gpus
     from cascadia.planner.baselines.compare import compare as run
@@ -73,6 +90,9 @@ def compare(
     )
     with output.progress("reading") as step:
         problem = read_problem(spec, change)
+        if over_time:
+            _over_time(problem, step, output)
+            return
         with open_search(problem) as search:
             found = run(search, EFFORT, progress=lambda share, name: step(share, name))
     if plots is not None:
@@ -83,3 +103,16 @@ def compare(
     for note in problem.notes:
         output.note(f"note: {note}")
     output.document(as_json(problem, found))
+
+
+def _over_time(problem: "Problem", step: Callable[[float, str], None], output: Output) -> None:
+    from cascadia.cli.compare_over_time import over_time_json, over_time_table
+    from cascadia.planner.over_time.compare import compare_over_time
+    from cascadia.planner.plan import plan
+
+    made = plan(problem, progress=lambda text: step(0.0, text))
+    found = compare_over_time(made, progress=step)
+    output.show(over_time_table(found))
+    for note in made.notes:
+        output.note(f"note: {note}")
+    output.document(over_time_json(found))

@@ -64,7 +64,7 @@ def keys() -> None:
 )
 @click.option(
     "--max-gear",
-    type=click.IntRange(0, 31),
+    type=click.IntRange(0, 63),
     help="Lightest gear that requests of the key may get, whatever the load; 0 is the heaviest. Default: any.",
 )
 @with_output

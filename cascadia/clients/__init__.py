@@ -1,1 +1,1 @@
-"""Everything outbound: serving engines, judges elsewhere, clusters."""
+"""Clients of everything outside this process: engines, child processes, model hubs, clusters."""

@@ -1,1 +1,3 @@
-"""Watches the traffic, decides whether another plan pays, and moves there replica by replica."""
+"""The controller of a fleet: watches its traffic, decides whether another plan pays, and moves there replica by
+replica.
+"""

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.controller.decide.decide import Decision
+from cascadia.controller.decide.move_cost import measured_startups
 from cascadia.controller.decide.phases import LOOKING, Event, Phase, Progress
 from cascadia.controller.decide.planning import Planning, Replanner
 from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Alarm
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
-from cascadia.controller.detect.slo_watch import LOOKED_AT_S, broken
+from cascadia.controller.detect.slo_watch import LOOKED_AT_S, violation
 from cascadia.controller.detect.stale_scores import alike
 from cascadia.controller.detect.traffic_watch import TrafficWatch
 from cascadia.controller.detect.windows import Samples
@@ -25,7 +26,16 @@ from cascadia.controller.memory.history import Entry, Kind, planned_gpus
 from cascadia.controller.memory.state import FileState, State, UnderWay
 from cascadia.controller.move.carry_out import Fleet, Journal, Timed, carry_out
 from cascadia.controller.move.hold import Holder, lost
+from cascadia.controller.move.state import Kind as ReplicaKind
+from cascadia.controller.scale.load import LoadSource
+from cascadia.controller.scale.scaler import Scaler
+from cascadia.controller.scale.steps import as_there
 from cascadia.controller.speed.watch import Lengths, SpeedWatch
+
+STEADY = 0.15
+"""Ten-minute rates that are no farther from their mean are one rate."""
+OTHER = 1.5
+"""So many times the rate that a plan was made for, or that part of it, is another."""
 
 
 class Controller:
@@ -43,6 +53,7 @@ class Controller:
         speeds: SpeedWatch | None = None,
         tell: Callable[[Entry], None] = lambda _: None,
         state: State | None = None,
+        load: LoadSource | None = None,
     ) -> None:
         self.settings = settings
         self.fleet = fleet
@@ -59,16 +70,20 @@ class Controller:
             lag_s=settings.lag_s,
             arrivals_lag_s=settings.arrivals_lag_s,
             seed=settings.seed,
+            # How much comes is the inner loop's business where there is one.
+            of_rate=load is None or not settings.scales,
         )
         self._planning = Planning(settings, self._journal, replanner, evaluations, speeds)
         self._holder = Holder(
             Timed(fleet.backend, self._journal),
             self._journal,
             settings.at_once,
-            lambda: self._goes(Event.DIFFERS),
+            self._holding,
         )
+        self.scaler = self._scaler(load) if load is not None and settings.scales else None
+        self._sized: Fleet = self.scaler or fleet
         self._planned_s = 0.0
-        self._gpus_asked_s = -inf
+        self._gpus_asked_s = self._scaled_asked_s = -inf
 
     async def adopt(self) -> None:
         """Ends the move that a controller before this one was killed in."""
@@ -81,9 +96,11 @@ class Controller:
         """Makes the plan in force so again: at its first start, and where replicas or routing are other than it says.
         False where that was tried in vain."""
         plan = self.in_force()
-        desired = self.fleet.desired(plan, {})
+        desired, observed = self.fleet.desired(plan, {}), await self.fleet.backend.observe()
+        if self.scaler is not None and observed.routing is not None:
+            desired, observed = as_there(desired, observed)
         try:
-            return await self._holder.hold(desired, await self.fleet.backend.observe(), plan.parent.name)
+            return await self._holder.hold(desired, observed, plan.parent.name)
         finally:
             if self.progress.phase is Phase.HOLDING:
                 self._goes(Event.ENDED)
@@ -98,7 +115,11 @@ class Controller:
             self._goes(Event.PASSED)
         alarm = self.progress.alarm
         if self.progress.phase is not Phase.GATHERING or alarm is None:
-            return await self._after_other_gpus(samples) or await self._after_a_broken_promise(samples)
+            return (
+                await self._after_other_gpus(samples)
+                or await self._after_a_broken_promise(samples)
+                or await self._after_the_ceiling(samples)
+            )
         since_s = self._traffic.changed_by_s(alarm)
         since = self._traffic.known(samples, since_s)
         if len(since) < self.settings.least_requests:
@@ -108,16 +129,29 @@ class Controller:
         self._goes(Event.ENOUGH, unscored=None if self._planning.fresh(since_s) else alarm)
         return await self._plan(since, since_s, until_s)
 
-    async def reconsider(self, samples: Samples, since_s: float) -> Decision:
-        """Plans for `samples` and moves there where that pays. Its decision is in the history."""
+    async def scale(self) -> None:
+        """Looks once with the inner loop; does nothing while the fleet is moved, or where the loop is off."""
+        moves = self.progress.phase in (Phase.MOVING, Phase.HOLDING)
+        if self.scaler is not None and not moves and not self.settings.dry_run:
+            await self.scaler.look(self.in_force())
+
+    async def rest(self) -> None:
+        """The inner loop lets go of what it waits for."""
+        if self.scaler is not None:
+            await self.scaler.rest()
+
+    async def reconsider(self, samples: Samples, since_s: float, rate_rps: float | None = None) -> Decision:
+        """Plans for `samples`, at `rate_rps` or the usual rate, and moves there where that pays. Its decision is in the
+        history."""
         self._goes(Event.ASKED)
-        return await self._plan(samples, since_s)
+        return await self._plan(samples, since_s, rate_rps=rate_rps)
 
     async def carry_out(self, begun: UnderWay, why: Event = Event.GIVEN) -> None:
         """A move to its end, whoever wanted it."""
         self._goes(why)
+        await self.rest()
         try:
-            await carry_out(begun, self.fleet, self._journal, at_once=self.settings.at_once)
+            await carry_out(begun, self._sized, self._journal, at_once=self.settings.at_once)
         finally:
             self._goes(Event.ENDED)
 
@@ -151,7 +185,8 @@ class Controller:
     def _look_for_changes(self, samples: Samples) -> None:
         """A later change takes the place of one that is waited with."""
         alarm = self._traffic.feed(samples)
-        if alarm is None:
+        # Windows of a load that swings are not equally sure, so small changes seem to be there that are not.
+        if alarm is None or (self.scaler is not None and alarm.small):
             return
         self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
         self._goes(Event.ALARM, alarm=alarm)
@@ -185,8 +220,8 @@ class Controller:
         those that come back, once: until it is decided with them."""
         observed = await self.fleet.backend.observe()
         there, now_s = observed.gpus, self._clock()
-        recent = samples.between(now_s - self.settings.caution.horizon_s, now_s)
-        soon = now_s < self._gpus_asked_s + self.settings.caution.cooldown_s
+        recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
+        soon = now_s < self._gpus_asked_s + self.settings.move_policy.cooldown_s
         if soon or len(recent) < self.settings.least_requests:
             return None
         wanted = self.fleet.desired(self.in_force(), {})
@@ -210,40 +245,95 @@ class Controller:
         until_s = self._clock() - self.settings.lag_s - objective.latency_max_s
         from_s = until_s - LOOKED_AT_S
         recent = samples.between(from_s, until_s)
-        if from_s < self._planned_s or len(recent) < self.settings.least_requests:
+        settled_s = max(self._planned_s, -inf if self.scaler is None else self.scaler.grown_s)
+        if from_s < settled_s or len(recent) < self.settings.least_requests:
             return None
         # What began a moment ago is a change of traffic, which is about to be noticed as that.
         begun = samples.between(from_s, from_s + LOOKED_AT_S / 2)
-        if not (why := broken(recent, objective)) or not broken(begun, objective):
+        if not (why := violation(recent, objective)) or not violation(begun, objective):
             return None
         self.note("alarm", f"the plan does not hold: {why}", {"watched": "promise"})
         return await self.reconsider(self._traffic.known(samples, from_s), from_s)
 
-    async def _plan(self, samples: Samples, since_s: float, evaluations_until_s: float = 0.0) -> Decision:
-        """Plans for the traffic since `since_s`. Before `evaluations_until_s` nothing is given up."""
+    async def _after_the_ceiling(self, samples: Samples) -> Decision | None:
+        """More replicas of today's shapes are wanted than there are GPUs for, or another rate than the plan's has come
+        to stay: then other shapes may do better."""
+        now_s = self._clock()
+        if self.scaler is None or now_s < self._scaled_asked_s + self.settings.move_policy.cooldown_s:
+            return None
+        rate_rps = self._lasting_rps()
+        if self.scaler.short:
+            rate_rps = self.scaler.rate_rps
+            what = "no GPUs are left for replicas that the load asks for"
+        elif rate_rps is not None:
+            what = f"{rate_rps:.3g} req/s have come to stay, of {self.scaler.planned_rps:.3g} planned for"
+        else:
+            return None
+        recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
+        if len(recent) < self.settings.least_requests:
+            return None
+        self._scaled_asked_s = now_s
+        self.note("alarm", what, {"watched": "scale"})
+        return await self.reconsider(recent, float(recent.arrival_s[0]), rate_rps)
+
+    def _lasting_rps(self) -> float | None:
+        assert self.scaler is not None
+        steady_rps, planned_rps = self.scaler.arrivals.steady_rps(STEADY), self.scaler.planned_rps
+        if steady_rps is None or not planned_rps or 1.0 / OTHER < steady_rps / planned_rps < OTHER:
+            return None
+        return steady_rps
+
+    def _scaler(self, load: LoadSource) -> Scaler:
+        def startups(entries: list[Entry]) -> Callable[[ReplicaKind], float]:
+            return measured_startups(entries, self.settings.startup_s)
+
+        return Scaler(self.fleet, self._journal, load, startups, self.settings.quiet_s)
+
+    async def _holding(self) -> None:
+        self._goes(Event.DIFFERS)
+        await self.rest()
+
+    async def _plan(
+        self,
+        samples: Samples,
+        since_s: float,
+        evaluations_until_s: float = 0.0,
+        rate_rps: float | None = None,
+    ) -> Decision:
+        """Plans for the traffic since `since_s`, at `rate_rps` or the usual rate. Before `evaluations_until_s` nothing
+        is given up."""
         try:
-            return await self._planned(samples, since_s, evaluations_until_s)
+            return await self._planned(samples, since_s, evaluations_until_s, rate_rps)
         finally:
             self._planned_s = self._clock()
             if self.progress.phase not in LOOKING:
                 self._goes(Event.BROKEN_OFF)
 
-    async def _planned(self, samples: Samples, since_s: float, evaluations_until_s: float) -> Decision:
+    async def _planned(
+        self, samples: Samples, since_s: float, evaluations_until_s: float, rate_rps: float | None
+    ) -> Decision:
         asked_s = self._clock()
-        there = (await self.fleet.backend.observe()).gpus
+        observed = await self.fleet.backend.observe()
+        there = observed.gpus
+        basis = None if self.scaler is None else self.scaler.basis(self.in_force(), rate_rps)
         try:
-            replanned = await self._planning.ask(samples, since_s, there)
+            replanned = await self._planning.ask(samples, since_s, there, basis)
         except PlanningFailed as error:
             self._goes(Event.INFEASIBLE)
             return self._planning.note(Decision("keep", f"no new plan: {error}"), None, asked_s, {})
         self._goes(Event.PLANNED)
         observed = await self.fleet.backend.observe()
-        desired = self.fleet.desired(replanned.plan, dict(replanned.candidate.need_rps))
+        share = 1.0 if basis is None else basis.now
+        need_rps, need_now_rps = (
+            {stage: share * rate for stage, rate in each.need_rps.items()}
+            for each in (replanned.candidate, replanned.today)
+        )
+        desired = self._sized.desired(replanned.plan, need_rps)
         decision = self._planning.decide(observed, desired, replanned, evaluations_until_s)
         self._planning.note(decision, replanned.plan, asked_s, there)
         if decision.action == "move" and not self.settings.dry_run:
-            needs = dict(replanned.candidate.need_rps), dict(replanned.today.need_rps)
-            await self.carry_out(UnderWay(replanned.plan, self.in_force(), *needs), Event.MOVE)
+            begun = UnderWay(replanned.plan, self.in_force(), need_rps, need_now_rps)
+            await self.carry_out(begun, Event.MOVE)
         elif decision.again_s and self.progress.alarm is not None:
             for_scores = decision.again_s == evaluations_until_s
             self._goes(Event.WANTS_SCORES if for_scores else Event.COOL_DOWN, until_s=decision.again_s)

@@ -6,3 +6,5 @@ LEAST_EVALUATIONS = 400
 """Since a change, that replace the scores of before."""
 AT_ONCE = 32
 """Replicas that start or drain together, where neither GPUs nor capacity forbid it."""
+SCALE_S = 5.0
+"""Between two looks of the inner loop."""

@@ -7,7 +7,7 @@ run on the same replicas. The light ones ask less of the GPUs, and come where mu
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 
 DEAD_BAND = 0.10
@@ -26,6 +26,7 @@ class GearPrediction:
     time_share: float
     request_share: float
     quality_mean: float
+    _: KW_ONLY
     quality_lower: float
     p50_s: float
     p95_s: float

@@ -1,4 +1,4 @@
-"""What a plan is made of, read as DataFrames."""
+"""Inputs of a plan, read as DataFrames."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a simulation finds, as a DataFrame."""
+"""Results of a simulation, as a DataFrame."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""Plots and the HTML report."""
+"""Report of a plan, as report.html and as a terminal's summary: sentences, tables and charts."""

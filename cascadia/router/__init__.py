@@ -1,1 +1,1 @@
-"""The OpenAI-compatible service in front of the stages of a cascade."""
+"""The router: an OpenAI-compatible service in front of the stages of a cascade."""

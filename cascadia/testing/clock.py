@@ -34,7 +34,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """At once: a thread would take none of the loop's time, which would jump meanwhile."""
+        """Runs `func` at once: a thread would take none of the loop's time, which would jump meanwhile."""
         done: asyncio.Future[T] = self.create_future()
         done.set_result(func(*args))
         return done

@@ -14,7 +14,7 @@ import numpy as np
 
 from cascadia_judge.encoder.memory import Encodes
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.head.features import Asked, look
+from cascadia_judge.head.features import JudgeInput, look
 from cascadia_judge.head.file import BYTES_MAX, load
 from cascadia_judge.head.head import Head
 from cascadia_judge.injection.normalise import is_blank
@@ -76,7 +76,7 @@ class EmbeddingJudge:
         seen = look(
             self.encoder,
             [
-                Asked(case.question, case.answer if "answer" in head.groups else None, case.certainty)
+                JudgeInput(case.question, case.answer if "answer" in head.groups else None, case.certainty)
                 for case, head in zip(cases, chosen, strict=True)
             ],
         )

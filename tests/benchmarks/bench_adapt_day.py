@@ -17,11 +17,20 @@ from pathlib import Path
 
 from tests.benchmarks.adapt.days import DAYS, HOUR_S, Day
 from tests.benchmarks.adapt.plans import plan_for
-from tests.benchmarks.adapt.ways import Outcome, World, adaptive, every, oracle, stays
+from tests.benchmarks.adapt.ways import (
+    Outcome,
+    World,
+    adaptive,
+    every,
+    forty_lines,
+    oracle,
+    oracle_of_peaks,
+    stays,
+)
 from tests.benchmarks.report_table import markdown
 
 ASKED = 0.95
-WAYS = ("adaptive", "static", "hourly", "oracle")
+WAYS = ("adaptive", "forty", "static", "hourly", "oracle", "peaks")
 
 
 def regimes(day: Day) -> list[tuple[float, float]]:
@@ -35,17 +44,21 @@ def world_of(day: Day, folder: Path) -> World:
 
 
 def run(way: str, world: World, tell: Callable[[float], None]) -> Outcome:
-    known = [
-        (at_s, plan_for(world.day, world.folder / "known", at_s, end_s)) for at_s, end_s in regimes(world.day)
-    ]
     if way == "adaptive":
         return adaptive(world, "adaptive", tell)
+    if way == "forty":
+        return forty_lines(world, tell)
     if way == "hourly":
         return every(world, HOUR_S, tell)
+    if way == "peaks":
+        return oracle_of_peaks(world, tell)
+    folder = world.folder / "known"
     if way == "oracle":
-        return oracle(world, known, tell)
+        plans = [(at_s, plan_for(world.day, folder, at_s, end_s)) for at_s, end_s in regimes(world.day)]
+        return oracle(world, plans, tell)
     index = int(way.removeprefix("static"))
-    return stays(world, f"the plan for {world.day.regimes[index].name!r}", known[index][1], tell)
+    plan = plan_for(world.day, folder, *regimes(world.day)[index])
+    return stays(world, f"the plan for {world.day.regimes[index].name!r}", plan, tell)
 
 
 def ways_of(day: Day, wanted: list[str]) -> list[str]:
@@ -92,7 +105,8 @@ def main() -> int:
             began = time.perf_counter()
 
             def tell(now_s: float, way: str = way) -> None:
-                print(f"\r{way}: {now_s / HOUR_S:.1f} h", end="", file=sys.stderr, flush=True)
+                if now_s % HOUR_S == 0.0:
+                    print(f"\r{way}: {now_s / HOUR_S:.0f} h", end="", file=sys.stderr, flush=True)
 
             found = run(way, world, tell)
             kept.write_text(json.dumps(asdict(found)))

@@ -49,7 +49,7 @@ def write(results: Sequence[Result], places: Places) -> None:
 
 
 def sections(results: Sequence[Result]) -> dict[str, str]:
-    parts = {"cascade": 0, "trace": 1, "load": 2}
+    parts = {"cascade": 0, "load": 2}
     return {
         "count": f"{len(results)} of {len(list(cells()))} cells; {summary.missed_bars(results)}.",
         "baselines": summary.baselines(results),

@@ -44,6 +44,10 @@ class Ratios(NamedTuple):
     def range(self) -> str:
         return f"{self.ratio.min():.2f}–{self.ratio.max():.2f}" if len(self.ratio) else "–"
 
+    @property
+    def told(self) -> str:
+        return f"{self.mean} ({self.range})" if len(self.ratio) else "–"
+
     def cells(self, better: Callable[[float], bool]) -> str:
         return str(sum(better(r) for r in self.ratio.tolist()))
 
@@ -97,28 +101,24 @@ def table(results: Sequence[Result], systems: Sequence[str]) -> str:
     for system in present(results, systems):
         slo, rate = by_slo_scale(results, system), by_rate(results, system)
         paper_slo, paper_rate = PAPER.get(system, ("", ""))
-        better, alike, worse = (
+        counts = (
             slo.cells(lambda r: r > 1 + ALIKE),
             slo.cells(lambda r: abs(r - 1) <= ALIKE),
             slo.cells(lambda r: r < 1 - ALIKE),
+            str(slo.alone),
         )
-        counts = (str(len(slo.ratio)), better, alike, worse, str(slo.alone))
         rows.append(
             (
                 system + (" (skill assumed)" if assumed(results, system) else ""),
-                slo.mean,
-                slo.range,
+                slo.told,
                 paper_slo,
-                *counts,
-                rate.mean,
-                rate.range,
+                ", ".join(counts),
+                rate.told,
                 paper_rate,
             )
         )
-    columns = (
-        *("", "SLO scale / ours", "range", "in the paper", "cells", "we win", "within 1 %", "we lose"),
-        *("no answer", "our req/s / theirs", "range", "in the paper"),
-    )
+    counted = "we win, within 1 %, we lose, no answer"
+    columns = ("", "SLO scale / ours", "in the paper", counted, "our req/s / theirs", "in the paper")
     return markdown(columns, rows)
 
 

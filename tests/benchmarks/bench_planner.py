@@ -94,7 +94,7 @@ def planning_steps() -> dict[str, Callable[..., object]]:
     from cascadia.planner.search import bilevel
     from cascadia.planner.search import context as search
     from cascadia.planner.search import reference_tables as references
-    from cascadia.planner.sensitivity import nearby as outlook
+    from cascadia.planner.sensitivity import nearby
 
     return {
         "read spec, trace and table": problem_file.read_problem,
@@ -107,7 +107,7 @@ def planning_steps() -> dict[str, Callable[..., object]]:
         "· · prices of routings": bilevel.priced,
         "· refinement": refine.refine,
         "· · whole cascades": refine.Refinement.simulate,
-        "other bars, rates and systems": outlook.outlook,
+        "other bars, rates and systems": nearby.sensitivity_of,
         "write plan and manifests": plan_outputs.write_outputs,
         "write the report": plan_outputs.write_report,
     }

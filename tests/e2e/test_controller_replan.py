@@ -40,9 +40,9 @@ def request_of_today(tmp_path_factory: pytest.TempPathFactory) -> Request:
 def test_both_plans_are_simulated_on_todays_requests(request_of_today: Request) -> None:
     found = asyncio.run(replan(request_of_today, 200.0))
     plan = read_plan(found.plan)
-    assert found.candidate.outlook.keeps_bounds
-    assert 0 < found.candidate.outlook.loss <= found.today.outlook.loss * 1.001
-    assert sum(found.candidate.outlook.gpus.values()) == plan.gpus
+    assert found.candidate.forecast.keeps_bounds
+    assert 0 < found.candidate.forecast.loss <= found.today.forecast.loss * 1.001
+    assert sum(found.candidate.forecast.gpus.values()) == plan.gpus
     deployed = {stage.name for stage in plan.stages if stage.deployed}
     assert {name for name, rps in found.candidate.need_rps.items() if rps > 0} - {"judge"} == deployed
     entry = next(stage.name for stage in plan.stages if stage.deployed)
@@ -55,7 +55,7 @@ def test_it_plans_for_the_gpus_that_there_are(request_of_today: Request) -> None
         request_of_today, gpus={pool: count // 2}, rate_rps=0.5, out=request_of_today.out.with_name("fewer")
     )
     found = asyncio.run(replan(fewer, 200.0))
-    assert found.candidate.outlook.gpus[pool] <= count // 2
+    assert found.candidate.forecast.gpus[pool] <= count // 2
 
 
 def test_where_latency_is_bounded_the_plan_has_room_for_more_than_came(request_of_today: Request) -> None:

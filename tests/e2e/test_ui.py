@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from cascadia.router.settings.model import JudgeSettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started, stream
 from cascadia.testing.routers import QUICK, Running, run, running, stages
 from tests.e2e.browser import PROGRAM, look, opened
+from tests.e2e.gears_scene import burst
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium here")
 PICTURES = os.environ.get("CASCADIA_PICTURES")
@@ -56,7 +58,7 @@ async def scene(request_id: str = "nightly-report-17") -> AsyncIterator[Running]
         costly = tuple(replace(s, cost=c) for s, c in zip(configured, (1.5, 8.0, 70.0), strict=True))
         settings = RouterSettings(costly, JudgeSettings("certainty"), health=QUICK)
         async with running(settings, Drawn()) as router:
-            page = router.router.watchers.page
+            page = router.router.observers.page
             assert page is not None
             for number in range(12):
                 if number == 9:
@@ -99,7 +101,7 @@ def test_it_says_so_when_no_router_answers(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene() as router:
             page = f"http://127.0.0.1:{router.port}/ui"
-            router.router.watchers.page.state = None  # type: ignore[union-attr, method-assign, assignment]
+            router.router.observers.page.state = None  # type: ignore[union-attr, method-assign, assignment]
             seen = await look(page, tmp_path / "profile")
         assert seen.text("health") == "no answer from the router"
 
@@ -169,5 +171,30 @@ def test_it_keeps_still_where_motion_is_unwelcome_and_fits_a_narrow_screen(tmp_p
                 "Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=1, mobile=True
             )
             await page.until("innerWidth === 360 && document.documentElement.scrollWidth <= 360")
+
+    run(main)
+
+
+def test_it_shows_the_gear_over_time_beside_rate_and_in_flight(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with burst() as router:
+            picture = Path(PICTURES) / "ui-gears.png" if PICTURES else tmp_path / "gears.png"
+            url = f"http://127.0.0.1:{router.port}/ui?window=all"
+            seen = await look(url, tmp_path / "profile")
+            await look(url, tmp_path / "profile", picture=picture, size=(1240, 1500))
+        assert "50 % of the planned replicas serve" in seen.text("gears-now")
+        assert re.search(r"In flight<small[^>]*> up to 24<", seen.document)
+        assert seen.document.count('class="row-time"') == 3
+        assert "any number" in seen.text("gears")
+        assert not seen.said
+
+    run(main)
+
+
+def test_there_is_no_word_of_gears_where_there_are_none(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene() as router:
+            seen = await look(f"http://127.0.0.1:{router.port}/ui", tmp_path / "profile")
+        assert 'id="gears-section" hidden' in seen.document
 
     run(main)

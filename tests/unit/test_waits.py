@@ -84,3 +84,33 @@ def test_a_test_that_hangs_is_ended_with_its_stack(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert "test_hangs.py" in ended.stderr
     assert "Timeout" in ended.stderr
+
+
+LONG_S = 0.1
+WATCHED = {
+    "tests/unit/router/server/test_asleep.py": "what is watched is a process that the system has stopped"
+}
+
+
+def sleeps(tree: ast.AST) -> Iterator[int]:
+    """Lines that sleep for `LONG_S` or longer, by the clock on the wall."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"time.sleep", "asyncio.sleep"}:
+            seconds = node.args[0]
+            if isinstance(seconds, ast.Constant) and seconds.value >= LONG_S:
+                yield node.lineno
+
+
+def test_no_unit_test_sleeps_until_something_has_probably_happened() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / "tests" / "unit").rglob("*.py"))
+        if str(path.relative_to(ROOT)) not in WATCHED
+        for line in sleeps(ast.parse(path.read_text()))
+    ]
+    assert found == []
+
+
+def test_one_that_sleeps_is_found() -> None:
+    assert list(sleeps(ast.parse("time.sleep(0.5)"))) == [1]
+    assert list(sleeps(ast.parse("asyncio.sleep(0)"))) == []

@@ -1,4 +1,6 @@
-"""Between Arrow and numpy. What Arrow offers for it loads pandas wherever that is installed, a quarter of a second."""
+"""Conversions between Arrow and numpy. What Arrow offers for it loads pandas wherever that is installed, a
+quarter of a second.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -14,7 +14,8 @@ from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 from cascadia.controller.settings.file import settings_of
 from cascadia.controller.settings.model import ControllerFile
-from cascadia.domain.errors import BadInput
+from cascadia.controller.shipped import SCALE_S
+from cascadia.domain.errors import BadInput, CascadiaError
 
 if TYPE_CHECKING:
     from cascadia.controller.decide.settings import Settings
@@ -75,7 +76,8 @@ def controller(
     tuned: ControllerFile,
     output: Output,
 ) -> None:
-    """Watch a fleet, plan anew for SPEC when its traffic changes, and move to plans that pay.
+    """Watch a fleet, give it the replicas that its load asks for, plan anew for SPEC when its traffic changes, and move
+    to plans that pay.
 
     With --backend local the fleet is that of `cascadia up` in --run-dir, and PLAN is what that was started with. With
     --backend kubernetes it is a release of the chart, which starts this command; PLAN is brought about where nothing
@@ -117,10 +119,15 @@ def controller(
 
 
 def _made(
-    settings: "Settings", plan: Path, engines: Path | None, samples: "SampleFiles", output: Output
+    settings: "Settings",
+    plan: Path,
+    engines: Path | None,
+    samples: "SampleFiles",
+    output: Output,
 ) -> "tuple[Controller, Figures]":
     from cascadia.controller.decide.replan import replan
     from cascadia.controller.local.engines_file import read_local
+    from cascadia.controller.local.load import LocalLoad
     from cascadia.controller.local.plans import LocalPlans
     from cascadia.controller.loop import Controller
     from cascadia.controller.service.metrics import Figures
@@ -141,6 +148,7 @@ def _made(
         evaluations=evaluations_of(plan, samples.folder),
         speeds=speeds,
         tell=tell,
+        load=LocalLoad(settings.folder),
     )
     return made, figures
 
@@ -189,7 +197,19 @@ async def _watch(made: "Controller", figures: "Figures", at: tuple[str, int | No
     async with serving(routes(figures, made.state.entries), host, port) as found:
         output.note(f"figures at http://{host}:{found}/metrics")
         await made.adopt()
-        while True:
-            await made.tick()
-            figures.passed(made)
-            await asyncio.sleep(made.settings.detection.window_s)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_scale(made))
+                while True:
+                    await made.tick()
+                    figures.passed(made)
+                    await asyncio.sleep(made.settings.detection.window_s)
+        except* CascadiaError as group:
+            raise group.exceptions[0] from None
+
+
+async def _scale(made: "Controller") -> None:
+    """The inner loop, beside the other."""
+    while True:
+        await made.scale()
+        await asyncio.sleep(SCALE_S)

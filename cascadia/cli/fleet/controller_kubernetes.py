@@ -26,6 +26,7 @@ from cascadia.controller.kubernetes import run as kubernetes_run
 from cascadia.controller.kubernetes.backend import KubernetesBackend, Patience
 from cascadia.controller.kubernetes.engines import KubernetesEngines
 from cascadia.controller.kubernetes.events import Events
+from cascadia.controller.kubernetes.load import KubernetesLoad
 from cascadia.controller.kubernetes.plans import KubernetesPlans, read_values
 from cascadia.controller.kubernetes.state import KubernetesState, read_kubernetes_history
 from cascadia.controller.loop import Controller
@@ -107,6 +108,7 @@ def lead(
             speeds=speeds,
             tell=tell,
             state=state,
+            load=KubernetesLoad(backend.routers),
         )
         token = os.environ.get(SAMPLES_TOKEN)
         fetched = RouterSamples(backend.routers.sources, samples.folder, token) if token else None

@@ -14,7 +14,7 @@ from cascadia.planner.deployment.measures import (
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.sensitivity.knee import knee
-from cascadia.planner.sensitivity.nearby import Bar, Outlook, outlook
+from cascadia.planner.sensitivity.nearby import Bar, Sensitivity, sensitivity_of
 from cascadia.report.data import (
     AttainmentCurve,
     FrontierPoint,
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 def report_data(result: PlanResult, *, spec_name: str, command: str, date: str) -> ReportData:
     problem = result.search.problem
-    around = outlook(result)
+    around = sensitivity_of(result)
     latency = latencies_s(result.run)
     return ReportData(
         plan=result.plan,
@@ -57,7 +57,7 @@ def report_data(result: PlanResult, *, spec_name: str, command: str, date: str) 
     )
 
 
-def _frontier(result: PlanResult, around: Outlook) -> tuple[FrontierPoint, ...]:
+def _frontier(result: PlanResult, around: Sensitivity) -> tuple[FrontierPoint, ...]:
     """The plan, the best at other bars, what the search simulated on the way, and the other systems."""
     predicted = result.plan.predicted
     routings = result.search.routings

@@ -116,14 +116,14 @@ def latency(
     import numpy as np
 
     from cascadia.cli.profile.latency_outputs import as_json, tables
-    from cascadia.cli.profile.latency_setup import Asked, api_key, check_out, setup_of
+    from cascadia.cli.profile.latency_setup import LatencyFlags, api_key, check_out, setup_of
     from cascadia.clients.engines.facts import engine_facts
     from cascadia.clients.engines.openai_engine import OpenAIEngine
     from cascadia.profile.latency.file import read_measurements, write_profile
     from cascadia.profile.latency.profile import Profile, profile_latency
     from cascadia_sim.calibration.catalogue import find_calibration
 
-    asked = Asked(
+    asked = LatencyFlags(
         base_url,
         model,
         architecture_name,

@@ -26,7 +26,7 @@ BATCHED_TOKENS = {"llama.cpp": 2048}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LatencyFlags:
     """The flags."""
 
     base_url: str
@@ -41,7 +41,7 @@ class Asked:
     max_num_batched_tokens: int | None
 
 
-def setup_of(asked: Asked, facts: EngineFacts) -> Setup:
+def setup_of(asked: LatencyFlags, facts: EngineFacts) -> Setup:
     found, device = _architecture(asked, facts), _gpu(asked)
     try:
         weight_format(asked.quantization)
@@ -79,7 +79,7 @@ def check_out(path: Path | None) -> None:
         raise BadInput("--out", f"{path} {what}", "write a file's path, e.g. calibration.json")
 
 
-def _architecture(asked: Asked, facts: EngineFacts) -> Architecture:
+def _architecture(asked: LatencyFlags, facts: EngineFacts) -> Architecture:
     if asked.architecture is not None:
         return _named_architecture(asked.architecture)
     for name in (facts.root, asked.model):
@@ -109,7 +109,7 @@ def _named_architecture(name: str) -> Architecture:
         raise BadInput(f"--architecture: {error.where}", error.what, error.instead) from None
 
 
-def _gpu(asked: Asked) -> Gpu:
+def _gpu(asked: LatencyFlags) -> Gpu:
     if asked.gpu is not None:
         if (path := gpu_path(asked.gpu, Path())) is not None:
             return hardware_of(read_gpu(path, "--gpu"))

@@ -1,1 +1,3 @@
-"""Parts that commands share: options, output, progress and errors."""
+"""Parts that commands share: options that several have, output as text or JSON, progress, and errors as one
+line with an exit code.
+"""

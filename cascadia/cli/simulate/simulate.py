@@ -151,9 +151,9 @@ def _explain(
     contexts: dict[str, int] | None = None,
 ) -> None:
     from cascadia.cli.simulate.explain import as_json, tables
-    from cascadia.planner.replay.iterations import Asked, explain_iterations
+    from cascadia.planner.replay.iterations import BatchOptions, explain_iterations
 
-    found = explain_iterations(plan, predicted, folder=folder, asked=Asked(*asked), contexts=contexts)
+    found = explain_iterations(plan, predicted, folder=folder, asked=BatchOptions(*asked), contexts=contexts)
     for table in tables(found):
         output.show(table)
     output.document(as_json(found))

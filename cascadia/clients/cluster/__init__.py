@@ -1,1 +1,1 @@
-"""Clients of what lies outside this machine: the Kubernetes API, and samples that routers hand out."""
+"""Clients of a Kubernetes cluster: its API, and the workload logs that routers hand out over HTTP."""

@@ -113,7 +113,7 @@ class Chat:
 
 
 def reason(error: APIConnectionError) -> str:
-    """What went wrong on the way, as the end of a sentence that begins with the address."""
+    """Reason for what went wrong on the way, as the end of a sentence that begins with the address."""
     failure = cause(error)
     if isinstance(failure, httpx2.TimeoutException):
         return "does not answer in time"

@@ -12,7 +12,7 @@ QUOTED = 200
 
 
 def cause(error: APIConnectionError | httpx2.HTTPError) -> BaseException:
-    """What happened on the way, where the SDK has wrapped it."""
+    """Cause of what happened on the way, where the SDK has wrapped it."""
     return error.__cause__ or error
 
 

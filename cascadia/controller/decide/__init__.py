@@ -1,3 +1,3 @@
 """Plans anew from recent traffic, and says whether another plan is worth its move. Of the controller it may import
-`detect`, `speed`, `local`, `move`, `memory`, `shipped`.
+`detect`, `speed`, `local`, `scale`, `move`, `memory`, `shipped`.
 """

@@ -29,7 +29,7 @@ DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class Forecast:
     """A plan on today's traffic. `loss`: smaller is better, `what` and `unit` say of what.
 
     `keeps_bounds`: it sustains the load, and keeps the objective's least quality and largest latency. `gpus`: by pool.
@@ -47,7 +47,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class MoveCost:
     """Cost of a move: `starts` and `stops` of replicas in `duration_s`, GPU-seconds of loading, `keeps` (0-1).
 
     `back_s`: what it lets go would be ready again so long after it is wanted.
@@ -66,7 +66,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
+class MovePolicy:
     """`horizon_s` stands in for H while too few changes were seen to tell. `free_moves` a day do not raise the bar.
 
     `reserve` of the day's moves are kept for when today's plan breaks its bounds. `noticing_s`: from a change to the
@@ -87,15 +87,15 @@ class Caution:
 class Situation:
     """`gpus`: by pool, those there are. `moved_at_s`, `changed_at_s`: past moves and changes of traffic, in order.
 
-    `effort` None: there is no safe way to the candidate, as `blocked` says. `same`: the candidate is today's plan.
+    `move_cost` None: there is no safe way to the candidate, as `blocked` says. `same`: the candidate is today's plan.
     `gives_up`: what a stage would have less of. Before `evaluations_until_s` there are no scores of this traffic.
     `late`: the share of requests that may be.
     """
 
     now_s: float
-    today: Outlook
-    candidate: Outlook
-    effort: Effort | None
+    today: Forecast
+    candidate: Forecast
+    move_cost: MoveCost | None
     gpus: Mapping[str, int]
     moved_at_s: Sequence[float] = ()
     changed_at_s: Sequence[float] = ()
@@ -121,16 +121,21 @@ class Decision:
         return f"{self.action}: {self.why}"
 
 
-def decide(situation: Situation, caution: Caution | None = None) -> Decision:
+def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
     """One decision, explained in a line."""
-    caution = caution or Caution()
-    now, today, candidate, effort = situation.now_s, situation.today, situation.candidate, situation.effort
+    policy = policy or MovePolicy()
+    now, today, candidate, move_cost = (
+        situation.now_s,
+        situation.today,
+        situation.candidate,
+        situation.move_cost,
+    )
     told = f"{candidate.what} {candidate} instead of {today}"
     if (lacking := _lacking(candidate.gpus, situation.gpus)) is not None:
         return Decision("keep", f"the new plan takes {lacking}")
     if situation.same:
         return Decision("keep", f"today's plan is the best found ({today.what} {today})")
-    if effort is None:
+    if move_cost is None:
         return Decision("keep", f"{told}, but {situation.blocked or 'there is no safe way there'}")
     # Where latency is what is sought, a plan that is slower on the same traffic is none to flee to.
     slower = candidate.unit == "s" and candidate.loss >= today.loss
@@ -139,45 +144,47 @@ def decide(situation: Situation, caution: Caution | None = None) -> Decision:
     if today.keeps_bounds and not candidate.keeps_bounds:
         return Decision("keep", f"the new plan breaks its bounds ({told})")
     gain = 1.0 if rescue else _gain(today.loss, candidate.loss)
-    lasts_s = expected_s(situation.changed_at_s, caution.horizon_s)
-    benefit_s = gain * max(0.0, lasts_s - effort.duration_s)
-    cost_s = (1.0 - effort.keeps) * effort.duration_s + effort.gpu_s / max(1, sum(situation.gpus.values()))
+    lasts_s = expected_s(situation.changed_at_s, policy.horizon_s)
+    benefit_s = gain * max(0.0, lasts_s - move_cost.duration_s)
+    cost_s = (1.0 - move_cost.keeps) * move_cost.duration_s + move_cost.gpu_s / max(
+        1, sum(situation.gpus.values())
+    )
 
     def keep(why: str) -> Decision:
         return Decision("keep", f"{told}, but {why}", gain, benefit_s, cost_s)
 
     recent = [at for at in situation.moved_at_s if now - at < DAY_S]
-    left = caution.moves_per_day - len(recent) - (0 if rescue else caution.reserve)
-    least = min(1.0, caution.least_gain * 2.0 ** max(0, len(recent) - caution.free_moves))
+    left = policy.moves_per_day - len(recent) - (0 if rescue else policy.reserve)
+    least = min(1.0, policy.least_gain * 2.0 ** max(0, len(recent) - policy.free_moves))
     if left <= 0:
         return keep(f"{len(recent)} moves in a day are enough")
     if gain < least:
         return keep(
             f"{_percent(gain)} is less than the {_percent(least)} asked after {len(recent)} moves in a day"
         )
-    if recent and not rescue and now - recent[-1] < caution.cooldown_s:
+    if recent and not rescue and now - recent[-1] < policy.cooldown_s:
         why = f"{told}, but the last move was {(now - recent[-1]) / 60:.0f} min ago"
-        return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + caution.cooldown_s)
+        return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + policy.cooldown_s)
     if situation.gives_up and not rescue and now < situation.evaluations_until_s:
         why = f"{told}, but it gives up {situation.gives_up}, and scores of this traffic are not there yet"
         return Decision("keep", why, gain, benefit_s, cost_s, again_s=situation.evaluations_until_s)
     if (
         situation.gives_up
-        and effort.back_s
+        and move_cost.back_s
         and not rescue
-        and now < (again_s := _stays_until_s(situation, effort, caution))
+        and now < (again_s := _stays_until_s(situation, move_cost, policy))
     ):
         why = f"{told}, but traffic changes each {lasts_s / 60:.0f} min: {situation.gives_up} would be missed too often"
         return Decision("keep", why, gain, benefit_s, cost_s, again_s=again_s)
-    if benefit_s < caution.margin * cost_s:
+    if benefit_s < policy.margin * cost_s:
         return keep(
-            f"{_percent(gain)} for {(lasts_s - effort.duration_s) / 60:.0f} min does not pay for {_effort(effort)}"
+            f"{_percent(gain)} for {(lasts_s - move_cost.duration_s) / 60:.0f} min does not pay for {_words(move_cost)}"
         )
     why = "today's plan no longer holds" if rescue else f"{_percent(gain)} better"
-    return Decision("move", f"{told}, {why}; {_effort(effort)}", gain, benefit_s, cost_s)
+    return Decision("move", f"{told}, {why}; {_words(move_cost)}", gain, benefit_s, cost_s)
 
 
-def _stays_until_s(situation: Situation, effort: Effort, caution: Caution) -> float:
+def _stays_until_s(situation: Situation, move_cost: MoveCost, policy: MovePolicy) -> float:
     """Instant until which traffic must have stayed as it is for what is given up not to be wanted back too
     often.
 
@@ -185,7 +192,7 @@ def _stays_until_s(situation: Situation, effort: Effort, caution: Caution) -> fl
     changes no more than `late` may be. Learnt from three changes on.
     """
     changes = situation.changed_at_s
-    needed_s = (caution.noticing_s + effort.back_s) / situation.late
+    needed_s = (policy.noticing_s + move_cost.back_s) / situation.late
     if expected_s(changes, inf) >= needed_s:
         return 0.0
     return changes[-1] + needed_s
@@ -216,8 +223,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def _effort(effort: Effort) -> str:
-    if effort.nothing:
+def _words(move_cost: MoveCost) -> str:
+    if move_cost.nothing:
         return "thresholds alone change"
-    kept = "" if effort.keeps >= 1.0 else f", {_percent(effort.keeps)} of the capacity needed on the way"
-    return f"{effort.starts} start and {effort.stops} stop in {effort.duration_s / 60:.0f} min{kept}"
+    kept = (
+        "" if move_cost.keeps >= 1.0 else f", {_percent(move_cost.keeps)} of the capacity needed on the way"
+    )
+    return f"{move_cost.starts} start and {move_cost.stops} stop in {move_cost.duration_s / 60:.0f} min{kept}"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from cascadia.controller.decide.decide import Effort
+from cascadia.controller.decide.decide import MoveCost
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.move.reconcile import Rollout
 from cascadia.controller.move.state import Desired, Kind, Observed
@@ -14,7 +14,7 @@ STOP_S = 5.0
 """Of a replica that drains: most have little in hand by the time that they are asked to stop."""
 
 
-def effort_of(rollout: Rollout, startup_s: Callable[[Kind], float]) -> Effort:
+def move_cost_of(rollout: Rollout, startup_s: Callable[[Kind], float]) -> MoveCost:
     """Replicas that start together take as long as the slowest of them."""
     duration_s = gpu_s = loading_s = 0.0
     starts = stops = 0
@@ -30,7 +30,7 @@ def effort_of(rollout: Rollout, startup_s: Callable[[Kind], float]) -> Effort:
             case Stop():
                 stops += 1
                 duration_s += STOP_S
-    return Effort(duration_s, gpu_s, rollout.keeps, starts, stops)
+    return MoveCost(duration_s, gpu_s, rollout.keeps, starts, stops)
 
 
 def back_s(observed: Observed, desired: Desired, startup_s: Callable[[Kind], float], at_once: int) -> float:

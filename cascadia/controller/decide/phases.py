@@ -79,6 +79,7 @@ NEXT: dict[tuple[Phase, Event], Phase | None] = {
 
 STAYS_OR_ENDS = (
     "Looking --> Looking: speed (an engine drifts)",
+    "Looking --> Looking: scaled (the load asks for more or fewer replicas)",
     "Moving --> Moving: step",
     "Looking --> [*]: SIGTERM, or handed-back",
     "Moving --> [*]: SIGTERM or SIGKILL (move.json stays)",

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cascadia.controller.decide.decide import Decision, Effort, Situation, decide
-from cascadia.controller.decide.move_cost import back_s, effort_of, measured_startups
+from cascadia.controller.decide.decide import Decision, MoveCost, Situation, decide
+from cascadia.controller.decide.move_cost import back_s, measured_startups, move_cost_of
 from cascadia.controller.decide.replan import Replanned, Request
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.decide.traffic_to_plan import rate_to_plan_rps, trace_to_plan
@@ -18,13 +18,17 @@ from cascadia.controller.memory.history import changed_at_s, moved_at_s
 from cascadia.controller.move.carry_out import Journal
 from cascadia.controller.move.reconcile import Blocked, Rollout, rollout
 from cascadia.controller.move.state import Desired, Observed
+from cascadia.controller.scale.scaler import Basis
 from cascadia.controller.speed.watch import SpeedWatch
 from cascadia.domain.objective import Objective
-from cascadia.files.plan_file import read_plan
+from cascadia.files.plan_file import read_plan, write_plan
 from cascadia_traces.formats.writing import write_trace
 
 TABLE = "quality.parquet"
 """Beside a plan: the scores that it was made with, where they are not those of the spec."""
+
+TODAY = "today.json"
+"""The plan in force as it was scaled when another was asked for."""
 
 Replanner = Callable[[Request, float], Awaitable[Replanned]]
 
@@ -61,10 +65,16 @@ class Planning:
             self._objectives = {plan: read_plan(plan).objective if plan.exists() else None}
         return self._objectives[plan]
 
-    async def ask(self, samples: Samples, since_s: float, gpus: Mapping[str, int]) -> Replanned:
-        """Raises `PlanningFailed`."""
+    async def ask(
+        self, samples: Samples, since_s: float, gpus: Mapping[str, int], basis: Basis | None
+    ) -> Replanned:
+        """Plans for the rate of `basis`, compared with what it says of today; else for that of `samples`. Raises
+        `PlanningFailed`."""
         out = self._settings.folder / "plans" / f"{self._journal.clock():.0f}"
-        request = self._request(samples, since_s, gpus, out)
+        request = self._request(samples, since_s, gpus, out, basis and basis.rate_rps)
+        if basis is not None:
+            write_plan(basis.today, out / TODAY)
+            request = replace(request, today=out / TODAY)
         return await self._replan(request, self._settings.plan_limit_s)
 
     def decide(
@@ -73,13 +83,13 @@ class Planning:
         """Decides on a move. Before `evaluations_until_s` nothing is given up."""
         observed = replace(observed, need_rps=dict(replanned.today.need_rps))
         entries = self._journal.state.entries()
-        found, effort, blocked = self._way(observed, desired)
+        found, move_cost, blocked = self._way(observed, desired)
         objective = self.objective()
         situation = Situation(
             now_s=self._journal.clock(),
-            today=replanned.today.outlook,
-            candidate=replanned.candidate.outlook,
-            effort=effort,
+            today=replanned.today.forecast,
+            candidate=replanned.candidate.forecast,
+            move_cost=move_cost,
             gpus=observed.gpus,
             moved_at_s=moved_at_s(entries),
             changed_at_s=changed_at_s(entries),
@@ -89,7 +99,7 @@ class Planning:
             evaluations_until_s=evaluations_until_s,
             late=1.0 if objective is None or objective.latency_max_s is None else 1.0 - objective.quantile,
         )
-        return decide(situation, self._settings.caution)
+        return decide(situation, self._settings.move_policy)
 
     def note(
         self, decision: Decision, plan: Path | None, asked_s: float, gpus: Mapping[str, int]
@@ -110,10 +120,17 @@ class Planning:
         self._journal.note("decision", f"{decision}{dry}", facts)
         return decision
 
-    def _request(self, samples: Samples, since_s: float, gpus: Mapping[str, int], out: Path) -> Request:
+    def _request(
+        self,
+        samples: Samples,
+        since_s: float,
+        gpus: Mapping[str, int],
+        out: Path,
+        rate_rps: float | None,
+    ) -> Request:
         out.mkdir(parents=True, exist_ok=True)
         settings = self._settings
-        rate_rps = rate_to_plan_rps(samples)
+        rate_rps = rate_rps or rate_to_plan_rps(samples)
         learned = {} if self._speeds is None else self._speeds.learned()
         if self._speeds is not None and (told := self._speeds.told()):
             what = f"planning with times as served, over those of the plan in force: {told}"
@@ -142,12 +159,12 @@ class Planning:
             return None
         return path
 
-    def _way(self, observed: Observed, desired: Desired) -> tuple[Rollout | None, Effort | None, str]:
+    def _way(self, observed: Observed, desired: Desired) -> tuple[Rollout | None, MoveCost | None, str]:
         at_once = self._settings.at_once
         try:
             found = rollout(observed, desired, at_once=at_once)
         except Blocked as error:
             return None, None, str(error)
         startup_s = measured_startups(self._journal.state.entries(), self._settings.startup_s)
-        effort = effort_of(found, startup_s)
-        return found, replace(effort, back_s=back_s(observed, desired, startup_s, at_once)), ""
+        move_cost = move_cost_of(found, startup_s)
+        return found, replace(move_cost, back_s=back_s(observed, desired, startup_s, at_once)), ""

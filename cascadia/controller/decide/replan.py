@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cascadia.controller.decide.decide import Outlook
+from cascadia.controller.decide.decide import Forecast
 from cascadia.controller.decide.gpus_left import on_gpus
 from cascadia.domain.errors import CascadiaError, Infeasible
 from cascadia.files.text import write_whole
@@ -59,7 +59,7 @@ class Request:
 class Prospect:
     """A plan on today's traffic: how well it does, and what each stage has to do."""
 
-    outlook: Outlook
+    forecast: Forecast
     need_rps: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -218,8 +218,8 @@ def _named(plan: "Plan") -> dict[str, str]:
 
 def _prospect(document: Mapping[str, Any]) -> Prospect:
     loss = float("inf") if document["loss"] is None else float(document["loss"])
-    outlook = Outlook(loss, document["keeps_bounds"], document["gpus"], document["what"], document["unit"])
-    return Prospect(outlook, document["need_rps"])
+    forecast = Forecast(loss, document["keeps_bounds"], document["gpus"], document["what"], document["unit"])
+    return Prospect(forecast, document["need_rps"])
 
 
 def _document(request: Request) -> dict[str, Any]:

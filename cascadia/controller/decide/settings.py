@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.decide import MovePolicy
 from cascadia.controller.detect.detect import Detection
 
 
@@ -14,12 +14,14 @@ class Settings:
     `least_evaluations`: since a change, that replace the scores of before; for so many nothing is given up, but for
     `evaluations_within_s` at most. `headroom`: a share more requests than came are planned for where latency is
     bounded, as those who come while a change is followed are late. `startup_s`: of a model that never started here.
+    `scales`: whether an inner loop adds and stops replicas by the load; `quiet_s`: for so long it must not have wanted
+    one that it stops.
     """
 
     folder: Path
     spec: Path
     detection: Detection = field(default_factory=Detection)
-    caution: Caution = field(default_factory=Caution)
+    move_policy: MovePolicy = field(default_factory=MovePolicy)
     lag_s: float = 60.0
     arrivals_lag_s: float = 35.0
     least_requests: int = 200
@@ -30,5 +32,7 @@ class Settings:
     plan_limit_s: float = 300.0
     startup_s: float = 120.0
     at_once: int = 1
+    scales: bool = True
+    quiet_s: float = 600.0
     dry_run: bool = False
     seed: int = 0

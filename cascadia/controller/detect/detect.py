@@ -6,9 +6,11 @@ import random
 from dataclasses import dataclass
 
 from cascadia.controller.detect.e_detector import Evidence
-from cascadia.controller.detect.windows import Window, shown
+from cascadia.controller.detect.windows import INPUT, OUTPUT, RATE, Window, shown
 
 WEEK_S = 7 * 86_400.0
+SMALL_LENGTH, SMALL_SCORE = 0.05, 1.0
+"""Of a length's logarithm, and of 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,12 @@ class Alarm:
     since: float
     since_s: float
     at_s: float
+
+    @property
+    def small(self) -> bool:
+        """Tells whether replicas have room for it: a length that differs by 5 %, or a score by a point."""
+        least = SMALL_LENGTH if self.watched in (INPUT, OUTPUT) else SMALL_SCORE
+        return self.watched != RATE and abs(self.since - self.before) < least
 
     def __str__(self) -> str:
         told = f"{shown(self.watched, self.since)} instead of {shown(self.watched, self.before)}"

@@ -11,7 +11,7 @@ LOOKED_AT_S = 600.0
 SLACK = 0.02
 
 
-def broken(samples: Samples, objective: Objective) -> str:
+def violation(samples: Samples, objective: Objective) -> str:
     """Violation of `objective`: why it is not kept for those who came in `samples`; empty where it is, or none
     was made.
 

@@ -8,7 +8,8 @@ from cascadia.controller.detect.windows import RATE, Samples, Window, windows
 
 
 class TrafficWatch:
-    """`lag_s`: how late an answered request may enter the log; `arrivals_lag_s`: that it came."""
+    """`lag_s`: how late an answered request may enter the log; `arrivals_lag_s`: that it came. `of_rate`: whether
+    a change of the rate is one."""
 
     def __init__(
         self,
@@ -18,11 +19,13 @@ class TrafficWatch:
         lag_s: float,
         arrivals_lag_s: float,
         seed: int,
+        of_rate: bool = True,
     ) -> None:
         self._window_s = detection.window_s
         self._clock = clock
         self._lag_s = lag_s
         self._arrivals_lag_s = arrivals_lag_s
+        self._of_rate = of_rate
         self._detector = Detector(detection, seed)
         self._fed_until_s: dict[bool, float] = {}
 
@@ -34,7 +37,7 @@ class TrafficWatch:
         first_s = float(samples.arrival_s[0] // window_s * window_s)
         found = None
         # That requests came is known sooner than what became of them.
-        for of_arrivals in (True, False):
+        for of_arrivals in (True, False) if self._of_rate else (False,):
             from_s = self._fed_until_s.setdefault(of_arrivals, first_s)
             for window in windows(samples, from_s, self._complete_s(samples, of_arrivals), window_s):
                 values = {what: v for what, v in window.values.items() if (what == RATE) is of_arrivals}

@@ -32,6 +32,7 @@ REASONS: Mapping[Kind, str] = {
     "held": "Held",
     "handed-back": "HandedBack",
     "speed": "SpeedChanged",
+    "scaled": "Scaled",
 }
 WARNINGS = ("rolled-back", "failed")
 AT_ONCE = 25

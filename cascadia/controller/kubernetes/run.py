@@ -16,6 +16,7 @@ from cascadia.controller.memory.state import UnderWay
 from cascadia.controller.move.backend import Backend, StepFailed
 from cascadia.controller.move.state import Desired, Observed
 from cascadia.controller.move.steps import Step
+from cascadia.controller.shipped import SCALE_S
 from cascadia.domain.errors import BadInput, CascadiaError
 from cascadia.files.plan_file import read_plan
 from cascadia.render import render
@@ -86,6 +87,8 @@ async def run(
             both.create_task(lease.keep())
             if gives_back:
                 await _give_back(controller, plans, state)
+            await _begin(controller, plans, state, plan)
+            both.create_task(_scale(controller, state, failed))
             await _lead(
                 controller, plans, state, plan=plan, look_s=look_s, fetch=fetch, passed=passed, failed=failed
             )
@@ -107,6 +110,30 @@ async def _give_back(controller: Controller, plans: KubernetesPlans, state: Kube
     await asyncio.Event().wait()
 
 
+async def _begin(controller: Controller, plans: KubernetesPlans, state: KubernetesState, plan: Path) -> None:
+    await state.load()
+    if not state.begun:
+        state.put_in_force(plan)
+        state.given = state.keep(plan).parent.name
+    await state.save()
+    if taken := await plans.backend.prepare(plans.read(state.in_force())):
+        controller.note("adopted", f"{taken} pods of engines that Helm had made", {})
+    await controller.adopt()
+
+
+async def _scale(
+    controller: Controller, state: KubernetesState, failed: Callable[[CascadiaError], None]
+) -> None:
+    """The inner loop, beside the other."""
+    while True:
+        try:
+            await controller.scale()
+            await state.save()
+        except (ApiFailed, StepFailed, BadInput) as error:
+            failed(error)
+        await asyncio.sleep(SCALE_S)
+
+
 async def _lead(
     controller: Controller,
     plans: KubernetesPlans,
@@ -118,14 +145,6 @@ async def _lead(
     passed: Callable[[], None],
     failed: Callable[[CascadiaError], None],
 ) -> None:
-    await state.load()
-    if not state.begun:
-        state.put_in_force(plan)
-        state.given = state.keep(plan).parent.name
-    await state.save()
-    if taken := await plans.backend.prepare(plans.read(state.in_force())):
-        controller.note("adopted", f"{taken} pods of engines that Helm had made", {})
-    await controller.adopt()
     while True:
         try:
             held = await _look(controller, plans, state, plan, fetch)

@@ -57,7 +57,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class Told:
+class LastSettings:
     """Settings that the router was given last."""
 
     routing: Routing | None = None
@@ -82,7 +82,7 @@ class LocalFleet:
         self.gpus = gpus
         self.members: dict[str, Member] = {}
         self.router: LocalProcess | None = None
-        self.told = Told()
+        self.told = LastSettings()
         self._named: dict[str, Named] = {}
         self.settled = False
         """The plan that it was started with is up."""
@@ -197,7 +197,7 @@ class LocalFleet:
         if missing:
             raise FleetError(f"the router cannot serve {', '.join(missing)}: no replica is ready")
         before = self.told
-        self.told = Told(routing, document)
+        self.told = LastSettings(routing, document)
         try:
             await self._retold()
         except FleetError:

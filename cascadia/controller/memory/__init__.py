@@ -1,3 +1,3 @@
-"""Memory of the controller across restarts: its state, its history, and the time that each step took. It
-imports no other room of the controller.
+"""State of the controller that survives restarts: the plan in force and the move under way, its history, and
+the time that each step took. It imports no other room of the controller.
 """

@@ -1,6 +1,6 @@
 """The plan in force, made so again wherever what runs is other than it says."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from cascadia.controller.move.backend import StepFailed, move
@@ -21,7 +21,7 @@ class Holder:
     backend: Timed
     journal: Journal
     at_once: int
-    began: Callable[[], None]
+    began: Callable[[], Awaitable[None]]
     _after_s: float = field(default=0.0, init=False)
 
     async def hold(self, desired: Desired, observed: Observed, name: str) -> bool:
@@ -38,7 +38,7 @@ class Holder:
             steps = reconcile(observed, desired)
             if any(isinstance(step, Start | Drain | Stop | Route) for step in steps):
                 told = "for the first time" if first else "what runs differs from it"
-                self.began()
+                await self.began()
                 self.journal.note("holding", f"{name}: {told}", {})
                 await move(self.backend, desired, need_rps=desired.need_rps, at_once=at_once)
                 self.journal.note("held", f"{name} is in force", {})
@@ -54,7 +54,7 @@ class Holder:
         steps = evacuation(observed, names, last_only=True)
         if steps:
             stages = ", ".join(dict.fromkeys(s.kind.stage for s in steps if isinstance(s, Start)))
-            self.began()
+            await self.began()
             self.journal.note("holding", f"the last of {stages} leaves a machine that takes no pods", {})
         for step in steps:
             await self.backend.take(step)

@@ -12,15 +12,16 @@ from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from cascadia.controller.decide.decide import Outlook
+from cascadia.controller.decide.decide import Forecast
 from cascadia.controller.decide.planning import Replanner
 from cascadia.controller.decide.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.move.backend import Backend
 from cascadia.controller.move.carry_out import Fleet
-from cascadia.controller.move.state import Desired, Observed
+from cascadia.controller.move.state import Desired, Observed, planned_stage
 from cascadia.controller.move.steps import Step
+from cascadia.controller.scale.scaler import Scaler
 from cascadia.controller.speed.watch import SpeedWatch
 
 Doing = Literal["standby", "watching", "holding", "planning", "moving"]
@@ -80,10 +81,16 @@ class Figures:
             "replica_slowness", "Time an iteration takes, over planned.", "stage", "replica"
         )
         self.drift = self._gauge("drift", "1 for who is not as fast as planned, or as its siblings.", "about")
+        self.scale_rate = self._gauge("scale_rate_rps", "Requests a second that replicas are added for.")
+        self.scale_wanted = self._gauge("scale_replicas", "Replicas that the load asks for.", "stage")
+        self.scale_short = self._gauge("scale_short", "1 while there are no GPUs for more of them.")
+        self.scalings = self._counter(
+            "scalings", "Times that the number of replicas was changed for the load."
+        )
         self.events_lost = self._counter("events_lost", "Kubernetes Events not written.", "reason")
         for counter, labels in (
             (self.errors, ("api", "step", "input", "samples")),
-            (self.alarms, ("rate", "gpus", "promise", "scores")),
+            (self.alarms, ("rate", "gpus", "promise", "scores", "scale")),
             (self.decisions, ("move", "keep")),
             (self.moves, MOVE_ENDS),
             (self.holds, ("held", "failed")),
@@ -129,10 +136,20 @@ class Figures:
         pools = {*self._planned[plan], *self._there}
         _set(self.plan_gpus, {(pool,): self._planned[plan].get(pool, 0) for pool in pools})
         _set(self.cluster_gpus, {(pool,): self._there.get(pool, 0) for pool in pools})
+        if controller.scaler is not None:
+            self._note_scale(controller.scaler)
         if self._speeds is not None:
             served = self._speeds.served().items()
             _set(self.speed, {(r.stage, name): r.speed.factor for name, r in served if r.speed.sure})
             _set(self.drift, dict.fromkeys(((about,) for about in self._speeds.drifting), 1.0))
+
+    def _note_scale(self, scaler: Scaler) -> None:
+        self.scale_rate.set(scaler.rate_rps or 0.0)
+        self.scale_short.set(float(scaler.short))
+        wanted: dict[tuple[str, ...], float] = {}
+        for kind, count in scaler.wanted.items():
+            wanted[(planned_stage(kind.stage),)] = wanted.get((planned_stage(kind.stage),), 0.0) + count
+        _set(self.scale_wanted, wanted)
 
     def failed(self, kind: str, error: Exception) -> None:
         """A pass failed."""
@@ -147,6 +164,8 @@ class Figures:
             case "decision":
                 self.decisions.labels(str(entry.facts.get("action", "keep"))).inc()
                 self.last_decision.set(entry.at_s)
+            case "scaled" if "counts" in entry.facts:
+                self.scalings.inc()
             case "begun" | "adopted":
                 self.doing, self._began_s = "moving", entry.at_s
             case "holding":
@@ -176,7 +195,7 @@ class Figures:
             finally:
                 self.plan_seconds.observe(time.monotonic() - began_s)
                 self.doing = "watching"
-            self._foresee({"today": found.today.outlook, "candidate": found.candidate.outlook})
+            self._foresee({"today": found.today.forecast, "candidate": found.candidate.forecast})
             return found
 
         return timed
@@ -188,9 +207,9 @@ class Figures:
     def _note_gpus(self, observed: Observed) -> None:
         self._there = dict(observed.gpus)
 
-    def _foresee(self, outlooks: Mapping[str, Outlook]) -> None:
-        _set(self.forecast_loss, {(plan, o.what, o.unit): o.loss for plan, o in outlooks.items()})
-        _set(self.forecast_holds, {(plan,): float(o.keeps_bounds) for plan, o in outlooks.items()})
+    def _foresee(self, forecasts: Mapping[str, Forecast]) -> None:
+        _set(self.forecast_loss, {(plan, o.what, o.unit): o.loss for plan, o in forecasts.items()})
+        _set(self.forecast_holds, {(plan,): float(o.keeps_bounds) for plan, o in forecasts.items()})
 
     def _gauge(self, name: str, what: str, *labels: str) -> Gauge:
         return Gauge(f"cascadia_controller_{name}", what, labels, registry=self.registry)

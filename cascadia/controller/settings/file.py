@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.decide import MovePolicy
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.settings.model import ControllerFile, Flag
@@ -71,7 +71,7 @@ def settings_of(file: ControllerFile, *, folder: Path, spec: Path, dry_run: bool
         folder,
         spec,
         Detection(**_for(Detection, values)),
-        Caution(**_for(Caution, values)),
+        MovePolicy(**_for(MovePolicy, values)),
         dry_run=dry_run,
         **_for(Settings, values),
     )

@@ -116,6 +116,19 @@ class Moves(_Section):
     )
 
 
+class Scaling(_Section):
+    """Replicas of today's plan's own shapes, by the load of this moment."""
+
+    scales: bool = Field(
+        default=True,
+        description="Whether replicas are added within seconds of the load, and stopped after it.",
+    )
+    quiet_s: Annotated[Positive, flag("--quiet-time", listed=True)] = Field(
+        default=600.0,
+        description="Seconds for which the load must not have asked for a replica before it is stopped.",
+    )
+
+
 class ControllerFile(_Section):
     """Settings by which a controller watches traffic, plans and moves. Every key has a default."""
 
@@ -123,3 +136,4 @@ class ControllerFile(_Section):
     watching: Watching = Watching()
     planning: Planning = Planning()
     moves: Moves = Moves()
+    scaling: Scaling = Scaling()

@@ -141,6 +141,20 @@ def _tried(
     return found
 
 
+def placed(search: Search, parts: Mapping[int, float], routing: int) -> list[Deployment]:
+    """Deployments of all GPUs, in proportion to the work of `parts` (0-1, by stage) of the requests: one for each
+    placement, in the shapes with the most throughput per GPU."""
+    demands = {d.stage: d for d, _ in search.whole_demands()}
+    found = []
+    for placement in _placements(search, tuple(parts)):
+        chosen = _by_load(search, demands, parts, placement, routing, 0)
+        if chosen is not None:
+            found.append(
+                deployed_alike(routing, filled(routing, chosen, demands, parts, search.problem.cluster))
+            )
+    return found
+
+
 def _placements(search: Search, stages: tuple[int, ...]) -> list[Placement]:
     pools = [p.name for p in sorted(search.problem.cluster.pools, key=lambda p: -p.gpus)]
     together: list[Placement] = [dict.fromkeys(stages, pool) for pool in pools]

@@ -14,7 +14,7 @@ REPLACED = (1, 2)
 """So many equal replicas give way at once."""
 
 
-def exchanges(
+def shape_swaps(
     mix: Mix, shapes: Sequence[Shape], saturated: Sequence[float], spare: Mapping[str, int], need: float
 ) -> Iterator[Mix]:
     """`mix` with one or two of its replicas replaced by as many of another shape as their GPUs, and the spare, hold.

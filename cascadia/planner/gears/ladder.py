@@ -11,7 +11,7 @@ where less is too late than may be, where its quality keeps the bar, and where i
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import product
 
 import numpy as np
@@ -90,6 +90,7 @@ class FoundLadder:
     routings: tuple[int, ...]
     ladder: Ladder
     rates_rps: tuple[float, ...]
+    _: KW_ONLY
     played: Played
     late: float
     quality_lower: float
@@ -117,7 +118,9 @@ def find_ladder(
         return None
     latency_s = float(own_latency_s.mean())
     found = measured(search, deployment, among, known.levels, goals.bound_s, latency_s)
-    return _Finder(search, simulator, deployment, goals, known, among, found).best()
+    return _Finder(
+        search, simulator, deployment, goals=goals, spread=known, among=among, measured=found
+    ).best()
 
 
 def load_of(search: Search, own_latency_s: Floats) -> Spread | None:
@@ -141,6 +144,7 @@ class _Finder:
     search: Search
     simulator: Simulator
     deployment: Deployment
+    _: KW_ONLY
     goals: Goals
     spread: Spread
     among: Candidates
@@ -274,11 +278,11 @@ class _Finder:
             routings,
             ladder,
             tuple(self._rate(k, border) for k, border in zip(gears, borders, strict=False)),
-            played,
-            float((played.latency_s > self.goals.bound_s).mean()),
-            float(share @ self.search.routings.lower[list(routings)]),
-            self.spread.levels[-1].rate_rps,
-            self.search.problem.workload.rate_rps / max(float(self.among.work[gears[-1]]), 1e-9),
+            played=played,
+            late=float((played.latency_s > self.goals.bound_s).mean()),
+            quality_lower=float(share @ self.search.routings.lower[list(routings)]),
+            peak_rps=self.spread.levels[-1].rate_rps,
+            carries_rps=self.search.problem.workload.rate_rps / max(float(self.among.work[gears[-1]]), 1e-9),
         )
 
     def _decisions(self, routing: int) -> Decisions:

@@ -17,7 +17,13 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator, replicas_of
 from cascadia.planner.routing.routings import Decisions
 from cascadia_sim.cascade.cascade import CascadeRun
-from cascadia_sim.cascade.rolling import Asked, RollingCascade, Routing, VerdictDelays, VerdictTokens
+from cascadia_sim.cascade.rolling import (
+    CascadeRequests,
+    RollingCascade,
+    Routing,
+    VerdictDelays,
+    VerdictTokens,
+)
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
@@ -44,11 +50,11 @@ def play(
     gear = np.zeros(len(simulator.arrivals), np.int64)
     if ladder.borders:
         gear = _gears(simulator, deployment, decided, ladder)
-    by = _by_gear(decided, gear)
+    by = by_gear(decided, gear)
     return Played(gear, by, simulator.run(deployment, by))
 
 
-def _by_gear(decided: Sequence[Decisions], gear: Ints) -> Decisions:
+def by_gear(decided: Sequence[Decisions], gear: Ints) -> Decisions:
     """Each request's own."""
     if len(decided) == 1:
         return decided[0]
@@ -65,7 +71,7 @@ def _gears(
         if simulator.delays is None
         else VerdictDelays(simulator.delays)
     )
-    asked = Asked(simulator.arrivals, w.input_tokens, w.output_tokens, simulator.cached)
+    asked = CascadeRequests(simulator.arrivals, w.input_tokens, w.output_tokens, simulator.cached)
     cascade = RollingCascade(asked, verdicts)
     for stage, mix in deployment.mixes:
         for replica in replicas_of(mix):

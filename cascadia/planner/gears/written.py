@@ -58,11 +58,11 @@ def _prediction(
         time_share,
         len(latency) / requests,
         float(search.routings.mean[routing]),
-        float(search.routings.lower[routing]),
-        quantile_s(latency, 0.5),
-        quantile_s(latency, 0.95),
-        quantile_s(latency, 0.99),
-        float((latency > bound_s).mean()) if len(latency) else 0.0,
+        quality_lower=float(search.routings.lower[routing]),
+        p50_s=quantile_s(latency, 0.5),
+        p95_s=quantile_s(latency, 0.95),
+        p99_s=quantile_s(latency, 0.99),
+        late=float((latency > bound_s).mean()) if len(latency) else 0.0,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix, Option
-from cascadia.planner.deployment.shape_swaps import exchanges
+from cascadia.planner.deployment.shape_swaps import shape_swaps
 from cascadia.planner.refinement.shares import reshared
 from cascadia.planner.refinement.state import Refinement
 
@@ -36,7 +36,7 @@ def neighbours(
         {a: more, b: less} for a, more in up.items() for b, less in down.items() if a != b and more and less
     ]
     changes += [{s: mix} for s in menu for mix in _with_more(state, here, s)]
-    changes += [{s: mix} for s in menu for mix in _exchanged(state, here, s)]
+    changes += [{s: mix} for s in menu for mix in _swapped(state, here, s)]
     changes += [{s: mix} for s in menu for mix in reshared(mixes[s])]
     lighter, beside = _routings_near(state, here.routing, routings, light)
     steps = [
@@ -103,11 +103,11 @@ def _with_more(state: Refinement, here: Deployment, stage: int) -> list[Mix]:
     ]
 
 
-def _exchanged(state: Refinement, here: Deployment, stage: int) -> Iterator[Mix]:
+def _swapped(state: Refinement, here: Deployment, stage: int) -> Iterator[Mix]:
     """A stage's mix with other shapes on its GPUs and the spare ones."""
     demand, need = state.references.one(stage, here.routing)
     spare = _spare(state, here, stage)
-    return exchanges(here.mix(stage), demand.shapes, demand.table.saturated.tolist(), spare, need)
+    return shape_swaps(here.mix(stage), demand.shapes, demand.table.saturated.tolist(), spare, need)
 
 
 def _spare(state: Refinement, here: Deployment, stage: int) -> dict[str, int]:

@@ -26,7 +26,7 @@ from cascadia_sim.models.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BatchOptions:
     """Batch as far as the user set it; None: as the plan predicts."""
 
     decoding: int | None = None
@@ -95,7 +95,7 @@ def explain_iterations(
     predicted: Predicted,
     *,
     folder: Path,
-    asked: Asked,
+    asked: BatchOptions,
     contexts: Mapping[str, int] | None = None,
 ) -> tuple[Explained, ...]:
     """Every group of replicas in `plan`, its batch as in `predicted` but for what is `asked`.
@@ -119,7 +119,7 @@ def decoded_contexts(found: Replay) -> dict[str, int]:
 
 
 def _explained(
-    plan: Plan, predicted: Predicted, folder: Path, asked: Asked, contexts: Mapping[str, int]
+    plan: Plan, predicted: Predicted, folder: Path, asked: BatchOptions, contexts: Mapping[str, int]
 ) -> Iterator[Explained]:
     for stage, seen in zip(plan.stages, predicted.stages, strict=True):
         for group in stage.replicas:
@@ -148,7 +148,7 @@ def _request_tokens(seen: StagePrediction) -> int:
     return max(1, round(seen.tokens_per_s / seen.rate_rps)) if seen.rate_rps > 0 else 1
 
 
-def _chosen(typical: Iteration, asked: Asked) -> Iteration:
+def _chosen(typical: Iteration, asked: BatchOptions) -> Iteration:
     # A batch that was asked for stands for itself: a prompt is only added where one was asked for too.
     prompt = typical.prefill_tokens if asked.decoding is None else 0
     return Iteration(

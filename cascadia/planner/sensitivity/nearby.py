@@ -76,14 +76,14 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outlook:
+class Sensitivity:
     slo_base_s: float
     bars: tuple[Bar, ...]
     rivals: tuple[Rival, ...]
     rates: Rates
 
 
-def outlook(result: PlanResult) -> Outlook:
+def sensitivity_of(result: PlanResult) -> Sensitivity:
     search = result.search
     state = Refinement(search, Simulator.of(search.problem), result.loop.references)
     composer = composer_of(search, LOOK.window_requests)
@@ -94,7 +94,7 @@ def outlook(result: PlanResult) -> Outlook:
         rates = _rates(state, result)
         entries = [rival.result() for rival in rivals]
     found = tuple(_rival(search, e) for e in entries if e.best is not None and e.run is not None)
-    return Outlook(slo_base_s(search), bars, found, rates)
+    return Sensitivity(slo_base_s(search), bars, found, rates)
 
 
 def _bars(state: Refinement, composer: Composer, result: PlanResult) -> tuple[Bar, ...]:

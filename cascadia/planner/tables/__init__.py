@@ -1,4 +1,4 @@
-"""Latency tables: the shapes that fit a stage's GPUs, how many requests a second each sustains, and how long it
-takes under each share of the load; kept on disk by a digest of all that decides it. It imports no other room of
-the planner.
+"""Latency of each shape that fits a stage's GPUs, under each share of the stage's load, and the requests a
+second that it sustains; kept on disk by a digest of all that decides it. It imports no other room of the
+planner.
 """

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cascadia.router.access.key_metrics import KeyMetrics
 from cascadia.router.access.keys import Key, Keyring, Scope
-from cascadia.router.access.rate_limits import Kind, Told, Usage, Verdict
+from cascadia.router.access.rate_limits import Kind, RateLimitHeaders, Usage, Verdict
 from cascadia.router.http.head import Head
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.stream_usage import StreamUsage
@@ -53,7 +53,7 @@ class Account:
         """The same key as the file has it now."""
         self.key = key
         self.limited = key.limits.any
-        self.told = Told(key.limits)
+        self.told = RateLimitHeaders(key.limits)
 
 
 class Reservation:

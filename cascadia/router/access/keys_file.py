@@ -36,7 +36,7 @@ class _Entry(BaseModel):
     tokens_per_minute: _Rate | None = None
     concurrent: _Rate | None = None
     priority: int = Field(0, ge=-1000, le=1000)
-    max_gear: int | None = Field(None, ge=0, le=31)
+    max_gear: int | None = Field(None, ge=0, le=63)
     created: AwareDatetime | None = None
     expires: AwareDatetime | None = None
 

@@ -80,7 +80,7 @@ class Usage:
         self.tokens += taken - used
 
 
-class Told:
+class RateLimitHeaders:
     """OpenAI's `x-ratelimit-` headers of a key; what does not change is written once. `reset`: when all is back."""
 
     __slots__ = ("_lines", "_request_ms", "_requests", "_token_ms", "_tokens")

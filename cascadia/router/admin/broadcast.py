@@ -1,6 +1,6 @@
 """An operator's commands, done by all processes of a router: whichever is asked does it, and tells the others.
 
-A process that takes a dead one's place asks the others what was put, and does the same.
+A process that takes a dead one's place asks the others for their overrides, and does the same.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _LOOK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class Override:
     """Override by an operator. `what`: thresholds, plan, gear, drain or undrain; `body` is a document, or says which
     replica.
     """
@@ -91,11 +91,11 @@ class Operated(Process, Commanded, Protocol):
 
 
 class Operator:
-    """`put` is in force beside the files, oldest first."""
+    """`overrides` are in force beside the files, oldest first."""
 
     def __init__(self, router: Operated) -> None:
         self._router = router
-        self.put: list[Put] = []
+        self.overrides: list[Override] = []
         router.peers.answers.update(
             {
                 "put": self._told,
@@ -110,14 +110,14 @@ class Operator:
         """Repeats the overrides that were made before this process began."""
         for answer in (await self._router.peers.ask("what was put")).values():
             for what, body in orjson.loads(answer):
-                await self._do(Put(what, body.encode()))
+                await self._do(Override(what, body.encode()))
             return
 
     def forget(self) -> None:
         """Has the files in force again, and the load decide of gears. Who drains goes on."""
         if self._router.gears is not None:
             self._router.gears.pin(None)
-        self.put = [put for put in self.put if put.what == "drain"]
+        self.overrides = [override for override in self.overrides if override.what == "drain"]
 
     async def state(self) -> dict[str, Any]:
         others = await self._router.peers.ask("state")
@@ -125,15 +125,15 @@ class Operator:
 
     async def thresholds(self, body: bytes) -> None:
         """Raises `BadInput`."""
-        await self._everywhere(Put("thresholds", body))
+        await self._everywhere(Override("thresholds", body))
 
     async def gear(self, body: bytes) -> None:
         """Raises `BadInput`."""
-        await self._everywhere(Put("gear", body))
+        await self._everywhere(Override("gear", body))
 
     async def plan(self, body: bytes) -> None:
         """Raises `BadInput`."""
-        await self._everywhere(Put("plan", body))
+        await self._everywhere(Override("plan", body))
 
     async def reload(self) -> dict[str, Any]:
         """Raises `Refused` where there are no files."""
@@ -154,7 +154,7 @@ class Operator:
             )
             raise Refused(409, "last_replica", message)
         which = _which(stage, replica)
-        await self._everywhere(Put("drain", which))
+        await self._everywhere(Override("drain", which))
         loop = asyncio.get_running_loop()
         wait_s = min(LONGEST_WAIT_S, max(0.0, wait_s)) if isfinite(wait_s) else LONGEST_WAIT_S
         until_s = loop.time() + wait_s
@@ -167,37 +167,37 @@ class Operator:
     async def undrain(self, name: str) -> dict[str, Any]:
         """Raises `Refused`."""
         stage, replica = _named(self._router, name)
-        await self._everywhere(Put("undrain", _which(stage, replica)))
+        await self._everywhere(Override("undrain", _which(stage, replica)))
         return replica_state(replica)
 
-    async def _everywhere(self, put: Put) -> None:
-        await self._do(put)
-        await self._router.peers.ask("put", put.message, PATIENCE_S)
+    async def _everywhere(self, override: Override) -> None:
+        await self._do(override)
+        await self._router.peers.ask("put", override.message, PATIENCE_S)
 
-    async def _do(self, put: Put) -> None:
+    async def _do(self, override: Override) -> None:
         """Here. What a later one makes void is forgotten."""
-        match put.what:
+        match override.what:
             case "thresholds":
-                admin.put_thresholds(self._router, put.body)
+                admin.put_thresholds(self._router, override.body)
                 # One document of all stands for those before it.
                 now = {stage.name: stage.threshold for stage in self._router.settings.stages}
-                put = Put(put.what, orjson.dumps(now))
-                self.put = [one for one in self.put if one.what != put.what]
+                override = Override(override.what, orjson.dumps(now))
+                self.overrides = [one for one in self.overrides if one.what != override.what]
             case "gear":
-                admin.put_gear(self._router, put.body)
-                self.put = [one for one in self.put if one.what != put.what]
+                admin.put_gear(self._router, override.body)
+                self.overrides = [one for one in self.overrides if one.what != override.what]
             case "plan":
-                await admin.put_plan(self._router, put.body)
+                await admin.put_plan(self._router, override.body)
                 self.forget()
             case "drain" | "undrain":
                 for stage, replica in self._router.replicas:
-                    if _which(stage, replica) == put.body:
-                        replica.drain() if put.what == "drain" else replica.undrain()
+                    if _which(stage, replica) == override.body:
+                        replica.drain() if override.what == "drain" else replica.undrain()
                         # Who waits for it may find another, or it.
                         stage.wait_queue.wake()
-                self.put = [one for one in self.put if one.body != put.body]
-        if put.what != "undrain":
-            self.put.append(put)
+                self.overrides = [one for one in self.overrides if one.body != override.body]
+        if override.what != "undrain":
+            self.overrides.append(override)
 
     async def _running_everywhere(self, replica: Replica, which: bytes) -> int:
         others = await self._router.peers.ask("running", which)
@@ -208,14 +208,14 @@ class Operator:
     async def _told(self, message: bytes) -> bytes:
         what, _, body = message.partition(b"\n")
         try:
-            await self._do(Put(what.decode("ascii"), body))
+            await self._do(Override(what.decode("ascii"), body))
         except BadInput as error:
             # Its files are others than those of the process that took it.
             self._router.events.line({"event": "admin", "put": what.decode("ascii"), "error": str(error)})
         return b"done"
 
     async def _say(self, _: bytes) -> bytes:
-        return orjson.dumps([[put.what, put.body.decode()] for put in self.put])
+        return orjson.dumps([[override.what, override.body.decode()] for override in self.overrides])
 
     async def _reload_too(self, _: bytes) -> bytes:
         if self._router.reloader is not None:

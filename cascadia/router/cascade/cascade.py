@@ -82,6 +82,10 @@ class Cascade:
         way, beyond = route(ask, self.stages, self.max_judged_choices)
         if self._refuses and way[0].crowded and (ask.gear is None or ask.gear.max_in_flight is None):
             raise way[0].admission.overloaded.api_error()
+        largest = way[-1]
+        way = self._in_time(ask, way)
+        # Whoever answers instead of a larger stage that would be late says so.
+        stopped = "deadline" if way[-1] is not largest else None
         await turn_after(ask.body)
         skipped = await self.scoring.skipped(ask, way[:-1])
         for stage in way:
@@ -119,6 +123,7 @@ class Cascade:
                     beyond = []
                 continue
             if decision.live is not None:
+                decision.stopped = stopped
                 return decision
             if decision.refused is not None:
                 outcome = "refused"
@@ -138,6 +143,7 @@ class Cascade:
             if accepted:
                 stage.metrics.accepted.inc()
                 decision.stage, decision.held = stage, held
+                decision.stopped = stopped if last else None
                 return decision
             stage.metrics.escalated(reason)
             if best is None or (held.score or 0.0) >= (best.score or 0.0):
@@ -149,8 +155,25 @@ class Cascade:
         raise failure.api_error() if failure else ApiError(503, "no_stage", "No stage can take this request.")
 
     def _too_late(self, ask: Ask, stage: Stage) -> bool:
-        """Tells whether the deadline leaves less than this stage's answers took of late."""
-        return ask.deadline_s - monotonic() < stage.typical_s
+        """Tells whether the stage's answer is likely to pass the deadline."""
+        return ask.deadline_s - monotonic() < stage.admission.finish_s(ask.fields.most_output)
+
+    def _in_time(self, ask: Ask, way: list[Stage]) -> list[Stage]:
+        """Those of `way` that are likely to be in time (RAMSIS, section 4.3.1); where none is, the fastest.
+
+        Raises `ApiError` where none is and who is late is refused.
+        """
+        found = [stage for stage in way if not self._too_late(ask, stage)]
+        if len(found) == len(way):
+            return way
+        if not found and self._refuses:
+            raise StageFailed(way[0].name, "deadline").api_error()
+        if not found:
+            found = [min(way, key=lambda stage: stage.admission.finish_s(ask.fields.most_output))]
+        for stage in way:
+            if stage not in found:
+                stage.metrics.escalated("deadline")
+        return found
 
     async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> None:
         """The stage's stream, or its refusal, for `decision`."""

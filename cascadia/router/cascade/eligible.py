@@ -55,7 +55,7 @@ def gear_threshold(gear: GearSettings, stage: Stage) -> float:
 
 
 def _in_gear(ask: Ask, gear: GearSettings, allowed: list[Stage], forbidden: Container[str]) -> Way:
-    """Those of `allowed`, by the request's own limits, that its gear asks; and the others, larger ones first.
+    """Stages of `allowed`, by the request's own limits, that its gear asks; and the others, larger ones first.
     `forbidden` are larger than all of them.
 
     The limits stand above the gear: where they leave none of its stages, the one next to them answers, and who names a

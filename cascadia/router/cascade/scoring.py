@@ -15,7 +15,7 @@ from cascadia.router.cascade.decision import Ask, Held
 from cascadia.router.cascade.eligible import gear_threshold
 from cascadia.router.examiner.examiner import Examiner
 from cascadia.router.gates.base import Gate, JudgeFailed, judged, within
-from cascadia.router.gates.context import ASKED, Asked
+from cascadia.router.gates.context import ASKED, GateContext
 from cascadia.router.gates.embedding import EmbeddingGate
 from cascadia.router.gates.rules import refusal
 from cascadia.router.gates.usage import spend
@@ -111,7 +111,7 @@ class Scoring:
         if told is None or least is None:
             return False
         asked = asked_of(ask.fields)
-        token = ASKED.set(Asked(stage.name, asked.said))
+        token = ASKED.set(GateContext(stage.name, asked.said))
         try:
             expected = partial(foresight.expected, asked.question)
             return await within(expected, told.timeout_s, ask.deadline_s) < least
@@ -134,7 +134,7 @@ class Scoring:
         await turn_after(ask.body)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
-        context = Asked(stage.name, asked.said, partial(self._again, ask, stage))
+        context = GateContext(stage.name, asked.said, partial(self._again, ask, stage))
         token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s

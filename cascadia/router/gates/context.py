@@ -11,7 +11,7 @@ Again = Callable[[Mapping[str, Any]], Awaitable[Choice]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GateContext:
     """`stage` wrote the answer. `said` is what the user said last; `again` asks that stage once more, with
     changes to the request, and raises `JudgeFailed` where it has no answer.
     """
@@ -21,4 +21,4 @@ class Asked:
     again: Again | None = None
 
 
-ASKED: ContextVar[Asked] = ContextVar("asked", default=Asked())  # noqa: B039 (it is frozen)
+ASKED: ContextVar[GateContext] = ContextVar("asked", default=GateContext())  # noqa: B039 (it is frozen)

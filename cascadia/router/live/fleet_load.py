@@ -152,7 +152,7 @@ class FleetLoad:
 
 
 def _read(message: bytes) -> Iterator[tuple[tuple[str, int], int]]:
-    """Nothing, of what nobody like us wrote."""
+    """Loads in a message; none where nobody like us wrote it."""
     try:
         host, number, running = message.decode().rsplit(" ", 2)
         yield (host, int(number)), int(running)

@@ -21,7 +21,7 @@ from cascadia.router.cascade.cascade import Cascade
 from cascadia.router.cascade.decision import Ask
 from cascadia.router.cascade.records import Record
 from cascadia.router.gates.base import Gate, JudgeFailed, judged
-from cascadia.router.gates.context import ASKED, Asked
+from cascadia.router.gates.context import ASKED, GateContext
 from cascadia.router.observers.samples import Samples
 from cascadia.router.observers.samples_rows import Row
 from cascadia.router.openai.answers import Choice, Written, read_document
@@ -209,7 +209,7 @@ class Shadow:
         choice = written.choices[0]
         deadline_s = asyncio.get_running_loop().time() + judge.timeout_s
         again = partial(self._again, ask, stage, gate)
-        token = ASKED.set(Asked(stage.name, asked_of(ask.fields).said, again))
+        token = ASKED.set(GateContext(stage.name, asked_of(ask.fields).said, again))
         try:
             return await judged(gate, asked, choice, judge.timeout_s, deadline_s)
         finally:

@@ -11,7 +11,7 @@ from cascadia.router.openai.responses import turns_of
 from cascadia.router.openai.texts import Turn, text_of
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """`question`: a single user message as it is, a conversation line by line, each with who said it; empty where it
     cannot be read. `said`: what the user said last; None where there are no messages, or none of a user.
     """
@@ -23,18 +23,18 @@ class Asked(NamedTuple):
 _messages = msgspec.json.Decoder(list[Turn])
 
 
-def asked_of(fields: Fields) -> Asked:
+def asked_of(fields: Fields) -> Question:
     """Question that a request asks; nothing of one with more messages than can be read at once."""
     try:
         if prompt := fields.given("prompt"):
-            return Asked(text_of(prompt), None)
+            return Question(text_of(prompt), None)
         turns = _turns(fields)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return Asked()
+        return Question()
     said = next((text for role, text in reversed(turns) if role == "user"), None)
     if len(turns) == 1:
-        return Asked(turns[0][1], said)
-    return Asked("\n".join(f"{role}: {text}" for role, text in turns), said)
+        return Question(turns[0][1], said)
+    return Question("\n".join(f"{role}: {text}" for role, text in turns), said)
 
 
 def _turns(fields: Fields) -> list[tuple[str, str]]:

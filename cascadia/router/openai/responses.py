@@ -42,7 +42,7 @@ class _Part(Counted):
     refusal: str | None = None
 
 
-class _Item(Counted):
+class _OutputItem(Counted):
     type: str = ""
     content: list[_Part] | None = None
     name: str | None = None
@@ -55,7 +55,7 @@ class _Usage(Struct):
 
 
 class _Response(Struct):
-    output: list[_Item]
+    output: list[_OutputItem]
     status: str | None = None
     usage: _Usage | None = None
 
@@ -131,14 +131,14 @@ def _written(document: bytes) -> Written:
     return Written((choice,), Usage(usage.input_tokens or 0, usage.output_tokens or 0))
 
 
-class _Asked(Turn):
+class _InputItem(Turn):
     type: str = "message"
     name: str | None = None
     arguments: str | None = None
     output: Raw = Raw(b"null")
 
 
-_asked = msgspec.json.Decoder(list[_Asked])
+_asked = msgspec.json.Decoder(list[_InputItem])
 _NOTHING = (b"null", b'""', b"[]")
 
 

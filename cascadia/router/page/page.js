@@ -176,6 +176,48 @@ function funnel(state) {
   byId("funnel").replaceChildren(...rows);
 }
 
+function gearBars(points, number) {
+  // Of each tick a column: the share of its requests in each gear, the heaviest at the bottom.
+  const width = 100 / Math.max(points.length, 1);
+  const picture = draw("svg", { class: "gear-bars", viewBox: "0 0 100 26", preserveAspectRatio: "none", "aria-hidden": "true" });
+  points.forEach((point, at) => {
+    const all = sum(point.gears);
+    let top = 26;
+    for (let gear = 0; gear < number && all; gear += 1) {
+      const height = (26 * (point.gears[gear] || 0)) / all;
+      top -= height;
+      if (height) picture.append(draw("rect", { x: at * width, y: top, width: width * 1.02, height, "fill-opacity": depth(gear, number) }));
+    }
+  });
+  return picture;
+}
+
+const depth = (gear, number) => (0.15 + (0.85 * gear) / Math.max(1, number - 1)).toFixed(2);
+
+function gears(state) {
+  const found = state.gears;
+  byId("gears-section").hidden = !found;
+  if (!found) return;
+  const { ladder, series } = found;
+  const lost = found.capacity < 0.995 ? ` ${Math.round(100 * found.capacity)} % of the planned replicas serve: borders shrink as much.` : "";
+  byId("gears-now").textContent = `Gear ${found.in_force} is in force${found.pinned === null ? "" : ", pinned"}.${lost}`;
+  const row = (name, most, picture) => make("div", { class: "row-time" },
+    make("span", {}, name, make("small", { class: "quiet" }, ` ${most}`)), picture);
+  const inFlight = series.map((point) => point.in_flight);
+  const rates = state.series.map((point) => point.per_s);
+  byId("gears-time").replaceChildren(
+    row("Requests/s", `up to ${rate(Math.max(...rates, 0))}`, spark(rates)),
+    row("In flight", `up to ${count(Math.max(...inFlight, 0))}`, spark(inFlight)),
+    row("Gear", `0 pale, ${ladder.length - 1} dark`, gearBars(series, ladder.length)));
+  const all = ladder.reduce((total, gear) => total + gear.count, 0);
+  const rows = ladder.map((gear, number) => make("tr", number === found.in_force ? { class: "in-force" } : {},
+    make("th", { scope: "row" }, `${number}`), make("td", { class: "left" }, gear.stages.join(" → ")),
+    make("td", {}, gear.max_in_flight === null ? "any number" : count(gear.max_in_flight)),
+    make("td", {}, count(gear.count)), make("td", {}, share(gear.count, all))));
+  table(byId("gears"), "The heaviest first. A request keeps the gear that it met when it came.",
+    [["gear"], ["stages asked", "left"], ["up to in flight"], ["requests"], ["share"]], rows);
+}
+
 function table(element, caption, heads, rows) {
   const head = make("tr", {}, ...heads.map(([text, kind]) => make("th", { scope: "col", class: kind || "" }, text)));
   element.replaceChildren(make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...rows));
@@ -254,6 +296,7 @@ function show(state) {
   document.title = `${state.ready ? "" : "not ready · "}${state.cascade}`;
   tiles(state);
   funnel(state);
+  gears(state);
   stages(state);
   replicas(state);
   recent(state);

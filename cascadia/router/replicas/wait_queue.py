@@ -1,7 +1,9 @@
-"""Wait queue for a replica: lower priority first, as vLLM has it, and within one who waits longest.
+"""Wait queue for a replica: lower priority first, as vLLM has it, and within one who has least slack: who must begin
+soonest to be in time. Of those with time enough, and of those without a deadline, who waits longest.
 
-A step of priority is worth `STEP_S` seconds of waiting, and `MOST_STEPS` of them are as far as it goes. So whoever
-waits is overtaken only by those who come within a bounded time after: nobody starves, whatever the others' priority.
+A step of priority is worth `STEP_S` seconds of waiting, and `MOST_STEPS` of them are as far as it goes; no slack counts
+for more than `MOST_SLACK_S`. So whoever waits is overtaken only by those who come within a bounded time after: nobody
+starves, whatever the others' priority and deadlines.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ from typing import Literal, NamedTuple
 
 STEP_S = 2.0
 MOST_STEPS = 10
+MOST_SLACK_S = 20.0
 
 Outcome = Literal["woken", "late", "displaced"]
 
@@ -43,10 +46,11 @@ class WaitQueue:
     def __len__(self) -> int:
         return len(self.tickets)
 
-    def rank(self, priority: int, now_s: float) -> Rank:
-        """The place of one who comes now; it is kept when waking was in vain."""
+    def rank(self, priority: int, now_s: float, slack_s: float = MOST_SLACK_S) -> Rank:
+        """The place of one who comes now and may begin `slack_s` later; it is kept when waking was in vain."""
         self._number += 1
-        return Rank(now_s + STEP_S * max(-MOST_STEPS, min(MOST_STEPS, priority)), self._number)
+        steps = max(-MOST_STEPS, min(MOST_STEPS, priority))
+        return Rank(now_s + STEP_S * steps + max(0.0, min(MOST_SLACK_S, slack_s)), self._number)
 
     def ahead(self, rank: Rank) -> int:
         """Number that are served before `rank`."""

@@ -110,7 +110,7 @@ class _Mixture(_Section):
 
 
 class _UnderLoad(_Section):
-    """Where even the lightest gear's stages have no room requests wait, or are refused."""
+    """Rule for requests that even the lightest gear's stages have no room for: they wait, or are refused."""
 
     then: WhenOverloaded = "queue"
 
@@ -177,7 +177,7 @@ class _File(_Section):
     mixture: _Mixture | None = Field(None, description="Other thresholds for a share of the requests.")
     gears: list[GearSection] = Field(
         default_factory=list,
-        max_length=32,
+        max_length=64,
         description="Settings for rising load, the heaviest first; without any the stages' own serves all of it.",
     )
     under_load: _UnderLoad = _UnderLoad()

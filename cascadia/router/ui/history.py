@@ -26,10 +26,12 @@ class Tick:
     at_s: float
     counts: dict[tuple[str, ...], float] = field(default_factory=dict)
     spreads: dict[tuple[str, ...], "array[float]"] = field(default_factory=dict)
+    running: int = 0
+    """Requests under way then."""
 
 
 def tick_of(metrics: Metrics, at_s: float) -> Tick:
-    tick = Tick(at_s)
+    tick = Tick(at_s, running=metrics.running)
     for counts in _counts(metrics):
         for labels, count in counts.children.items():
             tick.counts[(counts.name, *labels)] = count.value
@@ -181,7 +183,7 @@ def _counts(metrics: Metrics) -> list[Counts]:
     return [
         *(metrics.requests, metrics.stage_requests, metrics.accepted, metrics.escalated, metrics.stopped),
         *(metrics.tokens, metrics.cascade_tokens, metrics.answers, metrics.upstream_errors),
-        *(metrics.judge_failures, metrics.shadows),
+        *(metrics.judge_failures, metrics.shadows, metrics.gear_requests),
     ]
 
 

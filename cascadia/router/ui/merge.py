@@ -12,34 +12,37 @@ from cascadia.router.ui.history import Tick, quantile, summed
 from cascadia.router.ui.process_state import add_replica
 
 RECENT = 40
+Loads = Sequence[tuple[int, dict[str, float]]]
+"""Of each tick that is kept: requests under way at its end, and how many came in it by their gear."""
 Parts = Sequence[tuple[float, list[int]]]
 """Of each tick that is kept: its seconds, and how many requests took how long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`moved` is what was counted in the window, `now` what is no count."""
+    """`moved` is what was counted in the window, `now` what is no count; `loads` are of the same ticks as `series`."""
 
     moved: Tick
     series: Parts
     now: dict[str, Any]
+    loads: Loads = ()
 
 
 def written(share: Share) -> bytes:
     moved = share.moved
     counts = list(moved.counts.items())
     spreads = [(key, list(values)) for key, values in moved.spreads.items()]
-    return orjson.dumps([moved.at_s, counts, spreads, share.series, share.now])
+    return orjson.dumps([moved.at_s, counts, spreads, share.series, share.now, share.loads])
 
 
 def read_share(text: bytes) -> Share:
-    at_s, counts, spreads, series, now = orjson.loads(text)
+    at_s, counts, spreads, series, now, loads = orjson.loads(text)
     tick = Tick(
         at_s,
         {tuple(key): value for key, value in counts},
         {tuple(key): array("d", values) for key, values in spreads},
     )
-    return Share(tick, series, now)
+    return Share(tick, series, now, loads)
 
 
 def together(nows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -69,6 +72,19 @@ def series_of(several: Sequence[Parts], upper: Sequence[float]) -> list[dict[str
         parts = [series[-back] for series in several if len(series) >= back]
         per_s = sum(sum(counts) / seconds for seconds, counts in parts if seconds > 0)
         points.append({"per_s": per_s, "p95_s": quantile(_summed(parts, upper), 0.95)})
+    return points
+
+
+def loads_of(several: Sequence[Loads]) -> list[dict[str, Any]]:
+    """A point for each tick, of all processes together, as of `series_of`."""
+    points = []
+    for back in range(max(map(len, several)), 0, -1):
+        parts = [loads[-back] for loads in several if len(loads) >= back]
+        gears: dict[str, float] = {}
+        for _, by_gear in parts:
+            for gear, count in by_gear.items():
+                gears[gear] = gears.get(gear, 0.0) + count
+        points.append({"in_flight": sum(running for running, _ in parts), "gears": gears})
     return points
 
 

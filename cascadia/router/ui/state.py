@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from cascadia import __version__
@@ -13,7 +13,7 @@ from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.counters import Spread
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.history import History, Window, added, quantile
-from cascadia.router.ui.merge import RECENT, Share, read_share, series_of, together, written
+from cascadia.router.ui.merge import RECENT, Share, loads_of, read_share, series_of, together, written
 
 WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
 State = dict[str, Any]
@@ -28,6 +28,19 @@ class Peers(Protocol):
     async def ask(self, what: str, body: bytes = b"") -> dict[int, bytes]: ...
 
 
+class Gears(Protocol):
+    """`number` is of the gear in force, which the load has chosen unless one is `pinned`."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def pinned(self) -> int | None: ...
+
+    @property
+    def capacity(self) -> float: ...
+
+
 class Shown(Protocol):
     """Router as the page shows it."""
 
@@ -39,6 +52,9 @@ class Shown(Protocol):
 
     @property
     def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def gears(self) -> Gears | None: ...
 
     @property
     def ready(self) -> bool: ...
@@ -90,6 +106,7 @@ class Page:
             "replicas": now["replicas"],
             "savings": savings(seen, router.stages, in_usd=router.settings.cost_unit is not None),
             "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
+            "gears": None if router.gears is None else self._gears(router.gears, seen, shares),
             "recent": now["recent"],
         }
 
@@ -107,10 +124,28 @@ class Page:
             "replicas": [_replica(stage, each) for stage in router.all_stages for each in stage.replicas],
             "recent": [_decision(at_s, entry) for at_s, entry in reversed(self._recent)],
         }
-        return Share(self.history.window(WINDOWS[window]).moved, parts, now)
+        loads = [(part.last.running, part.by("gear_requests")) for part in self.history.between()]
+        return Share(self.history.window(WINDOWS[window]).moved, parts, now, loads)
 
     async def _told(self, window: bytes) -> bytes:
         return written(self.share(window.decode("ascii")))
+
+    def _gears(self, gears: Gears, seen: Window, shares: Sequence[Share]) -> State:
+        came = seen.by("gear_requests")
+        return {
+            "in_force": gears.number,
+            "pinned": gears.pinned,
+            "capacity": gears.capacity,
+            "ladder": [
+                {
+                    "max_in_flight": gear.max_in_flight,
+                    "stages": gear.stages,
+                    "count": came.get(str(gear.number), 0.0),
+                }
+                for gear in self.router.settings.gears
+            ],
+            "series": loads_of([share.loads for share in shares]),
+        }
 
     def _requests(self, seen: Window, running: int) -> State:
         metrics = self.router.metrics
@@ -205,5 +240,5 @@ def _replica(stage: Stage, replica: Any) -> State:
 def _decision(at_s: float, entry: dict[str, Any]) -> State:
     """Entry of the log's line with what holds nothing but names, numbers and kinds."""
     steps = [{key: step[key] for key in ("stage", "outcome", "score")} for step in entry.get("steps", ())]
-    kept = ("request_id", "api", "model", "status", "seconds", "stage", "stopped", "error")
+    kept = ("request_id", "api", "model", "status", "seconds", "stage", "gear", "stopped", "error")
     return {"at_s": at_s, "steps": steps, **{key: entry.get(key) for key in kept}}

@@ -1,1 +1,3 @@
-"""Connections to engines: opened, pooled, read and given back. It imports no other room of the router."""
+"""Connections to engines: opened, pooled, written, read within deadlines, and given back. It imports no other
+room of the router.
+"""

@@ -28,7 +28,7 @@ ANSWER_TOKENS = 254
 CERTAINTY_NAMES = ("sum logprob", "mean logprob", "least logprob", "mean margin", "log tokens")
 
 
-class Asked(NamedTuple):
+class JudgeInput(NamedTuple):
     """One answer to be looked at; `answer` None where there is none yet."""
 
     question: str
@@ -67,7 +67,7 @@ def joined(parts: Sequence[Seen]) -> Seen:
     return Seen(*(np.concatenate([getattr(part, name) for part in parts]) for name in Seen.__slots__))
 
 
-def look(encoder: Encodes, asked: Sequence[Asked]) -> Seen:
+def look(encoder: Encodes, asked: Sequence[JudgeInput]) -> Seen:
     """One row an answer, in order. Question and answer are seen as they look (see `plain`)."""
     questions = [plain(one.question) for one in asked]
     answers = [plain(one.answer) if one.answer is not None else "" for one in asked]

@@ -14,7 +14,7 @@ import numpy as np
 
 from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.head.features import Asked, Floats, Group, Seen, joined, look
+from cascadia_judge.head.features import Floats, Group, JudgeInput, Seen, joined, look
 from cascadia_judge.head.head import Head
 from cascadia_judge.head.rows import Row
 from cascadia_judge.head.training import Course, Crossed, train
@@ -37,14 +37,14 @@ def see(encoder: Encoder, rows: Sequence[Row], told: Callable[[float], None]) ->
     parts = []
     for start in range(0, len(rows), ENCODED_AT_ONCE):
         some = rows[start : start + ENCODED_AT_ONCE]
-        parts.append(look(encoder, [Asked(r.question, r.answer, r.certainty) for r in some]))
+        parts.append(look(encoder, [JudgeInput(r.question, r.answer, r.certainty) for r in some]))
         told(min(1.0, (start + len(some)) / len(rows)))
     return joined(parts)
 
 
 def see_nulls(encoder: Encoder) -> Seen:
     """Answers that suit every question, without one."""
-    return look(encoder, [Asked("", text) for text in NULLS])
+    return look(encoder, [JudgeInput("", text) for text in NULLS])
 
 
 def teach(

@@ -1,3 +1,3 @@
-"""Constants fitted to measurements, and which of them stands for a GPU, an engine and a precision. Of the simulator
-it may import `models`, `hardware`, `errors`.
+"""Calibrations of engines on GPUs (constants fitted to measurements), and the choice of the one that stands for
+a GPU, an engine and a precision. Of the simulator it may import `models`, `hardware`, `errors`.
 """

@@ -29,7 +29,7 @@ FIRST_CAPACITY = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class CascadeRequests:
     """n requests, `arrival_ps` [n] not decreasing; lengths [S, n] as each of S stages would see them.
 
     `cached_tokens` [S, n] of the inputs are in the prefix cache; None: none are.
@@ -99,7 +99,7 @@ class RollingCascade:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: CascadeRequests,
         judge: VerdictTokens | VerdictDelays | None,
         dispatch: Dispatch = DEFAULT,
         most_load: float = np.inf,
@@ -263,6 +263,21 @@ class RollingCascade:
         by[finish_ps < 0] = -1
         return Answers(finish_ps, by, refused)
 
+    def in_hand(self, first: int = 0, stop: int | None = None) -> list[int]:
+        """Counts, by stage, those of requests `first` to `stop` - 1 that have arrived there and wait for its answer."""
+        from cascadia_sim.engine.kernel import REFUSED
+
+        if self._requests is None:
+            return [0] * self.judge_group
+        found = []
+        for _, visit in self._ways(slice(first, stop)):
+            visits = visit[visit >= 0]
+            arrival_ps, finish_ps = self._requests.arrival_ps[visits], self._requests.finish_ps[visits]
+            away = self._network.replica[visits] == REFUSED
+            here = (arrival_ps > 0) & (arrival_ps <= self.now_ps) & (finish_ps < 0) & ~away
+            found.append(int(here.sum()))
+        return found
+
     def _ways(self, part: slice) -> Iterator[tuple[int, Ints]]:
         """The visits to each stage, from the first on, of those who have arrived; -1 of those who do not come."""
         paths, who = self._paths, np.arange(self.asked.arrival_ps.size)[part]
@@ -388,7 +403,7 @@ class RollingCascade:
         )
 
 
-def _paths(asked: Asked, judge: VerdictTokens | VerdictDelays | None) -> Paths:
+def _paths(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) -> Paths:
     """Paths before anybody has arrived, with no routing known."""
     stages, n = asked.input_tokens.shape
     unknown = np.full(n, -1, np.int64)
@@ -417,7 +432,7 @@ def _no_sites(stages: int, judge: VerdictTokens | VerdictDelays | None) -> Sites
     return sites_of((), (*([None] * stages), most))
 
 
-def _longest(asked: Asked, judge: VerdictTokens | VerdictDelays | None) -> Ints:
+def _longest(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) -> Ints:
     """Tokens of the longest request that may come to each group."""
     whole = (asked.input_tokens + asked.output_tokens).max(axis=1, initial=0)
     judged = 0

@@ -1,3 +1,3 @@
-"""Constants from measurements: bundled calibrations from public data, and profiles of a user's engine. Of the
-simulator it may import `engine`, `iteration`, `calibration`, `models`, `hardware`, `errors`.
+"""Fit of calibrations to measurements: the bundled ones to public data, and a user's own to a profile of an
+engine. Of the simulator it may import `engine`, `iteration`, `calibration`, `models`, `hardware`, `errors`.
 """

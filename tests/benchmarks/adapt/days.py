@@ -153,6 +153,12 @@ def changing(seed: int = 0) -> Day:
     return _of_regimes("three regime changes", CHANGING, seed)
 
 
+def changing_shortly(seed: int = 0) -> Day:
+    """The same in six hours."""
+    made = [replace(m, hours=m.hours / 4.0) for m in CHANGING]
+    return _of_regimes("three regime changes in six hours", made, seed)
+
+
 def transitions(load: float = 1.0, confidence: float = 0.5, seed: int = 0) -> Day:
     """The paper's test, on its 32 GPUs; at a `confidence` of 0.5 quality is held in the mean, as there."""
     made = [replace(m, rate_rps=load * m.rate_rps) for m in TRANSITIONS]
@@ -202,6 +208,7 @@ def azure(seed: int = 0) -> Day:
 
 DAYS: dict[str, Callable[[], Day]] = {
     "changing": changing,
+    "changing-6h": changing_shortly,
     "azure": azure,
     "stationary": stationary,
     "sine": periodic,

@@ -4,7 +4,8 @@ A start takes as long as its model's weights need, a stop until the replica's la
 requests arrive and are served. The clock stands still while the controller thinks, except where it waits.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from cascadia.controller.detect.windows import Samples
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
+from cascadia.controller.scale.size import Load
 from cascadia.domain.plan import Deployed, Plan
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.models import find_architecture
-from cascadia_sim.cascade.rolling import Asked, RollingCascade, VerdictTokens
+from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade, VerdictTokens
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import replica_timing
@@ -33,6 +35,10 @@ PATIENCE_S = 60.0
 SATURATING = 500
 """Requests of the day by which a replica's speed is told."""
 DRAIN_STRIDE_S = 1.0
+LOOK_S = 5.0
+"""So often the inner loop looks."""
+ANY_S = 1200.0
+"""Nobody is under way for longer."""
 Startup = Callable[[float], float]
 
 
@@ -59,6 +65,9 @@ class SimulatedFleet:
         self.backend = self
         self.now_s = self._looked_s = 0.0
         self.gpu_s = 0.0
+        self.look: Callable[[], Awaitable[None]] | None = None
+        """The inner loop's, called every `LOOK_S`."""
+        self._driver: asyncio.Task[object] | None = None
         self.in_use: list[tuple[float, int]] = []
         """Since when how many GPUs were held."""
         self._gpus = gpus
@@ -124,6 +133,12 @@ class SimulatedFleet:
             e2e_s=e2e_s,
         )
 
+    async def load(self) -> Load:
+        """The judge's work is not told of: it follows from the others'."""
+        part = self.day.part(self.now_s - ANY_S, self.now_s)
+        in_hand = self.cascade.in_hand(part.start, part.stop)
+        return Load(float(part.stop), dict(zip(self.day.table.stages, map(float, in_hand), strict=True)))
+
     # What its steps do.
 
     async def take(self, step: Step) -> None:
@@ -135,19 +150,40 @@ class SimulatedFleet:
                 self._running[name] = Running(Replica(name, kind, "starting"), ready_s, self.now_s)
                 self._count()
             case AwaitReady(name):
-                self.run_until(self._running[name].ready_s)
-                self._open(name)
+                await self.pass_until(self._running[name].ready_s)
+                if self._running[name].lane is None:
+                    self._open(name)
             case Drain(name):
                 running = self._running[name]
                 assert running.lane is not None
                 self.cascade.close(running.lane)
                 running.replica = replace(running.replica, state="draining")
             case Stop(name):
+                while not self._idle(name):
+                    await self.pass_until(self.now_s + DRAIN_STRIDE_S)
                 self._stop(name)
             case Route(routing):
                 self.route(routing)
             case Undrain():
                 raise StepFailed(f"{step}: what drains in this fleet has gone")
+
+    async def drive(self, until_s: float) -> None:
+        """Whoever calls this winds the clock from now on, also where it waits in a step; all others wait for it."""
+        self._driver = asyncio.current_task()
+        await self.pass_until(until_s)
+
+    async def pass_until(self, until_s: float) -> None:
+        while self.now_s < until_s:
+            if self.look is None:
+                self.run_until(until_s)
+            elif asyncio.current_task() is not self._driver:
+                await asyncio.sleep(0.0)
+            else:
+                self.run_until(min(until_s, (self.now_s // LOOK_S + 1.0) * LOOK_S))
+                for _ in range(2):
+                    await asyncio.sleep(0.0)
+                if self.now_s % LOOK_S == 0.0:
+                    await self.look()
 
     def run_until(self, until_s: float) -> None:
         """Nothing happens where that has passed."""
@@ -203,17 +239,24 @@ class SimulatedFleet:
 
     def _stop(self, name: str) -> None:
         running = self._running[name]
-        while running.lane is not None and not self.cascade.idle(running.lane):
-            self.run_until(self.now_s + DRAIN_STRIDE_S)
         self.gpu_s += (self.now_s - running.started_s) * running.replica.kind.gpus
         del self._running[name]
         self._count()
+
+    def is_loaded(self, name: str) -> bool:
+        return self._running[name].ready_s <= self.now_s
+
+    def _idle(self, name: str) -> bool:
+        lane = self._running[name].lane
+        return lane is None or self.cascade.idle(lane)
 
     def _count(self) -> None:
         self.in_use.append((self.now_s, self.used))
 
     def _observed(self, running: Running) -> Replica:
-        busy = running.lane is not None and not self.cascade.idle(running.lane)
+        # Whether one is idle is asked of many requests, so of those alone that are about to stop.
+        leaves = running.replica.state == "draining"
+        busy = leaves and running.lane is not None and not self.cascade.idle(running.lane)
         return replace(running.replica, running=int(busy))
 
     def _group(self, kind: Kind) -> int:
@@ -248,14 +291,14 @@ class SimulatedFleet:
         return find_architecture(unit.model, Path(), kind.stage).weight_bytes(unit.quantization)
 
 
-def asked_of(day: Day) -> Asked:
+def asked_of(day: Day) -> CascadeRequests:
     """Lengths as each stage sees them: the trace's, answers scaled by what the table says of the stage."""
     ratio = day.table.output_tokens.mean(axis=1)
     ratio = ratio / ratio.mean()
     trace = day.trace
     written = np.maximum(np.rint(ratio[:, None] * trace.output_tokens), 1).astype(np.int64)
     read = np.repeat(trace.input_tokens[None, :], len(ratio), axis=0)
-    return Asked(np.rint(trace.arrival_s * PS_PER_S).astype(np.int64), read, written)
+    return CascadeRequests(np.rint(trace.arrival_s * PS_PER_S).astype(np.int64), read, written)
 
 
 def routing_of(plan: Plan) -> Routing:

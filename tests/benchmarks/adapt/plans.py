@@ -26,6 +26,8 @@ from cascadia_traces.trace import Trace
 from tests.benchmarks.adapt.days import Day
 from tests.benchmarks.adapt.fleet import SimulatedFleet
 
+ANY_S = 7200.0
+"""Here, whatever the limit on its clock: others may use this machine."""
 PLANNED_S = 900.0
 """Of a regime's traffic; the rate is that of all of it."""
 
@@ -46,12 +48,12 @@ class KeptPlanner:
         if not (kept / RESULT).exists():
             shutil.rmtree(kept, ignore_errors=True)
             try:
-                found = await replan(request, limit_s)
+                found = await replan(request, ANY_S)
                 shutil.copytree(found.plan.parent, kept)
             except PlanningFailed as error:
                 kept.mkdir(parents=True)
                 (kept / RESULT).write_text(json.dumps({"error": str(error)}))
-        self.fleet.run_until(self.fleet.now_s + self.planning_s)
+        await self.fleet.pass_until(self.fleet.now_s + self.planning_s)
         return read_result(kept)
 
 
@@ -64,19 +66,22 @@ def _key(request: Request) -> str:
     return digest.hexdigest()[:20]
 
 
-def plan_for(day: Day, folder: Path, from_s: float, until_s: float) -> Path:
-    """What the planner makes of the day's traffic between two times, knowing all of it."""
+def plan_for(day: Day, folder: Path, from_s: float, until_s: float, rate_rps: float | None = None) -> Path:
+    """What the planner makes of the day's traffic between two times, knowing all of it; at `rate_rps`, or its own."""
     out = folder / f"{from_s:.0f}-{until_s:.0f}" / PLAN
     if not out.exists():
-        write_plan(plan(problem_for(day, folder, from_s, until_s)).plan, out)
+        write_plan(plan(problem_for(day, folder, from_s, until_s, rate_rps)).plan, out)
     return out
 
 
-def problem_for(day: Day, folder: Path, from_s: float, until_s: float) -> Problem:
+def problem_for(
+    day: Day, folder: Path, from_s: float, until_s: float, rate_rps: float | None = None
+) -> Problem:
     folder = folder / f"{from_s:.0f}-{until_s:.0f}"
     part = day.part(from_s, until_s)
-    rate_rps = (part.stop - part.start) / (until_s - from_s)
-    stretch = slice(part.start, min(part.stop, part.start + round(PLANNED_S * rate_rps)))
+    own_rps = (part.stop - part.start) / (until_s - from_s)
+    rate_rps = rate_rps or own_rps
+    stretch = slice(part.start, min(part.stop, part.start + round(PLANNED_S * own_rps)))
     arrival_s = day.trace.arrival_s[stretch]
     trace = Trace(arrival_s - arrival_s[0], day.trace.input_tokens[stretch], day.trace.output_tokens[stretch])
     spec = day.write(folder)

@@ -1,19 +1,23 @@
 """Ways to run a day: the controller, plans that stay, a plan an hour, and one who knows each change as it comes."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise
+from math import ceil
 from pathlib import Path
 
 import numpy as np
 
-from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.decide import MovePolicy
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.memory.state import write_in_force
+from cascadia.controller.move.state import Kind
+from cascadia.controller.move.steps import AwaitReady, Drain, Start, Stop
 from cascadia.controller.shipped import AT_ONCE, LEAST_EVALUATIONS, WINDOW_S
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.quality_file import write_quality
@@ -21,14 +25,17 @@ from cascadia.router.observers.shadow import BURST_S
 from cascadia_sim.iteration.timing import PS_PER_S
 from tests.benchmarks.adapt.days import HOUR_S, Day, Ints
 from tests.benchmarks.adapt.fleet import SimulatedFleet, Startup, startup_by_size
-from tests.benchmarks.adapt.plans import KeptPlanner
+from tests.benchmarks.adapt.plans import KeptPlanner, plan_for
 
 TAIL_S = 600.0
 """After the day's last request, for what is still on its way."""
 SHADOW = 20
 """One in so many requests goes through all stages."""
 BURST = 2
-MOVE_ALWAYS = Caution(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
+PEAK_S = 300.0
+EVERY_S, RATE_S, QUIET_S = 10.0, 120.0, 600.0
+"""Of the forty lines: how often they look, over how long they take the rate, and for how long it must be quiet."""
+MOVE_ALWAYS = MovePolicy(least_gain=1e-6, margin=0.0, cooldown_s=0.0, moves_per_day=10_000, free_moves=10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +94,51 @@ def oracle(world: World, plans: list[tuple[float, Path]], tell: Callable[[float]
     return _outcome("oracle", world, fleet, [], moves=len(plans) - 1)
 
 
+def oracle_of_peaks(world: World, tell: Callable[[float], None]) -> Outcome:
+    """Each hour the plan that is cheapest for the rate of its busiest five minutes, at once and for nothing.
+
+    Hours whose peaks are within 5 % and that ask the same share one plan, for the largest peak among them.
+    """
+    day, fleet = world.day, SimulatedFleet(world.day, world.first, world.gpus)
+    peaks = [(at_s, *_peak(day, at_s)) for at_s in np.arange(0.0, day.duration_s, HOUR_S).tolist()]
+    before: Path | None = None
+    for at_s, name, peak_rps in peaks:
+        rate_rps = max(rps for _, other, rps in peaks if other == name and rps <= 1.05 * peak_rps)
+        plan = plan_for(day, world.folder / "peaks", *_first_hour(peaks, name, rate_rps), rate_rps)
+        _pass(fleet, at_s, tell)
+        if plan != before:
+            fleet.swap(plan)
+        before = plan
+    _pass(fleet, day.duration_s, tell)
+    return _outcome("an oracle of each hour's peak", world, fleet, [], moves=len(peaks))
+
+
+def _peak(day: Day, at_s: float) -> tuple[str, float]:
+    """The regime of an hour, and the rate in its busiest five minutes."""
+    name = [regime.name for regime in day.regimes if regime.start_s <= at_s][-1]
+    edges = np.arange(at_s, min(at_s + HOUR_S, day.duration_s) + 1.0, PEAK_S)
+    return name, float(np.diff(np.searchsorted(day.trace.arrival_s, edges)).max()) / PEAK_S
+
+
+def _first_hour(peaks: list[tuple[float, str, float]], name: str, rate_rps: float) -> tuple[float, float]:
+    at_s = next(at_s for at_s, other, rps in peaks if other == name and rps == rate_rps)
+    return at_s, at_s + HOUR_S
+
+
 def adaptive(
     world: World, name: str, tell: Callable[[float], None], settings: dict[str, object] | None = None
 ) -> Outcome:
     """The controller as it is."""
     fleet = world.fleet()
-    controller = controller_of(world, name, fleet, settings or {})
+    controller = controller_of(world, name, fleet, settings or {}, scales=True)
+    fleet.look = controller.scale
 
     async def live() -> None:
         while fleet.now_s < world.day.duration_s:
-            fleet.run_until(fleet.now_s + WINDOW_S)
+            await fleet.drive(fleet.now_s + WINDOW_S)
             await controller.tick()
             tell(fleet.now_s)
+        await controller.rest()
 
     asyncio.run(live())
     return _outcome(name, world, fleet, controller.state.entries())
@@ -108,7 +148,7 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     """Plans for the last period's traffic at the end of each, and moves there whatever it is worth."""
     fleet = world.fleet()
     controller = controller_of(
-        world, f"every-{period_s:.0f}", fleet, {"caution": MOVE_ALWAYS, "headroom": 0.0}
+        world, f"every-{period_s:.0f}", fleet, {"move_policy": MOVE_ALWAYS, "headroom": 0.0}
     )
 
     async def live() -> None:
@@ -120,6 +160,46 @@ def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outco
     asyncio.run(live())
     _pass(fleet, world.day.duration_s, tell)
     return _outcome(f"a plan every {period_s / HOUR_S:g} h", world, fleet, controller.state.entries())
+
+
+def forty_lines(world: World, tell: Callable[[float], None]) -> Outcome:
+    """Replicas of the plan's own shapes in proportion to the rate of the last two minutes, started at once, stopped
+    after ten quiet minutes. Nothing else: the least that a controller has to be better than."""
+    fleet = world.fleet()
+    planned = read_plan(world.first)
+    counts = fleet.desired(world.first, {}).counts
+    wanted_of_late: deque[dict[Kind, int]] = deque(maxlen=round(QUIET_S / EVERY_S))
+    names = map(str, count())
+
+    async def look() -> None:
+        came = fleet.day.part(fleet.now_s - RATE_S, fleet.now_s)
+        share = (came.stop - came.start) / min(RATE_S, fleet.now_s) / planned.predicted.rate_rps
+        wanted_of_late.append({kind: max(1, ceil(share * n)) for kind, n in counts.items()})
+        observed = await fleet.observe()
+        for kind in counts:
+            alive = [r for r in observed.replicas if r.kind == kind and r.state != "draining"]
+            for _ in range(wanted_of_late[-1][kind] - len(alive)):
+                if fleet.used + kind.gpus <= world.gpus:
+                    await fleet.take(Start(f"{kind.stage}+{next(names)}", kind))
+            for replica in alive:
+                if replica.state == "starting" and fleet.is_loaded(replica.name):
+                    await fleet.take(AwaitReady(replica.name))
+            most = max(each[kind] for each in wanted_of_late)
+            ready = [r for r in alive if r.state == "ready"]
+            for replica in ready[: max(0, min(len(alive) - most, len(ready) - 1))]:
+                await fleet.take(Drain(replica.name))
+        for replica in observed.replicas:
+            if replica.state == "draining" and not replica.running:
+                await fleet.take(Stop(replica.name))
+
+    async def live() -> None:
+        while fleet.now_s < world.day.duration_s:
+            fleet.run_until(fleet.now_s + EVERY_S)
+            await look()
+            tell(fleet.now_s)
+
+    asyncio.run(live())
+    return _outcome("the forty lines", world, fleet, [])
 
 
 class Evaluations:
@@ -148,7 +228,10 @@ class Evaluations:
         return np.flatnonzero(self._looked[part]) + part.start
 
 
-def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object]) -> Controller:
+def controller_of(
+    world: World, name: str, fleet: SimulatedFleet, changes: dict[str, object], *, scales: bool = False
+) -> Controller:
+    """The inner loop is off unless it `scales`."""
     folder = world.folder / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "history.jsonl").unlink(missing_ok=True)
@@ -168,6 +251,7 @@ def controller_of(world: World, name: str, fleet: SimulatedFleet, changes: dict[
         fleet.log,
         KeptPlanner(world.folder / "plans", fleet, world.planning_s),
         clock=lambda: fleet.now_s,
+        load=fleet if scales else None,
         evaluations=Evaluations(world.day, fleet),
     )
 

@@ -13,4 +13,29 @@ class Equivalent:
     why: str
 
 
-EQUIVALENT: tuple[Equivalent, ...] = ()
+EQUIVALENT = (
+    Equivalent(
+        "cascadia/dispatch/round_robin.py",
+        'total, best, most = 0.0, 0, float("-inf")',
+        'total, best, most = 0.0, 1, float("-inf")',
+        "the first candidate has more credit than -inf, and is the best whatever stood there",
+    ),
+    Equivalent(
+        "cascadia/dispatch/round_robin.py",
+        "if len(candidates) == 1:",
+        "if len(candidates) == 0:",
+        "one candidate is charged what it was credited, and is chosen all the same",
+    ),
+    Equivalent(
+        "cascadia/dispatch/least_outstanding.py",
+        'best, least = 0, float("inf")',
+        'best, least = 1, float("inf")',
+        "the first candidate has less than inf, and is the best whatever stood there",
+    ),
+    Equivalent(
+        "judge/cascadia_judge/head/projection.py",
+        "return np.ascontiguousarray((kept * sign[:, None]).T, dtype=np.float32)",
+        "return np.ascontiguousarray((kept / sign[:, None]).T, dtype=np.float32)",
+        "signs are 1 and -1",
+    ),
+)

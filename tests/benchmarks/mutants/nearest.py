@@ -1,6 +1,7 @@
-"""Which tests are nearest to a module: those of its room and those that import it; and all of its package."""
+"""Which tests are nearest to a module: those that import it and those of its room; and all of its package."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 UNIT = Path("tests/unit")
@@ -25,10 +26,22 @@ def module(path: Path) -> str:
 
 
 def nearest(root: Path, path: Path) -> list[Path]:
-    """Test files of the package, nearest first: those that import the module, then the others of its room."""
-    name = re.compile(rf"\b{re.escape(module(path))}\b")
+    """Test files, nearest first: those that import the module, the others of its room, and where there are none of
+    either, those that import what imports it."""
     package = root / package_tests(path)
-    direct = [test for test in sorted(package.rglob("test_*.py")) if name.search(test.read_text())]
+    everywhere = {test: test.read_text() for test in sorted((root / UNIT).rglob("test_*.py"))}
+    direct = _importing(everywhere, module(path))
+    direct.sort(key=lambda test: not test.is_relative_to(package))
     room = root / room_tests(path)
-    others = [test for test in sorted(room.glob("test_*.py")) if test not in direct] if room.is_dir() else []
-    return [test.relative_to(root) for test in [*direct, *others]]
+    others = [test for test in everywhere if test.parent == room and test not in direct]
+    found = [*direct, *others]
+    if not found:
+        sources = [source for top in ("cascadia", *LEAVES) for source in sorted((root / top).rglob("*.py"))]
+        users = _importing({source: source.read_text() for source in sources}, module(path))
+        found = [test for user in users for test in _importing(everywhere, module(user.relative_to(root)))]
+    return [test.relative_to(root) for test in dict.fromkeys(found)]
+
+
+def _importing(texts: Mapping[Path, str], name: str) -> list[Path]:
+    wanted = re.compile(rf"\b{re.escape(name)}\b")
+    return [path for path, text in texts.items() if wanted.search(text)]

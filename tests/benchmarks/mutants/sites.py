@@ -1,7 +1,7 @@
 """Where a program can be turned, and how: Cosmic Ray's operators on the places that decide what it does.
 
 Left out are places where a mutant would say nothing of the tests: annotations and unions of types, decorators, what
-only a type checker reads.
+only a type checker reads, the wording of messages.
 """
 
 import ast
@@ -33,7 +33,7 @@ FAMILIES = (
 )
 Place = tuple[int, int]
 
-ODD = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor", "Is", "IsNot")
+ODD = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor", "Is", "IsNot", "Not", "Invert", "UAdd")
 """What an operator is not turned into: most raise a TypeError at once, which no test has to look for."""
 
 
@@ -99,7 +99,7 @@ def sites(root: Path, path: Path) -> list[Site]:
         occurrence = 0
         for node in nodes:
             for start, _ in operator.mutation_positions(node):
-                if not any(begin <= start < end for begin, end in left_out):
+                if not _between_parameters(node) and not any(begin <= start < end for begin, end in left_out):
                     ways[start].append((name, occurrence))
                 occurrence += 1
     return [Site(path, line, column, tuple(ways[line, column])) for line, column in sorted(ways)]
@@ -128,6 +128,11 @@ def _difference(one: str, other: str) -> tuple[str, str]:
     return next(((a.strip(), b.strip()) for a, b in pairs if a != b), ("", ""))
 
 
+def _between_parameters(node: parso.tree.NodeOrLeaf) -> bool:
+    """Whether it is the `*` or `/` of a signature, which Cosmic Ray takes for an operator."""
+    return node.type == "operator" and node.parent is not None and node.parent.type in ("parameters", "param")
+
+
 def _left_out(tree: ast.AST) -> Iterator[tuple[Place, Place]]:
     for node in ast.walk(tree):
         for part in _parts_left_out(node):
@@ -141,6 +146,8 @@ def _parts_left_out(node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
         yield node.returns
     if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation:
         yield node.annotation
+    if isinstance(node, ast.JoinedStr):
+        yield node
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         yield node
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and _is_type(node.right):

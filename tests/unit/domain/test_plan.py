@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.gear import Gear
 from cascadia.domain.objective import bar_meant
 from cascadia.domain.plan import ASKS_NONE, JudgePlan, Mixture, Plan, ReplicaGroup
 from cascadia.domain.workload import Workload
@@ -104,3 +105,44 @@ def test_a_workloads_rate_is_over_its_arrivals(arrival_s: list[float], rate_rps:
     n, some = len(arrival_s), np.ones((1, len(arrival_s)), np.int64)
     made = Workload(np.array(arrival_s), np.zeros(n, np.int64), some, some, np.zeros(n, np.int64))
     assert made.rate_rps == rate_rps
+
+
+def test_gears_are_told_by_the_gates_of_the_stages_that_they_ask() -> None:
+    gears = (
+        Gear(40.0, 8.0, ("s0", "s1", "s2"), (60.0, 70.0), (0.0, 5.0)),
+        Gear(None, None, ("s1", "s2"), (0.0, 50.0)),
+    )
+    assert of(True, True, True, gears=gears).gears_document() == {
+        "gears": [
+            {
+                "max_in_flight": 40.0,
+                "stages": ["s0", "s1", "s2"],
+                "thresholds": {"s0": 60.0, "s1": 70.0},
+                "skip_below": {"s0": 0.0, "s1": 5.0},
+            },
+            {"max_in_flight": None, "stages": ["s1", "s2"], "thresholds": {"s1": 50.0}, "skip_below": {}},
+        ]
+    }
+    assert of(True, True, gears=gears[:1]).gears_document() == {}
+    assert of(True, True, gears=()).gears_document() == {}
+
+
+def test_of_what_a_plan_does_not_say_nothing_is_assumed() -> None:
+    """Older plans lack these."""
+    judge = JudgePlan(
+        "embedding", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
+    )
+    times_and_prices = (
+        judge.latency_p50_s,
+        judge.latency_p95_s,
+        judge.usd_per_million_input_tokens,
+        judge.usd_per_million_output_tokens,
+    )
+    assert times_and_prices == (0.0, 0.0, 0.0, 0.0)
+    assert (judge.prompt_tokens, judge.output_tokens, judge.scale, judge.prompt_version) == (
+        0,
+        1,
+        100.0,
+        None,
+    )
+    assert stage("a", ONE).output_ratio == 1.0

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
-from cascadia.cli.profile.latency_setup import Asked, setup_of
+from cascadia.cli.profile.latency_setup import LatencyFlags, setup_of
 from cascadia.clients.engines.facts import EngineFacts, samples
 from cascadia.domain.errors import BadInput
 
@@ -19,7 +19,7 @@ def run(*args: str) -> Result:
     return CliRunner().invoke(main, ["profile", "latency", *args])
 
 
-def asked(**flags: object) -> Asked:
+def asked(**flags: object) -> LatencyFlags:
     plain = {
         "base_url": "http://127.0.0.1:8000",
         "model": "m",
@@ -29,7 +29,7 @@ def asked(**flags: object) -> Asked:
         "pp": 1,
     }
     rest = dict.fromkeys(("quantization", "max_num_seqs", "max_num_batched_tokens"))
-    return Asked(**(plain | rest | flags))  # type: ignore[arg-type]
+    return LatencyFlags(**(plain | rest | flags))  # type: ignore[arg-type]
 
 
 @pytest.fixture

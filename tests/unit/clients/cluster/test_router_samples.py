@@ -30,7 +30,7 @@ async def asked(of: Running, times: int) -> None:
     """So many requests, whose rows are in files."""
     for _ in range(times):
         assert (await of.chat()).status_code == 200
-    samples = of.router.watchers.samples
+    samples = of.router.observers.samples
     assert samples is not None
     await samples.stop()
 

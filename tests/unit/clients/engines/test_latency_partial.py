@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.cli.profile.latency_setup import Asked, setup_of
+from cascadia.cli.profile.latency_setup import LatencyFlags, setup_of
 from cascadia.clients.engines.facts import engine_facts
 from cascadia.clients.engines.openai_engine import OpenAIEngine
 from cascadia.domain.errors import BadInput
@@ -35,7 +35,7 @@ def slow(times: float) -> FakeEngine:
 def profiled(
     engine: FakeEngine, kept: Mapping[Point, Sequence[Seen]] | None = None, allowed_s: float = ALLOWED_S
 ) -> Profile:
-    asked = Asked(
+    asked = LatencyFlags(
         "http://fake",
         "m",
         SMALL,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cascadia.cli.profile.latency_outputs import as_json, tables
-from cascadia.cli.profile.latency_setup import Asked, setup_of
+from cascadia.cli.profile.latency_setup import LatencyFlags, setup_of
 from cascadia.cli.shared.output import Output
 from cascadia.clients.engines.facts import engine_facts
 from cascadia.clients.engines.openai_engine import OpenAIEngine
@@ -48,7 +48,7 @@ def truth(*counts: int) -> float:
 
 
 def profiled(engine: FakeEngine, max_seconds: float = 120.0, **flags: Any) -> Profile:
-    asked = Asked(
+    asked = LatencyFlags(
         "http://fake",
         "m",
         SMALL,

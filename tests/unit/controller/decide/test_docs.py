@@ -10,7 +10,7 @@ import yaml
 
 from cascadia.cli.main import main
 from cascadia.clients.processes.process import Restarts
-from cascadia.controller.decide.decide import Caution
+from cascadia.controller.decide.decide import MovePolicy
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.local.engines_file import Local
 from cascadia.controller.memory.history import Kind
@@ -50,10 +50,10 @@ def test_the_state_machine_has_every_event_of_the_history() -> None:
 
 
 def test_told_numbers_are_the_codes() -> None:
-    caution = Caution()
-    assert f"more than {caution.moves_per_day} times a day" in PAGES["adapt"]
-    assert f"{caution.reserve} of them are kept" in PAGES["adapt"]
-    assert (caution.least_gain, caution.cooldown_s, caution.free_moves, caution.margin) == (
+    policy = MovePolicy()
+    assert f"more than {policy.moves_per_day} times a day" in PAGES["adapt"]
+    assert f"{policy.reserve} of them are kept" in PAGES["adapt"]
+    assert (policy.least_gain, policy.cooldown_s, policy.free_moves, policy.margin) == (
         0.1,
         1800.0,
         3,

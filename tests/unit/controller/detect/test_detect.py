@@ -111,3 +111,7 @@ def test_windows_count_sampled_requests_at_their_share() -> None:
     assert first.values == {RATE: 2 / 60 / 0.5, INPUT: 0.0, OUTPUT: 0.0}
     assert second.values[RATE] == 1 / 60 / 0.5
     assert len(samples.between(1.5, 70.0)) == 1
+
+
+def test_an_alarm_says_what_went_from_what_to_what_and_since_when() -> None:
+    assert str(Alarm("rate", 1.0, 3.0, since_s=600.0, at_s=900.0)).endswith(", since 5 min")

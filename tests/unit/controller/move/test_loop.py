@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.controller.decide.decide import Decision, Outlook
+from cascadia.controller.decide.decide import Decision, Forecast
 from cascadia.controller.decide.replan import PlanningFailed, Prospect, Replanned, Request
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
@@ -83,8 +83,8 @@ class World:
         self.settings = Settings(tmp_path, tmp_path / "cascade.yaml", **settings)  # type: ignore[arg-type]
         self.answer: Replanned | PlanningFailed = Replanned(
             tmp_path / "new" / "plan.json",
-            Prospect(Outlook(20.0, True, {"gpu": 3}), {"small": 1.0, "large": 1.0}),
-            Prospect(Outlook(8.0, True, {"gpu": 3}), {"small": 1.0, "large": 0.5}),
+            Prospect(Forecast(20.0, True, {"gpu": 3}), {"small": 1.0, "large": 1.0}),
+            Prospect(Forecast(8.0, True, {"gpu": 3}), {"small": 1.0, "large": 0.5}),
         )
         (tmp_path / "old").mkdir(exist_ok=True)
         write_in_force(tmp_path, tmp_path / "old" / "plan.json")
@@ -227,8 +227,8 @@ def test_gpus_that_are_lost_are_planned_around(tmp_path: Path) -> None:
     world.machine.now = replace(world.machine.now, gpus={"gpu": 2}, replicas=world.machine.now.replicas[:2])
     world.answer = Replanned(
         tmp_path / "new" / "plan.json",
-        Prospect(Outlook(20.0, True, {"gpu": 3})),
-        Prospect(Outlook(30.0, True, {"gpu": 3})),
+        Prospect(Forecast(20.0, True, {"gpu": 3})),
+        Prospect(Forecast(30.0, True, {"gpu": 3})),
     )
     decisions = world.live(3 * HOUR_S)
     assert world.asked[0].gpus == {"gpu": 2}
@@ -244,8 +244,8 @@ def test_gpus_that_come_back_are_planned_with_once(tmp_path: Path) -> None:
     world.machine.now = replace(whole, gpus={"gpu": 2}, replicas=whole.replicas[:2])
     world.answer = Replanned(
         tmp_path / "new" / "plan.json",
-        Prospect(Outlook(20.0, True, {"gpu": 3})),
-        Prospect(Outlook(30.0, True, {"gpu": 3})),
+        Prospect(Forecast(20.0, True, {"gpu": 3})),
+        Prospect(Forecast(30.0, True, {"gpu": 3})),
     )
     world.live(2.1 * HOUR_S, controller)
     assert [request.gpus for request in world.asked] == [{"gpu": 2}]
@@ -274,7 +274,7 @@ def test_what_a_cool_down_forbids_is_asked_again_when_it_has_passed(tmp_path: Pa
     controller.state.add(Entry(CHANGE_S - 60.0, "begun", "to old"))
     kept, moved = world.live(CHANGE_S + HOUR_S, controller)
     assert "the last move was" in kept.why
-    assert kept.again_s == CHANGE_S - 60.0 + world.settings.caution.cooldown_s
+    assert kept.again_s == CHANGE_S - 60.0 + world.settings.move_policy.cooldown_s
     assert moved.action == "move"
     last = [entry for entry in controller.state.entries() if entry.kind == "decision"][-1]
     assert kept.again_s <= last.at_s < kept.again_s + 120.0
@@ -331,7 +331,7 @@ def growing(answer: Replanned | PlanningFailed) -> Replanned:
     """Today's plan breaks its bounds, and the candidate keeps them."""
     assert isinstance(answer, Replanned)
     return replace(
-        answer, today=replace(answer.today, outlook=replace(answer.today.outlook, keeps_bounds=False))
+        answer, today=replace(answer.today, forecast=replace(answer.today.forecast, keeps_bounds=False))
     )
 
 

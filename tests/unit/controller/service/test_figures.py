@@ -16,6 +16,7 @@ from cascadia.controller.service.routes import routes, serving
 from cascadia.domain.errors import BadInput
 from tests.data import ROOT
 from tests.unit.controller.move.test_loop import CHANGE_S, HOUR_S, Plans, World
+from tests.unit.controller.scale.test_scaler import World as Scaled
 from tests.unit.controller.speed.test_drift import ONE, watch
 from tests.unit.router.telemetry.test_metrics import Figures as Scrape
 from tests.unit.router.telemetry.test_metrics import documented
@@ -59,12 +60,23 @@ def test_the_page_names_every_figure_with_its_labels_and_no_other(tmp_path: Path
     seen = Seen(World(tmp_path))
     seen.figures._speeds = speeds
     seen.live(CHANGE_S + HOUR_S)
+    (tmp_path / "scaled").mkdir()
+    seen.figures.passed(Scaled(tmp_path / "scaled", lambda _: 25.0).live(300.0))
     found = {
         name.removeprefix("controller_"): labels
         for name, labels in Scrape(seen.figures.text().decode()).labels.items()
         if not name.endswith("_created")
     }
     assert documented(PAGE) == found
+
+
+def test_what_the_load_asks_for_is_told(tmp_path: Path) -> None:
+    (tmp_path / "scaled").mkdir()
+    seen = Seen(World(tmp_path))
+    seen.figures.passed(Scaled(tmp_path / "scaled", lambda _: 100.0, gpus=4).live(300.0))
+    assert seen("scale_rate_rps") > 80.0
+    assert seen("scale_short") == 1.0
+    assert seen("scale_replicas", stage="small") + seen("scale_replicas", stage="large") == 4.0
 
 
 def test_a_move_is_told_with_its_decision_its_forecast_and_the_gpus(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cascadia_judge.head.features import Asked, look
+from cascadia_judge.head.features import JudgeInput, look
 from cascadia_judge.injection.normalise import REPEATS_MAX
 from cascadia_judge.llm.llm import MANNERS, request
 from cascadia_judge.llm.prompt import messages
@@ -44,7 +44,7 @@ def test_so_it_does_whatever_stands_in_the_format(name: str, text: str) -> None:
 @pytest.mark.parametrize(("name", "answer"), ALL)
 def test_an_embedding_judge_is_given_all_that_is_to_be_seen_of_it_once(name: str, answer: str) -> None:
     encoder = Hearing()
-    look(encoder, [Asked("What is 300 + 66?", answer)])
+    look(encoder, [JudgeInput("What is 300 + 66?", answer)])
     assert [_bare(text) for text in encoder.heard] == [_bare("What is 300 + 66?"), _bare(answer)], name
 
 
@@ -54,7 +54,7 @@ def test_so_it_is_whatever_stands_in_the_format(name: str, text: str) -> None:
     answer = FORMATS[name](text)
     assume(not re.search(rf"(\S)\1{{{REPEATS_MAX}}}", answer))
     encoder = Hearing()
-    look(encoder, [Asked("", answer)])
+    look(encoder, [JudgeInput("", answer)])
     assert _bare(encoder.heard[-1]) == _bare(answer)
 
 

@@ -14,7 +14,7 @@ from cascadia.planner.baselines.single_model import stand_alone
 from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.refinement.refine import EFFORT
 from cascadia.planner.search.context import Search, start_search
-from cascadia.planner.sensitivity.nearby import outlook
+from cascadia.planner.sensitivity.nearby import sensitivity_of
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
 
 
@@ -86,7 +86,7 @@ def test_the_report_shows_what_compare_deploys(goal: str) -> None:
     limit = None if goal == "latency" else 30.0
     objective = Objective(goal, 0.95, 52.0, limit)  # type: ignore[arg-type]
     result = plan(problem((MEDIUM, LARGE), trace=traffic(200, 20.0), objective=objective))
-    shown = {rival.name: rival for rival in outlook(result).rivals}
+    shown = {rival.name: rival for rival in sensitivity_of(result).rivals}
     compared = dict(systems(result.search, EFFORT))
     for theirs, ours in (("stand-alone large", "large alone"), ("coin", "coin")):
         name = (

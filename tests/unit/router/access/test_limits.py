@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.router.access.keys import Key, KeyLimits, Keyring
-from cascadia.router.access.rate_limits import Told, Usage, Verdict
+from cascadia.router.access.rate_limits import RateLimitHeaders, Usage, Verdict
 from cascadia.router.openai.stream_usage import StreamUsage
 from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
@@ -96,7 +96,7 @@ def test_a_clock_that_goes_back_grants_nothing_and_breaks_nothing() -> None:
 
 def test_headers_say_limit_rest_and_when_all_is_back() -> None:
     limits, usage = KeyLimits(60, 6000), Usage()
-    lines = Told(limits).lines(usage.take(limits, 100, 0.0)).splitlines()
+    lines = RateLimitHeaders(limits).lines(usage.take(limits, 100, 0.0)).splitlines()
     headers = dict(line.split(b": ") for line in lines)
     assert headers == {
         b"x-ratelimit-limit-requests": b"60",
@@ -106,7 +106,7 @@ def test_headers_say_limit_rest_and_when_all_is_back() -> None:
         b"x-ratelimit-remaining-tokens": b"5900",
         b"x-ratelimit-reset-tokens": b"1000ms",
     }
-    assert Told(KeyLimits(concurrent=1)).lines(usage.take(limits, 1, 0.0)) == b""
+    assert RateLimitHeaders(KeyLimits(concurrent=1)).lines(usage.take(limits, 1, 0.0)) == b""
 
 
 def test_a_client_over_its_requests_gets_openais_429() -> None:
@@ -276,7 +276,7 @@ def test_limits_that_change_hold_at_once_and_what_was_used_stays() -> None:
     ],
 )
 def test_what_was_overdrawn_is_told_as_nothing_left(limits: KeyLimits, told: dict[str, int]) -> None:
-    lines = Told(limits).lines(Verdict(None, -1.0, -200.0, 0.0)).splitlines()
+    lines = RateLimitHeaders(limits).lines(Verdict(None, -1.0, -200.0, 0.0)).splitlines()
     headers = {k.decode(): int(v.removesuffix(b"ms")) for k, v in (line.split(b": ") for line in lines)}
     rest = {k.removeprefix("x-ratelimit-"): v for k, v in headers.items() if "limit-limit" not in k}
     assert rest == told
@@ -290,6 +290,6 @@ def test_what_was_overdrawn_is_told_as_nothing_left(limits: KeyLimits, told: dic
     ],
 )
 def test_the_last_one_left_is_told(limits: KeyLimits, told: dict[str, int]) -> None:
-    lines = Told(limits).lines(Verdict(None, 1.0, 1.0, 0.0)).splitlines()
+    lines = RateLimitHeaders(limits).lines(Verdict(None, 1.0, 1.0, 0.0)).splitlines()
     headers = {k.decode(): int(v.removesuffix(b"ms")) for k, v in (line.split(b": ") for line in lines)}
     assert {k.removeprefix("x-ratelimit-"): v for k, v in headers.items() if "limit-limit" not in k} == told

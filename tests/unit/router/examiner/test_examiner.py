@@ -14,7 +14,7 @@ import pytest
 from cascadia.router.examiner.examinations import NODES_MAX
 from cascadia.router.examiner.examiner import PROCESSES, Examiner, Unexamined
 from cascadia.router.settings.model import Limits
-from cascadia.testing.routers import run
+from cascadia.testing.routers import run, until
 from cascadia_judge.scores.verifiers import Verifier
 
 Failures = Counter[tuple[str, str]]
@@ -141,7 +141,7 @@ def test_the_event_loop_has_its_turns_all_the_while() -> None:
 def test_a_process_that_is_killed_is_replaced_and_its_task_alone_is_lost() -> None:
     async def main(examiner: Examiner, failures: Failures) -> None:
         hopeless = asyncio.create_task(examiner.meets(doubling(30), "{}"))
-        await asyncio.sleep(0.5)
+        await until(lambda: len(examiner._busy) == 1)
         (process,) = examiner._busy
         os.kill(process._program.pid, signal.SIGKILL)
         assert await hopeless is None

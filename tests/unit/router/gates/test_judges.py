@@ -16,7 +16,7 @@ from cascadia.router.examiner.examiner import Examiner
 from cascadia.router.gates.agreement import AgreementGate
 from cascadia.router.gates.base import JudgeFailed
 from cascadia.router.gates.certainty import CertaintyGate
-from cascadia.router.gates.context import ASKED, Asked
+from cascadia.router.gates.context import ASKED, GateContext
 from cascadia.router.gates.ensemble import EnsembleGate
 from cascadia.router.openai.answers import Choice
 from cascadia.router.openai.logprobs import certainty_in
@@ -320,7 +320,7 @@ def test_agreement_needs_a_request_that_can_be_repeated() -> None:
         async def again(changes: Any) -> Choice:
             raise AssertionError("an empty answer is compared with nothing")
 
-        ASKED.set(Asked(again=again))
+        ASKED.set(GateContext(again=again))
         assert await AgreementGate(examiner, 1, 0.5, r"\d+").score("q", Choice("no number"), 0.0) == 0.0
         await examiner.stop()
 

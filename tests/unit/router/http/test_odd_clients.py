@@ -32,13 +32,19 @@ async def said(up: Running, request: bytes, *, half: bool = False) -> bytes:
         writer.close()
 
 
+async def _meanwhile() -> None:
+    """Turns of the loop that all of one process share: enough to hear that a client has sent its last."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
 async def later(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(0.5)
+    await _meanwhile()
     if body.get("stream"):
         begin_stream(writer)
         event(writer, delta("a"))
         await writer.drain()
-        await asyncio.sleep(0.2)
+        await _meanwhile()
         event(writer, "[DONE]")
         writer.write(b"0\r\n\r\n")
     else:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.router.replicas.queue_rate import Pace
-from cascadia.router.replicas.wait_queue import MOST_STEPS, STEP_S, Outcome, WaitQueue
+from cascadia.router.replicas.wait_queue import MOST_SLACK_S, MOST_STEPS, STEP_S, Outcome, WaitQueue
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -123,3 +123,15 @@ def test_the_pace_is_learnt_while_others_wait_only() -> None:
     pace.calm()
     pace.ended(90.0)
     assert pace.gap_s == 0.5
+
+
+def test_within_a_priority_who_must_begin_soonest_is_next_and_nobody_waits_for_ever() -> None:
+    wait_queue = WaitQueue()
+    patient, hurried, later = (
+        wait_queue.rank(0, now, slack) for now, slack in ((0.0, 600.0), (1.0, 3.0), (2.0, 1.0))
+    )
+    assert later < hurried < patient
+    assert wait_queue.rank(0, 1.0) > patient
+    # Who has waited for as long as slack counts is before whoever comes now, however late that one is.
+    assert wait_queue.rank(0, MOST_SLACK_S + 0.1, -5.0) > patient
+    assert wait_queue.rank(1, 1.0, 3.0) > hurried

@@ -61,7 +61,7 @@ def test_more_streams_than_descriptors_are_refused_and_the_rest_served(tmp_path:
 
                 asked = [asyncio.create_task(streamed()) for _ in range(3 * clients_of(FEW))]
                 await until(lambda: len(engine.requests) >= clients_of(FEW) - 1)
-                await asyncio.sleep(0.5)
+                await until(lambda: sum(task.done() for task in asked) >= len(asked) - len(engine.requests))
                 go.set()
                 outcomes = Counter(await asyncio.gather(*asked))
                 assert outcomes["200"] >= clients_of(FEW) - 1
@@ -89,7 +89,11 @@ def test_own_exhaustion_is_told_from_an_engine_that_is_gone(monkeypatch: pytest.
 
 
 def test_own_exhaustion_opens_no_breaker_and_takes_no_replica_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
     async def none_left(_: Pool) -> Any:
+        nonlocal asked
+        asked += 1
         raise UpstreamError("exhausted", "OSError")
 
     async def main() -> None:
@@ -100,7 +104,7 @@ def test_own_exhaustion_opens_no_breaker_and_takes_no_replica_down(monkeypatch: 
                 patched.setattr(Pool, "connect", none_left)
                 patched.setattr(Pool, "take", lambda _: None)
                 refused = [await up.chat("small") for _ in range(3)]
-                await asyncio.sleep(0.3)  # several health checks
+                await until(lambda: asked >= 3 + 5)  # several health checks
             again = await up.chat("small")
         assert {answer.status_code for answer in refused} == {503}
         assert {answer.json()["error"]["code"] for answer in refused} == {"router_exhausted"}

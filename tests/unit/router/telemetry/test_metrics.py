@@ -19,7 +19,7 @@ from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running,
 from tests.data import ROOT
 
 PAGE = ROOT / "docs/reference/router.md"
-ROW = re.compile(r"^`(\w+)` \|([^|\n]*)\|", re.MULTILINE)
+ROW = re.compile(r"^- `(\w+)`(?: \(([^)]*)\))?:", re.MULTILINE)
 
 
 class Figures:

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from cascadia.domain.gear import Ladder, Shift
 from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
-from cascadia_sim.cascade.rolling import Asked, RollingCascade, Routing, VerdictDelays, VerdictTokens
+from cascadia_sim.cascade.rolling import (
+    CascadeRequests,
+    RollingCascade,
+    Routing,
+    VerdictDelays,
+    VerdictTokens,
+)
 from cascadia_sim.engine.dispatch import Dispatch, Replica
 from cascadia_sim.errors import InputError
 from tests.unit.sim.cascade.test_rolling_cascade import RULES, asked, random_asked
@@ -25,7 +31,10 @@ def some_routings(rng: np.random.Generator, n: int) -> tuple[Routing, ...]:
 
 
 def some_cascade(
-    rng: np.random.Generator, requests: Asked, judge: VerdictTokens | VerdictDelays, dispatch: Dispatch
+    rng: np.random.Generator,
+    requests: CascadeRequests,
+    judge: VerdictTokens | VerdictDelays,
+    dispatch: Dispatch,
 ) -> RollingCascade:
     kinds = small_machines(rng)
     cascade = RollingCascade(requests, judge, dispatch)
@@ -110,7 +119,7 @@ def test_one_gear_is_the_cascade(seed: int, n: int, dispatch: Dispatch) -> None:
         for s in range(2)
     ]  # fmt: skip
     whole = simulate_cascade(stages, JudgeStage(latency_ps=latency_ps), requests.arrival_ps, dispatch)
-    told = Asked(requests.arrival_ps, requests.input_tokens, requests.output_tokens, cached)
+    told = CascadeRequests(requests.arrival_ps, requests.input_tokens, requests.output_tokens, cached)
     cascade = RollingCascade(told, VerdictDelays(latency_ps), dispatch)
     for group, replicas in enumerate(groups):
         for replica in replicas:

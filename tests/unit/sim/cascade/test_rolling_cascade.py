@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
-from cascadia_sim.cascade.rolling import Asked, RollingCascade, VerdictTokens
+from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade, VerdictTokens
 from cascadia_sim.engine.dispatch import Dispatch, Replica
 from cascadia_sim.errors import InputError
 from cascadia_sim.iteration.timing import Ints
@@ -20,14 +20,14 @@ ALONE_PS = 1010 + 1001  # ten tokens read, two written
 RULES = st.sampled_from(["round-robin", "least-outstanding"])
 
 
-def asked(arrival_ps: Ints, stages: int = 2) -> Asked:
+def asked(arrival_ps: Ints, stages: int = 2) -> CascadeRequests:
     lengths = np.ones((stages, arrival_ps.size), np.int64)
-    return Asked(arrival_ps, 10 * lengths, 2 * lengths)
+    return CascadeRequests(arrival_ps, 10 * lengths, 2 * lengths)
 
 
-def random_asked(rng: np.random.Generator, n: int, stages: int) -> Asked:
+def random_asked(rng: np.random.Generator, n: int, stages: int) -> CascadeRequests:
     arrival_ps = np.cumsum(rng.choice([0, 500, 8_000, 30_000], n)).astype(np.int64)
-    return Asked(arrival_ps, rng.integers(1, 20, (stages, n)), rng.integers(1, 20, (stages, n)))
+    return CascadeRequests(arrival_ps, rng.integers(1, 20, (stages, n)), rng.integers(1, 20, (stages, n)))
 
 
 @settings(max_examples=150)
@@ -112,7 +112,7 @@ def _follow(rolling: RollingCascade, sites: list[Site], accept: np.ndarray) -> N
     rolling.finish()
 
 
-def requests_of(requests: Asked, stage: int, r: int) -> tuple[int, int]:
+def requests_of(requests: CascadeRequests, stage: int, r: int) -> tuple[int, int]:
     return int(requests.input_tokens[stage, r]), int(requests.output_tokens[stage, r])
 
 

@@ -2,7 +2,7 @@
 
 from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.options import Mix
-from cascadia.planner.deployment.shape_swaps import exchanges
+from cascadia.planner.deployment.shape_swaps import shape_swaps
 from cascadia.planner.tables.shapes import Shape
 from tests.unit.planner.instances import shape
 
@@ -15,7 +15,7 @@ def steps(
     mix: Mix, *, spare: int = 0, need: float = 1.0, shapes: tuple[Shape, ...] = SHAPES
 ) -> set[tuple[int, ...]]:
     """Replicas per shape of each step."""
-    found = exchanges(mix, shapes, SATURATED, {"a": spare, "b": 0}, need)
+    found = shape_swaps(mix, shapes, SATURATED, {"a": spare, "b": 0}, need)
     return {tuple(sum(r.count for r in m if r.shape is s) for s in shapes) for m in found}
 
 
@@ -42,7 +42,7 @@ def test_what_cannot_keep_up_is_no_step() -> None:
 
 
 def test_requests_are_shared_by_what_each_shape_sustains() -> None:
-    found = exchanges((Replicas(ONE, 5, 5),), SHAPES, SATURATED, {"a": 0}, 1.0)
+    found = shape_swaps((Replicas(ONE, 5, 5),), SHAPES, SATURATED, {"a": 0}, 1.0)
     mixed = next(m for m in found if len(m) == 2)
     assert [r.level for r in mixed] == [3.0, 1.2]
 

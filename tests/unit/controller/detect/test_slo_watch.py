@@ -1,11 +1,11 @@
-"""A promise is broken where more are late than chance and a little slack explain."""
+"""The SLO is violated where more are late than chance and a little slack explain."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cascadia.controller.detect.slo_watch import broken
+from cascadia.controller.detect.slo_watch import violation
 from cascadia.controller.detect.windows import Samples
 from cascadia.domain.objective import Objective
 from tests.unit.controller.traffic import traffic
@@ -22,12 +22,12 @@ def samples(late: float, unanswered: int = 0) -> Samples:
 
 @pytest.mark.parametrize(("late", "told"), [(0.0, False), (0.05, False), (0.07, False), (0.12, True)])
 def test_a_few_more_that_are_late_are_chance(late: float, told: bool) -> None:
-    assert bool(broken(samples(late), OBJECTIVE)) is told
+    assert bool(violation(samples(late), OBJECTIVE)) is told
 
 
 def test_who_has_no_answer_is_late() -> None:
-    assert "10 s, of the 95 % promised" in broken(samples(0.0, unanswered=300), OBJECTIVE)
+    assert "10 s, of the 95 % promised" in violation(samples(0.0, unanswered=300), OBJECTIVE)
 
 
 def test_without_a_latency_bound_nothing_was_promised() -> None:
-    assert broken(samples(1.0), replace(OBJECTIVE, latency_max_s=None)) == ""
+    assert violation(samples(1.0), replace(OBJECTIVE, latency_max_s=None)) == ""

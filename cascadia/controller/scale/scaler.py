@@ -1,0 +1,247 @@
+"""The inner loop's hands: looks at the load, and adds and takes away replicas of the plan's own shapes.
+
+A start or a drain returns at once; whoever waits for a replica to be ready or to finish does so beside the loop, and
+what is under way is seen in what is observed, so that a controller that takes over goes on with it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import NamedTuple
+
+from cascadia.controller.memory.history import Entry
+from cascadia.controller.move.backend import Backend, StepFailed
+from cascadia.controller.move.carry_out import Fleet, Journal
+from cascadia.controller.move.state import Desired, Kind, Observed, planned_stage
+from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop
+from cascadia.controller.scale.as_scaled import as_scaled
+from cascadia.controller.scale.load import LoadSource
+from cascadia.controller.scale.rate import Arrivals
+from cascadia.controller.scale.size import Load, Queues, Quiet, counts_for, within
+from cascadia.controller.scale.sizes import StageSize, sizes_of
+from cascadia.controller.scale.steps import alive, steps_to
+from cascadia.domain.plan import Plan
+from cascadia.files.plan_file import read_plan
+
+AGAIN_S = 300.0
+"""After a replica of a kind did not start, before another is."""
+SHORT_S = 60.0
+"""That more is wanted than there are GPUs for, before it counts as the ceiling."""
+
+Startup = Callable[[Kind], float]
+
+
+class Basis(NamedTuple):
+    """Today's plan with the replicas that `rate_rps` asks for. `now`: the rate to come over that one."""
+
+    today: Plan
+    rate_rps: float
+    now: float
+
+
+class Scaler:
+    """Inner loop of a fleet. As a fleet it sizes the plans that are moved to: a plan says what runs, and this how many.
+
+    `startup_s`: by the entries of the history and a kind, how long a replica takes to be ready."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        journal: Journal,
+        source: LoadSource,
+        startups: Callable[[list[Entry]], Startup],
+        quiet_s: float,
+    ) -> None:
+        self._fleet = fleet
+        self.backend = fleet.backend
+        self._journal = journal
+        self._source = source
+        self._startups = startups
+        self._quiet_s = quiet_s
+        self._busy = asyncio.Lock()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._begun_s: dict[str, float] = {}
+        self._not_before_s: dict[Kind, float] = {}
+        self._plan: Path | None = None
+        self._startup_s: Startup = startups([])
+        self._sizes: tuple[StageSize, ...] = ()
+        self._quiet = Quiet(quiet_s)
+        self._queues = Queues()
+        self._told: Mapping[Kind, int] = {}
+        self._short_since_s: float | None = None
+        self._there: Mapping[str, int] = {}
+        self._silent = False
+        self.grown_s = -inf
+        """When a replica was last started, or ready: what is late until then is on its way to be mended."""
+        self.planned_rps = 0.0
+        self.arrivals = Arrivals()
+        self.rate_rps: float | None = None
+
+    def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
+        """A plan with as many replicas as the rate to come asks for, where there are GPUs for these; as planned, where
+        no rate is known."""
+        desired = self._fleet.desired(plan, need_rps)
+        if self.rate_rps is None:
+            return desired
+        sizes = sizes_of(read_plan(plan), desired)
+        counts = {kind: n for size in sizes for kind, n in counts_for(size, self.rate_rps, 0.0).items()}
+        sized = replace(desired, counts=counts)
+        pools = {kind.pool for kind in counts}
+        return sized if all(sized.gpus(p) <= self._there.get(p, 0) for p in pools) else desired
+
+    def basis(self, plan: Path, rate_rps: float | None = None) -> Basis | None:
+        """Makes what another plan is made for and compared with, at `rate_rps` or the usual rate. None where that is
+        not known."""
+        rate_rps = rate_rps or self.arrivals.usual_rps()
+        if rate_rps is None or self.rate_rps is None:
+            return None
+        found = read_plan(plan)
+        sizes = sizes_of(found, self._fleet.desired(plan, {}))
+        counts = {kind: n for size in sizes for kind, n in counts_for(size, rate_rps, 0.0).items()}
+        return Basis(as_scaled(found, counts), rate_rps, self.rate_rps / rate_rps)
+
+    async def look(self, plan: Path) -> None:
+        """Once. `plan`: the one in force."""
+        async with self._busy:
+            await self._look(plan)
+
+    async def rest(self) -> None:
+        """Lets go of what it waits for, so that a move may take it up."""
+        async with self._busy:
+            tasks = list(self._tasks.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._tasks.clear()
+
+    @property
+    def wanted(self) -> Mapping[Kind, int]:
+        """Counts by kind, as of the last look."""
+        return self._told
+
+    @property
+    def short(self) -> bool:
+        """More has been wanted for a while than there are GPUs for."""
+        since_s = self._short_since_s
+        return since_s is not None and self._journal.clock() - since_s >= SHORT_S
+
+    async def _look(self, plan: Path) -> None:
+        if plan != self._plan:
+            self._adopt(plan)
+        load = await self._source.load()
+        self._tell_silence(load is None)
+        if load is None:
+            return
+        now_s = self._journal.clock()
+        self.arrivals.add(now_s, load.came)
+        observed = await self.backend.observe()
+        self._there = observed.gpus
+        if observed.routing is None:
+            return  # nothing serves yet
+        counts = self._counts(now_s, load, observed)
+        if counts is None:
+            return
+        for step in steps_to(observed, counts):
+            try:
+                await self._take(step, observed)
+            except StepFailed as error:
+                self._not_done(step.kind if isinstance(step, Start) else None, error)
+
+    def _adopt(self, plan: Path) -> None:
+        found = read_plan(plan)
+        self._sizes = sizes_of(found, self._fleet.desired(plan, {}))
+        self.planned_rps = found.predicted.rate_rps
+        self._plan, self._quiet, self._short_since_s = plan, Quiet(self._quiet_s), None
+        self._told = {}
+        self._startup_s = self._startups(self._journal.state.entries())
+
+    def _counts(self, now_s: float, load: Load, observed: Observed) -> dict[Kind, int] | None:
+        slowest_s = max((self._startup_s(kind) for size in self._sizes for kind in size.counts), default=0.0)
+        self.rate_rps = self.arrivals.ahead_rps(slowest_s)
+        if self.rate_rps is None:
+            return None
+        queues = self._queues.least(now_s, load)
+        wanted: dict[Kind, int] = {}
+        for size in self._sizes:
+            # Whoever starts is there for what waits.
+            grows = any(r.state == "starting" for r in observed.replicas if r.kind.stage == size.stage)
+            wanted |= counts_for(
+                size, self.rate_rps, 0.0 if grows else queues.get(planned_stage(size.stage), 0.0)
+            )
+        there = alive(observed)
+        if not self._told:
+            # What a plan or a controller before this one started counts as wanted just now.
+            self._quiet.most(now_s, {kind: max(count, there[kind]) for kind, count in wanted.items()})
+        wanted = self._quiet.most(now_s, wanted)
+        counts, short = within(observed, self._sizes, wanted, there)
+        self._short_since_s = (self._short_since_s or now_s) if short else None
+        for kind, until_s in self._not_before_s.items():
+            if kind in counts and now_s < until_s:
+                counts[kind] = min(counts[kind], there[kind])
+        self._tell(counts, there, load)
+        return counts
+
+    def _tell(self, counts: Mapping[Kind, int], there: Mapping[Kind, int], load: Load) -> None:
+        """Each change once."""
+        changed = {kind: n for kind, n in counts.items() if n != self._told.get(kind, there.get(kind, 0))}
+        self._told = counts
+        if not changed:
+            return
+        parts = []
+        for kind, count in sorted(changed.items()):
+            parts.append(f"{count} of {planned_stage(kind.stage)} instead of {there.get(kind, 0)}")
+        in_hand = sum(load.in_hand.values())
+        what = f"{', '.join(parts)}: {self.rate_rps:.3g} req/s ahead, {in_hand:.0f} in hand"
+        facts = {f"{kind.stage}/{kind.spec}": count for kind, count in sorted(counts.items())}
+        self._journal.note("scaled", what, {"counts": facts, "rate_rps": round(self.rate_rps or 0.0, 4)})
+
+    async def _take(self, step: Step, observed: Observed) -> None:
+        """Raises `StepFailed`."""
+        backend = self.backend
+        if isinstance(step, Start):
+            self._begun_s[step.name] = self.grown_s = self._journal.clock()
+            await backend.take(step)
+            self._beside(backend, AwaitReady(step.name), step.kind)
+        elif isinstance(step, Drain):
+            await backend.take(step)
+            self._beside(backend, Stop(step.name), observed.replica(step.name).kind)
+        elif isinstance(step, AwaitReady | Stop) and step.name not in self._tasks:
+            self._beside(backend, step, observed.replica(step.name).kind)
+
+    def _beside(self, backend: Backend, step: AwaitReady | Stop, kind: Kind) -> None:
+        async def waited() -> None:
+            try:
+                await backend.take(step)
+                self._note(step, kind)
+            except StepFailed as error:
+                self._not_done(kind if isinstance(step, AwaitReady) else None, error)
+            finally:
+                if self._tasks.get(step.name) is asyncio.current_task():
+                    del self._tasks[step.name]
+
+        self._tasks[step.name] = asyncio.get_running_loop().create_task(waited())
+
+    def _not_done(self, kind: Kind | None, error: StepFailed) -> None:
+        """`kind` that could not be started is left alone for a while."""
+        if kind is not None:
+            self._not_before_s[kind] = self._journal.clock() + AGAIN_S
+        self._journal.note("scaled", f"not done: {error}", {})
+
+    def _tell_silence(self, silent: bool) -> None:
+        """Once each time. Replicas stay as they are meanwhile."""
+        if silent and not self._silent:
+            self._journal.note("scaled", "not done: the routers do not tell their load", {})
+        self._silent = silent
+
+    def _note(self, step: AwaitReady | Stop, kind: Kind) -> None:
+        """Notes what a start took: the next is foreseen to take as long."""
+        began_s = self._begun_s.pop(step.name, None)
+        if isinstance(step, AwaitReady):
+            self.grown_s = self._journal.clock()
+        if isinstance(step, AwaitReady) and began_s is not None:
+            took_s = round(self._journal.clock() - began_s, 3)
+            facts = {"took_s": took_s, "startup_s": took_s, "spec": kind.spec, "stage": kind.stage}
+            self._journal.note("step", str(step), facts)
+            self._startup_s = self._startups(self._journal.state.entries())

@@ -1,0 +1,100 @@
+"""Numbers of replicas by kind: for the rate to come and what is in hand, and none stopped before it was quiet.
+
+Pure: a `Load` in, counts by kind out. `Quiet` remembers what was wanted of late, since nothing is stopped that was
+wanted within `quiet_s`.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import floor
+
+from cascadia.controller.move.state import Kind, Observed
+from cascadia.controller.scale.sizes import StageSize
+
+EVEN = 1e-6
+LASTING_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`came`: requests since any one beginning. `in_hand`: by stage, those that its replicas have or that wait."""
+
+    came: float
+    in_hand: Mapping[str, float] = field(default_factory=dict)
+
+
+def counts_for(size: StageSize, rate_rps: float, in_hand: float) -> dict[Kind, int]:
+    """The plan's mix of kinds as near as it goes, and at least one replica."""
+    if not size.reached:
+        return dict(size.counts)
+    needed_rps = max(rate_rps * size.reached, in_hand / size.holds_s if size.holds_s else 0.0)
+    share = needed_rps / size.capacity_rps(size.counts)
+    found = {kind: floor(share * count + EVEN) for kind, count in size.counts.items()}
+    while (short_rps := needed_rps - size.capacity_rps(found)) > EVEN * needed_rps or not any(found.values()):
+        kind = _cheapest(size, short_rps)
+        found[kind] += 1
+    return found
+
+
+def _cheapest(size: StageSize, short_rps: float) -> Kind:
+    """Chooses, of those that close the gap, the one with the fewest GPUs; else who does most with a GPU."""
+    enough = [kind for kind, rps in size.gives_rps.items() if rps >= short_rps]
+    if enough:
+        return min(enough, key=lambda kind: (kind.gpus, kind))
+    return max(size.gives_rps, key=lambda kind: (size.gives_rps[kind] / max(1, kind.gpus), kind))
+
+
+class Queues:
+    """Record of what was in hand of each stage all through the last `LASTING_S`: what is there shortly passes."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, Load]] = deque()
+
+    def least(self, at_s: float, load: Load) -> Mapping[str, float]:
+        """Adds what is in hand now, and tells what was there all the while; nothing, before so long was seen."""
+        self._seen.append((at_s, load))
+        while len(self._seen) > 1 and self._seen[1][0] <= at_s - LASTING_S:
+            self._seen.popleft()
+        if at_s - self._seen[0][0] < LASTING_S:
+            return dict.fromkeys(load.in_hand, 0.0)
+        stages = load.in_hand
+        return {stage: min(each.in_hand.get(stage, 0.0) for _, each in self._seen) for stage in stages}
+
+
+class Quiet:
+    """The most that was wanted of each kind within the last `quiet_s`."""
+
+    def __init__(self, quiet_s: float) -> None:
+        self._quiet_s = quiet_s
+        self._wanted: deque[tuple[float, dict[Kind, int]]] = deque()
+
+    def most(self, at_s: float, wanted: dict[Kind, int]) -> dict[Kind, int]:
+        self._wanted.append((at_s, wanted))
+        while self._wanted[0][0] < at_s - self._quiet_s:
+            self._wanted.popleft()
+        return {kind: max(each.get(kind, 0) for _, each in self._wanted) for kind in wanted}
+
+
+def within(
+    observed: Observed, sizes: Iterable[StageSize], wanted: Mapping[Kind, int], there: Mapping[Kind, int]
+) -> tuple[dict[Kind, int], bool]:
+    """Cuts `wanted` to what there are GPUs for beside what is `there`, and tells whether that is less: the ceiling.
+
+    The next replica goes to the stage that has the smallest part of what it wants.
+    """
+    found = {kind: min(count, there.get(kind, 0)) for kind, count in wanted.items()}
+    free = {pool: gpus - observed.used(pool) for pool, gpus in observed.gpus.items()}
+    sizes = list(sizes)
+    while True:
+        short = [
+            (size.capacity_rps(found) / max(size.capacity_rps(wanted), EVEN), kind)
+            for size in sizes
+            for kind in size.counts
+            if found[kind] < wanted[kind] and kind.gpus <= free.get(kind.pool, 0)
+        ]
+        if not short:
+            return found, any(found[kind] < count for kind, count in wanted.items())
+        kind = min(short)[1]
+        found[kind] += 1
+        free[kind.pool] -= kind.gpus

@@ -1,0 +1,77 @@
+"""Work that one replica of each of a plan's shapes can be given, as its plan tells.
+
+The plan knows of each stage the share of the requests that reach it, the rate that its replicas get, the load rho0 (of
+what they could sustain at most) that this is, and the p95 of its latency there. As in any queue with processor
+sharing, times grow as 1 / (1 - rho). So a stage may be loaded more than its plan does until its p95 alone would take
+`OF_THE_BOUND` of what the objective allows, but for `MOST_LOAD`; and it is never loaded less than `KEPT` of rho0: the
+plan was simulated there, and kept its bounds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cascadia.controller.move.state import JUDGE, Desired, Kind, planned_stage
+from cascadia.domain.plan import Plan, StagePrediction
+
+MOST_LOAD = 0.75
+OF_THE_BOUND = 0.7
+KEPT = 0.9
+ASSUMED_LOAD = 0.85
+"""Of a plan that does not tell, since it is older."""
+ODD = 1.3
+"""So many times as many requests in hand as the plan's latency explains are a queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageSize:
+    """`reached`: visits of the stage a request. `gives_rps`: by kind, what one replica may be given. `counts`: the
+    plan's. `holds_s`: requests in hand a request a second, where replicas get what they may; more wait."""
+
+    stage: str
+    reached: float
+    counts: Mapping[Kind, int]
+    gives_rps: Mapping[Kind, float]
+    holds_s: float
+
+    def capacity_rps(self, counts: Mapping[Kind, int]) -> float:
+        return sum(self.gives_rps[kind] * counts.get(kind, 0) for kind in self.counts)
+
+
+def sizes_of(plan: Plan, desired: Desired) -> tuple[StageSize, ...]:
+    """`desired` is what the fleet makes of `plan`."""
+    stages = list(dict.fromkeys(kind.stage for kind, count in desired.counts.items() if count))
+    return tuple(_size(plan, desired, stage) for stage in stages)
+
+
+def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
+    counts = {kind: n for kind, n in desired.counts.items() if kind.stage == stage and n}
+    told = _predicted(plan, stage)
+    if told is None or not told.rate_rps:
+        # Nothing is known of it, e.g. of a judge on cores: it stays as planned.
+        return StageSize(stage, 0.0, counts, dict.fromkeys(counts, 1.0), 0.0)
+    load = told.load or ASSUMED_LOAD
+    may = _most_load(load, told.latency.p95_s, plan.objective.latency_max_s)
+    planned_rps = {kind: desired.capacity(kind) for kind in counts}
+    holds_s = (
+        told.latency.mean_s * max(1.0, (1.0 - load) / (1.0 - may)) if load < 1.0 else told.latency.mean_s
+    )
+    return StageSize(
+        stage,
+        told.rate_rps / plan.predicted.rate_rps,
+        counts,
+        {kind: rps * may / load for kind, rps in planned_rps.items()},
+        ODD * holds_s,
+    )
+
+
+def _most_load(load: float, p95_s: float, bound_s: float | None) -> float:
+    if bound_s is None or p95_s <= 0.0:
+        return max(KEPT * load, min(load, MOST_LOAD))
+    within = 1.0 - p95_s * (1.0 - load) / (OF_THE_BOUND * bound_s)
+    return max(KEPT * load, min(MOST_LOAD, within))
+
+
+def _predicted(plan: Plan, stage: str) -> StagePrediction | None:
+    if planned_stage(stage) == JUDGE:
+        return plan.predicted.judge
+    return next((told for told in plan.predicted.stages if told.name == stage), None)

@@ -1,0 +1,198 @@
+"""The inner loop on a fleet in memory and a clock wound by hand: what it starts, what it stops, and what it leaves."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cascadia.controller.decide.settings import Settings
+from cascadia.controller.loop import Controller
+from cascadia.controller.memory.state import write_in_force
+from cascadia.controller.move.backend import StepFailed
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
+from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop, apply
+from cascadia.controller.scale.load import load_of
+from cascadia.controller.scale.size import Load
+from cascadia.files.plan_file import write_plan
+from tests.unit.controller.machine import two_stages
+from tests.unit.controller.traffic import traffic
+
+SMALL, LARGE = Kind("small", "here", 1), Kind("large", "here", 1)
+ROUTING = Routing(("small", "large"), (50.0,))
+STARTUP_S, LOOK_S = 60.0, 5.0
+
+
+class World:
+    """A plan of one small and one large replica on `gpus`, for the rate that it was made for."""
+
+    def __init__(self, folder: Path, rate_rps: Callable[[float], float], gpus: int = 12) -> None:
+        plan = two_stages(1, 1, gpus)
+        stages = tuple(replace(told, load=0.6, rate_rps=rps) for told, rps in zip(
+            plan.predicted.stages, (10.0, 2.5), strict=True
+        ))  # fmt: skip
+        predicted = replace(plan.predicted, rate_rps=10.0, stages=stages)
+        self.plan = folder / "plan" / "plan.json"
+        self.plan.parent.mkdir(exist_ok=True)
+        write_plan(replace(plan, predicted=predicted), self.plan)
+        write_in_force(folder, self.plan)
+        self.folder, self.rate_rps = folder, rate_rps
+        self.now_s, self.came = 0.0, 0.0
+        self.in_hand = {"small": 1.0, "large": 1.0}
+        self.gpus = gpus
+        self.now = Observed(
+            (Replica("small-0", SMALL, "ready"), Replica("large-0", LARGE, "ready")), {"here": gpus}, ROUTING
+        )
+        self.taken: list[tuple[float, Step]] = []
+        self.refuses: Kind | None = None
+        self.backend = self
+
+    def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
+        return Desired({SMALL: 1, LARGE: 1}, ROUTING, need_rps, {SMALL: 10.0, LARGE: 2.5})
+
+    async def observe(self) -> Observed:
+        return self.now
+
+    async def take(self, step: Step) -> None:
+        began_s = self.now_s
+        if isinstance(step, Start) and step.kind == self.refuses:
+            raise StepFailed(f"{step}: no such weights")
+        if isinstance(step, AwaitReady):
+            while self.now_s < began_s + STARTUP_S:
+                await asyncio.sleep(0.0)
+        self.taken.append((self.now_s, step))
+        self.now = apply(self.now, step)
+
+    async def load(self) -> Load | None:
+        return Load(self.came, self.in_hand)
+
+    def controller(self) -> Controller:
+        async def never(*_: object) -> None:
+            raise AssertionError("nothing was to be planned")
+
+        settings = Settings(self.folder, self.folder / "cascade.yaml", startup_s=STARTUP_S)
+        return Controller(
+            settings, self, lambda: traffic(1, 60.0), never, clock=lambda: self.now_s, load=self  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def live(self, until_s: float, controller: Controller | None = None) -> Controller:
+        controller = controller or self.controller()
+
+        async def main() -> None:
+            while self.now_s < until_s:
+                self.now_s += LOOK_S
+                self.came += LOOK_S * self.rate_rps(self.now_s)
+                await asyncio.sleep(0.0)
+                await controller.scale()
+                await asyncio.sleep(0.0)
+            await controller.rest()
+
+        asyncio.run(main())
+        return controller
+
+    def serving(self, stage: str) -> int:
+        return self.now.ready(stage)
+
+    def steps(self, kind: type) -> list[float]:
+        return [at_s for at_s, step in self.taken if isinstance(step, kind)]
+
+
+def test_a_jump_starts_all_that_is_missing_at_once_and_within_a_minute(tmp_path: Path) -> None:
+    """No alarm, no cool-down, and no budget of moves."""
+    world = World(tmp_path, lambda at_s: 5.0 if at_s < 1200.0 else 25.0)
+    world.live(1400.0)
+    starts = world.steps(Start)
+    assert len(starts) >= 2
+    assert 1200.0 < min(starts) <= 1240.0
+    assert world.serving("small") >= 3
+
+
+def test_what_is_not_wanted_is_stopped_after_ten_quiet_minutes_and_never_the_last(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda at_s: 25.0 if at_s < 1200.0 else 2.0)
+    world.live(3000.0)
+    drains = world.steps(Drain)
+    assert min(drains) >= 1200.0 + 600.0
+    assert len(world.steps(Stop)) == len(drains)
+    assert (world.serving("small"), world.serving("large")) == (1, 1)
+
+
+def test_a_load_that_swings_within_the_quiet_time_stops_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda at_s: 25.0 if at_s % 600.0 < 300.0 else 5.0)
+    world.live(7200.0)
+    assert not world.steps(Drain)
+
+
+def test_a_queue_counts_though_the_rate_is_the_same(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda _: 5.0)
+    controller = world.live(600.0)
+    assert not world.taken
+    world.in_hand = {"small": 1.0, "large": 1e4}
+    world.live(700.0, controller)
+    assert {step.kind.stage for _, step in world.taken if isinstance(step, Start)} == {"large"}
+
+
+def test_no_more_is_started_than_there_are_gpus_for_and_the_ceiling_is_known(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda _: 100.0, gpus=4)
+    controller = world.live(300.0)
+    assert world.now.used("here") == 4
+    assert controller.scaler is not None
+    assert controller.scaler.short
+
+
+def test_a_kind_that_does_not_start_is_left_alone_for_a_while_and_told(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda _: 25.0)
+    world.refuses = SMALL
+    controller = world.live(200.0)
+    told = [entry.what for entry in controller.state.entries() if "no such weights" in entry.what]
+    assert len(told) <= 2
+    assert told[0].startswith("not done: start small-1")
+    world.refuses = None
+    world.live(600.0, controller)
+    assert world.serving("small") > 1
+
+
+@pytest.mark.parametrize("dies_s", [1230.0, 1260.0, 1850.0])
+def test_one_that_dies_is_followed_by_one_that_goes_on(tmp_path: Path, dies_s: float) -> None:
+    world = World(tmp_path, lambda at_s: 25.0 if 1200.0 < at_s < 1500.0 else 5.0)
+    world.live(dies_s)
+    world.live(4000.0)
+    assert all(replica.state == "ready" for replica in world.now.replicas)
+    assert (world.serving("small"), world.serving("large")) == (1, 1)
+
+
+def test_each_change_is_told_once_and_what_a_start_took_is_learnt(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda at_s: 5.0 if at_s < 1200.0 else 25.0)
+    entries = world.live(2000.0).state.entries()
+    scaled = [entry for entry in entries if entry.kind == "scaled"]
+    assert 1 <= len(scaled) <= 4
+    assert "of small instead of 1: " in scaled[0].what
+    took = [entry.facts["startup_s"] for entry in entries if "startup_s" in entry.facts]
+    assert took
+    assert all(STARTUP_S <= each <= STARTUP_S + 2 * LOOK_S for each in took)
+
+
+def test_routers_that_do_not_tell_their_load_change_nothing_and_that_is_said_once(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda _: 25.0)
+
+    async def silent() -> Load | None:
+        return None
+
+    world.load = silent  # type: ignore[method-assign]
+    controller = world.live(300.0)
+    assert not world.taken
+    assert [entry.what for entry in controller.state.entries()] == [
+        "not done: the routers do not tell their load"
+    ]
+
+
+def test_the_load_of_several_routers_is_their_sum() -> None:
+    text = (
+        'cascadia_requests_total{model="cascade",status="200"} 7.0\n'
+        'cascadia_requests_total{model="small",status="503"} 1.0\n'
+        "cascadia_in_flight 3.0\n"
+        'cascadia_stage_in_flight{stage="small"} 2.0\n'
+        'cascadia_stage_queue_length{stage="small"} 4.0\n'
+    )
+    assert load_of([text, text]) == Load(22.0, {"small": 12.0})
+    assert load_of(["something else"]) is None

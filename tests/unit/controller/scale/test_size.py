@@ -1,0 +1,127 @@
+"""How many replicas: enough for the rate and what is in hand, no more than there are GPUs, none stopped too soon."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
+from cascadia.controller.scale.as_scaled import as_scaled
+from cascadia.controller.scale.size import Quiet, counts_for, within
+from cascadia.controller.scale.sizes import KEPT, MOST_LOAD, OF_THE_BOUND, StageSize, sizes_of
+from cascadia.domain.objective import Objective
+from tests.unit.controller.machine import two_stages
+
+SMALL, WIDE, LARGE = Kind("small", "gpu", 1), Kind("small", "gpu", 2, "wide"), Kind("large", "gpu", 4)
+ONE = StageSize("small", 1.0, {SMALL: 2}, {SMALL: 5.0}, 4.0)
+MIXED = StageSize("small", 1.0, {SMALL: 1, WIDE: 2}, {SMALL: 5.0, WIDE: 11.0}, 4.0)
+ESCALATED = StageSize("large", 0.25, {LARGE: 1}, {LARGE: 4.0}, 10.0)
+
+
+def test_known_answers() -> None:
+    assert counts_for(ONE, 14.9, 0.0) == {SMALL: 3}
+    assert counts_for(ONE, 15.1, 0.0) == {SMALL: 4}
+    assert counts_for(ONE, 0.0, 0.0) == {SMALL: 1}, "no stage loses its last"
+    assert counts_for(ESCALATED, 20.0, 0.0) == {LARGE: 2}, "a quarter of the requests comes here"
+    assert counts_for(ONE, 5.0, 100.0) == {SMALL: 5}, (
+        "100 in hand are what 25 requests a second would leave there"
+    )
+    assert counts_for(MIXED, 27.0, 0.0) == {SMALL: 1, WIDE: 2}
+    assert counts_for(MIXED, 28.0, 0.0) == {SMALL: 2, WIDE: 2}, "the fewest GPUs that close the gap"
+
+
+def test_a_stage_of_which_nothing_is_known_stays_as_planned() -> None:
+    assert counts_for(StageSize("judge-1", 0.0, {SMALL: 3}, {SMALL: 1.0}, 0.0), 100.0, 50.0) == {SMALL: 3}
+
+
+@given(rate_rps=st.floats(0.0, 500.0), in_hand=st.floats(0.0, 5000.0))
+def test_there_is_enough_for_both_and_one_less_would_not_be(rate_rps: float, in_hand: float) -> None:
+    for size in (ONE, MIXED, ESCALATED):
+        found = counts_for(size, rate_rps, in_hand)
+        needed = max(rate_rps * size.reached, in_hand / size.holds_s)
+        assert size.capacity_rps(found) >= needed * (1.0 - 1e-5)
+        for kind, count in found.items():
+            if count and sum(found.values()) > 1 and size is not MIXED:
+                assert size.capacity_rps({**found, kind: count - 1}) < needed
+
+
+@given(st.floats(0.0, 500.0), st.floats(0.0, 500.0))
+def test_more_requests_never_take_less_capacity(one_rps: float, other_rps: float) -> None:
+    less, more = sorted((one_rps, other_rps))
+    for size in (ONE, ESCALATED):
+        few, many = counts_for(size, less, 0.0), counts_for(size, more, 0.0)
+        assert size.capacity_rps(few) <= size.capacity_rps(many)
+
+
+def test_nothing_is_stopped_that_was_wanted_within_the_quiet_time() -> None:
+    quiet = Quiet(600.0)
+    assert quiet.most(0.0, {SMALL: 4}) == {SMALL: 4}
+    assert quiet.most(300.0, {SMALL: 1}) == {SMALL: 4}
+    assert quiet.most(600.0, {SMALL: 1}) == {SMALL: 4}
+    assert quiet.most(601.0, {SMALL: 1}) == {SMALL: 1}
+
+
+def test_where_gpus_are_short_the_stage_with_the_smallest_part_of_its_wish_goes_first() -> None:
+    observed = Observed((Replica("small-0", SMALL, "ready"), Replica("large-0", LARGE, "ready")), {"gpu": 10})
+    wanted = {SMALL: 4, LARGE: 2}
+    counts, short = within(observed, (ONE, ESCALATED), wanted, {SMALL: 1, LARGE: 1})
+    assert (counts, short) == ({SMALL: 2, LARGE: 2}, True)
+    counts, short = within(
+        replace(observed, gpus={"gpu": 12}), (ONE, ESCALATED), wanted, {SMALL: 1, LARGE: 1}
+    )
+    assert (counts, short) == ({SMALL: 4, LARGE: 2}, False)
+
+
+@given(
+    gpus=st.integers(5, 60),
+    wanted=st.tuples(st.integers(1, 12), st.integers(1, 6)),
+    there=st.tuples(st.integers(0, 3), st.integers(0, 2)),
+)
+def test_no_more_is_started_than_there_are_gpus_for(
+    gpus: int, wanted: tuple[int, int], there: tuple[int, int]
+) -> None:
+    kinds = (SMALL, LARGE)
+    replicas = [
+        Replica(f"{kind.stage}-{i}", kind, "ready")
+        for kind, n in zip(kinds, there, strict=True)
+        for i in range(n)
+    ]
+    observed = Observed(tuple(replicas), {"gpu": max(gpus, there[0] + 4 * there[1])})
+    asked, now = dict(zip(kinds, wanted, strict=True)), dict(zip(kinds, there, strict=True))
+    counts, short = within(observed, (ONE, ESCALATED), asked, now)
+    started = sum(kind.gpus * max(0, counts[kind] - now[kind]) for kind in kinds)
+    assert observed.used("gpu") + started <= observed.gpus["gpu"]
+    assert short == (counts != asked)
+    assert all(counts[kind] <= asked[kind] for kind in kinds)
+
+
+def test_a_stage_is_loaded_until_its_p95_would_take_its_part_of_the_bound() -> None:
+    plan = two_stages(1, 2)
+    told = plan.predicted.stages[0]
+    desired = Desired(
+        {Kind("small", "cpu", 1): 1, Kind("large", "cpu", 1): 2},
+        Routing(("small", "large"), (50.0,)),
+        capacity_rps={Kind("small", "cpu", 1): 2.0, Kind("large", "cpu", 1): 1.0},
+    )
+
+    def gives(load: float, p95_s: float, bound_s: float | None) -> float:
+        small = replace(told, load=load, latency=replace(told.latency, p95_s=p95_s), rate_rps=2.0)
+        predicted = replace(plan.predicted, stages=(small, *plan.predicted.stages[1:]))
+        bounded = replace(plan, objective=Objective("cost", 0.95, None, bound_s), predicted=predicted)
+        (size, *_) = sizes_of(bounded, desired)
+        return size.gives_rps[Kind("small", "cpu", 1)] / 2.0 * load
+
+    assert gives(0.4, 2.0, 60.0) == pytest.approx(MOST_LOAD), "far from the bound"
+    assert gives(0.4, 20.0, 60.0) == pytest.approx(1.0 - 20.0 * 0.6 / (OF_THE_BOUND * 60.0))
+    assert gives(0.4, 59.0, 60.0) == pytest.approx(KEPT * 0.4), "the plan was simulated there"
+    assert gives(0.9, 10.0, None) == pytest.approx(KEPT * 0.9)
+
+
+def test_todays_plan_has_the_replicas_that_there_are() -> None:
+    plan = two_stages(1, 2)
+    pool = plan.stages[0].replicas[0].pool
+    gpus = plan.stages[0].replicas[0].gpus // plan.stages[0].replicas[0].count
+    scaled = as_scaled(plan, {Kind("small", pool, gpus, "any"): 5})
+    assert [sum(g.count for g in stage.replicas) for stage in scaled.stages] == [5, 2]
+    assert all(sum(g.share for g in stage.replicas) == pytest.approx(1.0) for stage in scaled.stages)
