@@ -197,4 +197,4 @@ async def answered(client: httpx.AsyncClient) -> httpx.Response:
                     return answer
             except httpx.TransportError:
                 pass
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
