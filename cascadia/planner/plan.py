@@ -23,6 +23,7 @@ from cascadia.planner.deployment.measures import stage_latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.gears.notes import gear_notes
+from cascadia.planner.gears.placement import Placed, cheaper_on_gears
 from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
@@ -111,16 +112,17 @@ def plan(
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
         chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
+    placed = cheaper_on_gears(search, found.candidates, chosen, progress)
     result = _finish(
         search,
         found,
-        chosen,
+        chosen if placed is None else placed.candidate,
         formulation=formulation,
         time_limit_s=time_limit_s,
         method=method,
         elapsed=lambda: clock() - started,
     )
-    return _with_gears(result, progress, lambda: clock() - started)
+    return _with_gears(result, placed, progress, lambda: clock() - started)
 
 
 def _nearly_full(
@@ -300,9 +302,15 @@ def _finish(
 
 
 def _with_gears(
-    result: PlanResult, progress: Callable[[str], None], elapsed: Callable[[], float]
+    result: PlanResult,
+    placed: Placed | None,
+    progress: Callable[[str], None],
+    elapsed: Callable[[], float],
 ) -> PlanResult:
-    """The plan on a ladder of gears, if more than one is asked for and there is a better one than its own setting."""
+    """Plan on a ladder of gears, if more than one is asked for and there is a better one than its own setting.
+
+    `placed`: the ladder that its replicas were chosen for, where they were.
+    """
     search, alone = result.search, result.plan
     if search.problem.gears < 2:
         return result
@@ -310,8 +318,12 @@ def _with_gears(
     goals = Goals.of(search.problem, alone.predicted.objective_s)
     deployment, simulator = result.chosen.deployment, result.simulator
     own_s = result.run.latency_ps / PS_PER_S
-    found = None if alone.mixture else find_ladder(search, simulator, deployment, own_s, goals)
-    notes = (*result.notes, *gear_notes(search, deployment, goals, found, alone, own_s))
+    if placed is not None:
+        found: FoundLadder | None = placed.ladder
+    else:
+        found = None if alone.mixture else find_ladder(search, simulator, deployment, own_s, goals)
+    dearer = result.fastest.usd_per_hour if placed is not None else 0.0
+    notes = (*result.notes, *gear_notes(search, deployment, goals, found, alone, own_s, dearer_usd=dearer))
     if found is None:
         return replace(result, notes=notes)
     played = found.played
@@ -362,7 +374,7 @@ def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
 def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str]:
     """Notes on what `within` changed."""
     spared = fastest.usd_per_hour - chosen.usd_per_hour
-    if chosen is fastest or spared <= 0:
+    if chosen is fastest or spared <= 0 or problem.objective.goal != "latency":
         return []
     return [
         f"the fastest plan found takes {fastest.latency_s:.3g} s for ${fastest.usd_per_hour:,.2f}/h; this one is"

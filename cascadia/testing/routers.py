@@ -24,6 +24,7 @@ from cascadia.clients.processes.ports import listen
 from cascadia.router.access.keys import Keyring
 from cascadia.router.gates.base import Gate, JudgeFailed
 from cascadia.router.server.app import Router
+from cascadia.router.server.asgi_app import RouterApp
 from cascadia.router.server.server import Server
 from cascadia.router.settings.model import (
     Health,
@@ -139,6 +140,50 @@ async def running(
             server.end()
             await task
             await router.stop()
+
+
+@asynccontextmanager
+async def on_uvicorn(
+    settings: tuple[StageSettings, ...] | RouterSettings,
+    gate: Gate | None = None,
+    judge: JudgeSettings | None = None,
+    keyring: Keyring | None = None,
+    prepare: Callable[[Router], object] | None = None,
+    all_ready: bool = True,
+    **limits: Any,
+) -> AsyncIterator[Running]:
+    """The same as `running`, served by uvicorn as an ASGI application."""
+    import uvicorn
+
+    if not isinstance(settings, RouterSettings):
+        settings = RouterSettings(settings, judge, health=QUICK)
+    settings = replace(settings, limits=replace(Limits(), **limits))
+    lines: list[dict[str, Any]] = []
+
+    def write(content: bytes) -> None:
+        lines.extend(json.loads(line) for line in content.splitlines())
+
+    router = Router(settings, write, gate, keyring)
+    if prepare is not None:
+        prepare(router)
+    application = RouterApp(lambda: router)
+    listening = listen("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    config = uvicorn.Config(application, log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
+    web = uvicorn.Server(config)
+    web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    task = asyncio.create_task(web._serve(sockets=[listening]))
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
+        try:
+            enough = all if all_ready else any
+            await until(
+                lambda: web.started and enough(r.state == "ready" for s in router.stages for r in s.replicas)
+            )
+            yield Running(router, await application.start(), client, port, lines)
+        finally:
+            (await application.start()).end()
+            web.should_exit = True
+            await task
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

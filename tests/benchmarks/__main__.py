@@ -41,6 +41,9 @@ BENCHMARKS = (
         "simulator", "simulated requests per CPU-second", 600, ("--requests", "50000"), needs_data=False
     ),
     Benchmark("optimality", "plans beside exhaustive search", 1800),
+    Benchmark(
+        "gear_plans", "plans with gears beside the best single setting", 900, ("--quick",), needs_data=False
+    ),
     Benchmark("batch_tokens", "plans with and without a choice of tokens an iteration", 600),
     Benchmark("guarantee", "how often plans miss their quality bar", 1800, ("--samples", "50")),
     Benchmark("compare", "Cascadia beside every baseline", 3600, ("--quick",)),

@@ -26,13 +26,14 @@ from tests.benchmarks.router_rig import (
     Case,
     Running,
     cascadia,
+    floor_running,
     mock_engine,
     ratio,
     verdict,
 )
 
 MANY = 32
-ASKED_RATE = 1.0
+ASKED_RATE = 1.3
 ASKED_ADDED = 1.5
 ASKED_CASCADES = 10.0
 ASKED_FIRST_US = 400.0
@@ -57,12 +58,12 @@ def shown(title: str, rows: list[tuple[str, ...]]) -> None:
     print(f"\n### {title}\n\n{markdown(COLUMNS, rows)}\n", flush=True)
 
 
-def straight(engine: Running, routers: list[Running], count: int, seconds: float) -> bool:
-    """Ours is the first of `routers`, the Rust ones follow."""
-    alone, one = case(engine, 1), [case(router, 1) for router in routers]
+def straight(engine: Running, floor: Running, routers: list[Running], count: int, seconds: float) -> bool:
+    """Ours is the first of `routers`, the Rust ones follow. `floor` passes bytes on and reads none of them."""
+    alone, bare, one = case(engine, 1), case(floor, MANY), [case(router, 1) for router in routers]
     many, streams = [case(router, MANY) for router in routers], [case(r, MANY, stream=True) for r in routers]
-    rounds([alone, *one, *many, *streams], count, seconds)
-    rows = [alone.row("engine alone, 1 connection")]
+    rounds([alone, bare, *one, *many, *streams], count, seconds)
+    rows = [alone.row("engine alone, 1 connection"), bare.row(f"{floor.name}, {MANY} connections")]
     for router, *cases in zip(routers, one, many, streams, strict=True):
         kinds = ("1 connection", f"{MANY} connections", f"streams of 50 chunks, {MANY} connections")
         rows += [each.row(f"{router.name}, {kind}") for each, kind in zip(cases, kinds, strict=True)]
@@ -128,7 +129,8 @@ def main() -> int:
         if given.only in (None, "straight"):
             with ExitStack() as part:
                 peers = [] if given.no_peers else [started(peer, part) for peer in RUST]
-                kept &= straight(engine, [ours, *peers], count, seconds)
+                floor = part.enter_context(floor_running(port))
+                kept &= straight(engine, floor, [ours, *peers], count, seconds)
         if given.only in (None, "cascade"):
             with ExitStack() as part:
                 other = None if given.no_peers else started(CASCADEFLOW, part)

@@ -3,31 +3,39 @@
 500 streams at once, each of 50 parts, one every 30 ms from a moment of its own. The engine writes into each when it
 sent it, by a clock that the client shares: the delay is from there to the client, through the router and without it.
 
-    python -m tests.benchmarks.bench_streams [--quick]
+    python -m tests.benchmarks.bench_streams [--quick] [--no-peers]
 
-Exits with 1 where the delay that the router adds, or the memory of an idle stream, is more than asked.
+Rounds go through the engine alone, this router and vllm-router in turn. Exits with 1 where the delay that the router
+adds, its tail beside vllm-router's, or the memory of an idle stream, is more than asked.
 """
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
+import tempfile
 import time
+from contextlib import ExitStack
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import uvloop
 
 from tests.benchmarks.report_table import markdown
 from tests.benchmarks.router_load import request_of
+from tests.benchmarks.router_peers import RUST, peer_running
 from tests.benchmarks.router_rig import (
     LOAD_CORE,
+    ROUTER_CORE,
     SAID,
     Running,
     cascadia,
     cpu_s,
     memory_bytes,
     mock_engine,
+    ratio,
     verdict,
 )
 
@@ -36,6 +44,8 @@ PARTS = 50
 EVERY_MS = 30
 ASKED_DELAY_MS = 2.0
 ASKED_IDLE_KB = 30.0
+ASKED_TAIL = 2.0
+ROUNDS = 5
 IDLE = 2000
 MARK = b'"sent_ns":'
 
@@ -90,8 +100,14 @@ async def opened(port: int, request: bytes, count: int, gap_s: float) -> list[_R
 
 async def delays(port: int, key: str | None, streams: int) -> np.ndarray:
     body = {"model": "small", "stream": True, "parts": PARTS, "every_ms": EVERY_MS} | SAID
-    readers = await opened(port, request_of(body, key), streams, EVERY_MS / 1000 / 50)
-    await asyncio.gather(*(reader.done for reader in readers))
+    # A collection of the load's own garbage would be taken for a delay on the way.
+    gc.collect()
+    gc.disable()
+    try:
+        readers = await opened(port, request_of(body, key), streams, EVERY_MS / 1000 / 50)
+        await asyncio.gather(*(reader.done for reader in readers))
+    finally:
+        gc.enable()
     return np.array([delay for reader in readers for delay in reader.delays_ms])
 
 
@@ -125,16 +141,24 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="fewer streams")
+    parser.add_argument("--no-peers", action="store_true", help="ours alone")
     given = parser.parse_args()
     streams, idle = (STREAMS, IDLE) if not given.quick else (200, 500)
     os.sched_setaffinity(0, {LOAD_CORE})
     rows, p99_ms = [], {}
-    with mock_engine() as port, cascadia(port) as ours:
-        for router in (Running("engine alone", port, None), ours):
-            count = 3
-            found = [measured(router, streams) for _ in range(count)]
+    tails_ms: dict[str, list[float]] = {}
+    with ExitStack() as stack:
+        port = stack.enter_context(mock_engine())
+        ours = stack.enter_context(cascadia(port))
+        routers = [Running("engine alone", port, None), ours]
+        if not given.no_peers:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            routers.append(stack.enter_context(peer_running(RUST[0], port, ROUTER_CORE, scratch)))
+        rounds = [[measured(router, streams) for router in routers] for _ in range(ROUNDS)]
+        for router, found in zip(routers, zip(*rounds, strict=True), strict=True):
             quantiles = np.median([np.quantile(d, (0.5, 0.99, 0.999)) for d, _ in found], axis=0)
-            lost = count * streams * PARTS - sum(len(d) for d, _ in found)
+            tails_ms[router.name] = [float(np.quantile(d, 0.999)) for d, _ in found]
+            lost = ROUNDS * streams * PARTS - sum(len(d) for d, _ in found)
             p99_ms[router.name] = float(min(np.quantile(d, 0.99) for d, _ in found))
             share = float(np.median([share for _, share in found]))
             rows.append((router.name, *(f"{q:.2f}" for q in quantiles), f"{share:.0%}", f"{lost}"))
@@ -154,6 +178,9 @@ def main() -> int:
         verdict("delay added at p99", added_ms, ASKED_DELAY_MS, least=False, unit=" ms"),
         verdict("memory of an idle stream", float(np.mean(each_kb)), ASKED_IDLE_KB, least=False, unit=" kB"),
     ]
+    if not given.no_peers:
+        beside = ratio(tails_ms["cascadia"], tails_ms["vllm-router"])
+        said.append(verdict("p99.9 beside vllm-router's", beside, ASKED_TAIL, least=False))
     print("\n".join(line for line, _ in said), flush=True)
     return 0 if all(kept for _, kept in said) and not any(int(row[-1]) for row in rows) else 1
 

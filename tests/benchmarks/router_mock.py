@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -112,6 +113,8 @@ class Mock(asyncio.Protocol):
 
 async def main() -> None:
     loop = asyncio.get_running_loop()
+    # What streams hold is let go of without it, and a pause would be taken for the router's.
+    gc.disable()
     server = await loop.create_server(Mock, "127.0.0.1", 0, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)

@@ -66,6 +66,15 @@ def mock_engine(*arguments: str) -> Iterator[int]:
 
 
 @contextmanager
+def floor_running(engine: int) -> Iterator[Running]:
+    """What passes bytes on between sockets, and does nothing else."""
+    module = ("-m", "tests.benchmarks.router_floor", str(engine))
+    with process(sys.executable, *module, core=ROUTER_CORE) as floor:
+        assert floor.stdout is not None
+        yield Running("bytes passed on unread", int(floor.stdout.readline()), floor.pid)
+
+
+@contextmanager
 def cascadia(
     engine: int, *options: str, core: int = ROUTER_CORE, places: int = 100_000, **more: Any
 ) -> Iterator[Running]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
+import httpx
 from openai import APIConnectionError, APIStatusError, APITimeoutError
 from openai.types.chat import ChatCompletion, ChatCompletionTokenLogprob
 
@@ -115,9 +115,9 @@ class Chat:
 def reason(error: APIConnectionError) -> str:
     """Reason for what went wrong on the way, as the end of a sentence that begins with the address."""
     failure = cause(error)
-    if isinstance(failure, httpx2.TimeoutException):
+    if isinstance(failure, httpx.TimeoutException):
         return "does not answer in time"
-    if isinstance(failure, httpx2.ConnectError):
+    if isinstance(failure, httpx.ConnectError):
         return f"cannot be reached ({failure})"
     return f"broke off ({type(failure).__name__})"
 

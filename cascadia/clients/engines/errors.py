@@ -2,7 +2,7 @@
 
 import json
 
-import httpx2
+import httpx
 from openai import APIConnectionError
 
 from cascadia.domain.errors import BadInput
@@ -11,19 +11,19 @@ from cascadia.domain.errors import BadInput
 QUOTED = 200
 
 
-def cause(error: APIConnectionError | httpx2.HTTPError) -> BaseException:
+def cause(error: APIConnectionError | httpx.HTTPError) -> BaseException:
     """Cause of what happened on the way, where the SDK has wrapped it."""
     return error.__cause__ or error
 
 
-def cannot_reach(url: str, failure: APIConnectionError | httpx2.HTTPError) -> BadInput:
+def cannot_reach(url: str, failure: APIConnectionError | httpx.HTTPError) -> BadInput:
     """`url` was asked for and there was no answer, or none in HTTP."""
     error = cause(failure)
-    if isinstance(error, httpx2.UnsupportedProtocol):
+    if isinstance(error, httpx.UnsupportedProtocol):
         return BadInput("--base-url", f"{url} is no address", "write e.g. http://127.0.0.1:8000/v1")
-    if isinstance(error, httpx2.TimeoutException):
+    if isinstance(error, httpx.TimeoutException):
         what, instead = "does not answer in time", "check that the engine has started and is not overloaded"
-    elif isinstance(error, httpx2.ConnectError):
+    elif isinstance(error, httpx.ConnectError):
         what = f"cannot be reached ({error})"
         instead = "check that the engine runs, has finished loading, and listens on this host and port"
     else:

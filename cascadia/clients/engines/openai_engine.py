@@ -3,13 +3,13 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
-import httpx2
+import httpx
 from openai import APIConnectionError, APIStatusError
-from openai._response import AsyncResponseContextManager
 
 from cascadia.clients.engines.errors import cannot_reach, cause, refusal
 from cascadia.clients.engines.sdk import CONNECT_S, sdk
@@ -22,7 +22,7 @@ _sent_s: ContextVar[float] = ContextVar("sent_s")
 """When the request of the task at hand left, by the client's clock: what the SDK does before is not the engine's."""
 
 
-_CLOSED = (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError)
+_CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
 class OpenAIEngine:
@@ -40,7 +40,7 @@ class OpenAIEngine:
         api_key: str | None = None,
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.perf_counter,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.root = base_url.rstrip("/").removesuffix("/v1")
         self.model = model
@@ -64,7 +64,7 @@ class OpenAIEngine:
     ) -> None:
         await self._sdk.close()
 
-    async def _sends(self, _: httpx2.Request) -> None:
+    async def _sends(self, _: httpx.Request) -> None:
         _sent_s.set(self.clock())
 
     async def models(self) -> list[dict[str, Any]]:
@@ -84,9 +84,8 @@ class OpenAIEngine:
     async def text(self, path: str) -> str | None:
         """Text at `path` (outside /v1), such as /metrics; None where there is nothing."""
         try:
-            answer = await self._sdk.with_options(timeout=CONNECT_S).get(
-                self.root + path, cast_to=httpx2.Response
-            )
+            once = self._sdk.with_options(timeout=CONNECT_S)
+            answer: httpx.Response = await once.get(self.root + path, cast_to=cast(Any, httpx.Response))
         except APIStatusError:
             return None
         except APIConnectionError as error:
@@ -100,14 +99,14 @@ class OpenAIEngine:
         try:
             try:
                 sent_s, kind = await self._collect(path, body, parts)
-            except (APIConnectionError, httpx2.HTTPError) as error:
+            except (APIConnectionError, httpx.HTTPError) as error:
                 if parts or not isinstance(cause(error), _CLOSED):
                     raise
                 # A kept connection that the engine has closed meanwhile: once more, on a fresh one.
                 sent_s, kind = await self._collect(path, body, parts)
         except APIStatusError as error:
             raise refusal(url, error.status_code, error.response.content, self.model) from None
-        except (APIConnectionError, httpx2.HTTPError) as error:
+        except (APIConnectionError, httpx.HTTPError) as error:
             raise cannot_reach(url, error) from None
         found = streamed(sent_s, parts)
         if isinstance(found, Streamed):
@@ -130,7 +129,7 @@ class OpenAIEngine:
         """
         asked = {name: value for name, value in body.items() if name not in ("messages", "prompt")}
         more = {"stream_options": {"include_usage": True}, **asked}
-        opened: AsyncResponseContextManager[Any]
+        opened: AbstractAsyncContextManager[Any]
         if path == "/completions":
             ask = self._sdk.completions.with_streaming_response.create
             opened = ask(model=self.model, prompt=body["prompt"], stream=True, extra_body=more)

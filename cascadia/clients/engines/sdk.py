@@ -2,10 +2,9 @@
 environment's."""
 
 from collections.abc import Awaitable, Callable
-from typing import cast
-from urllib.parse import urlsplit
+from typing import Any, cast
 
-import httpx2
+import httpx
 from openai import AsyncOpenAI, Omit
 
 from cascadia.domain.errors import BadInput
@@ -16,7 +15,7 @@ _NO_KEY = "none"
 _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
 """What the SDK would tell any engine of the user's account at OpenAI."""
 
-Hook = Callable[[httpx2.Request], Awaitable[None]]
+Hook = Callable[[httpx.Request], Awaitable[None]]
 
 
 def sdk(
@@ -27,7 +26,7 @@ def sdk(
     tries: int,
     connections: int | None,
     trust_env: bool | None = None,
-    transport: httpx2.AsyncBaseTransport | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
     on_request: Hook | None = None,
 ) -> AsyncOpenAI:
     """A client that makes at most `tries` attempts, each waiting up to `timeout_s` for the engine's next bytes.
@@ -36,26 +35,27 @@ def sdk(
     `BadInput` where `base_url` is none.
     """
     try:
-        host = urlsplit(base_url).hostname
-        return AsyncOpenAI(
-            # Without one, the SDK would send the environment's OPENAI_API_KEY to whatever engine this is.
-            api_key=api_key or _NO_KEY,
-            base_url=base_url,
-            timeout=httpx2.Timeout(timeout_s, connect=CONNECT_S),
-            max_retries=tries - 1,
-            default_headers=cast(dict[str, str], dict.fromkeys(_FROM_ENVIRONMENT, Omit())),
-            http_client=httpx2.AsyncClient(
-                limits=httpx2.Limits(max_connections=connections, max_keepalive_connections=connections),
-                trust_env=host not in _LOOPBACK if trust_env is None else trust_env,
-                transport=transport,
-                event_hooks={"request": [_unkeyed, *([on_request] if on_request else [])]},
-            ),
-        )
-    except (httpx2.InvalidURL, ValueError):
+        host = httpx.URL(base_url).host
+    except (httpx.InvalidURL, ValueError):
         raise BadInput(base_url, "is no address", "write e.g. http://127.0.0.1:8000/v1") from None
+    return AsyncOpenAI(
+        # Without one, the SDK would send the environment's OPENAI_API_KEY to whatever engine this is.
+        api_key=api_key or _NO_KEY,
+        base_url=base_url,
+        timeout=cast(Any, httpx.Timeout(timeout_s, connect=CONNECT_S)),
+        max_retries=tries - 1,
+        default_headers=cast(dict[str, str], dict.fromkeys(_FROM_ENVIRONMENT, Omit())),
+        # Newer SDKs make their own of httpx2 and take this one as well; older ones know no other.
+        http_client=cast(Any, httpx.AsyncClient)(
+            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+            trust_env=host not in _LOOPBACK if trust_env is None else trust_env,
+            transport=transport,
+            event_hooks={"request": [_unkeyed, *([on_request] if on_request else [])]},
+        ),
+    )
 
 
-async def _unkeyed(request: httpx2.Request) -> None:
+async def _unkeyed(request: httpx.Request) -> None:
     """An engine without a key is sent none: the SDK insists on one."""
     if request.headers.get("authorization") == f"Bearer {_NO_KEY}":
         del request.headers["authorization"]

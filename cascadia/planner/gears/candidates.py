@@ -59,6 +59,13 @@ def candidates(search: Search, deployment: Deployment, floor: float, calmest: fl
     return Candidates(chosen, work[chosen], total[chosen])
 
 
+def lightest(search: Search, deployment: Deployment, mean: float, most: int) -> Ints:
+    """Routings with the least work, at most `most`, whose mean quality is at least `mean`."""
+    work, total = _work(search, deployment)
+    at = np.flatnonzero(_served(search, deployment) & (search.routings.mean >= mean))
+    return at[np.lexsort((total[at], work[at]))][:most]
+
+
 def carried_rps(search: Search, deployment: Deployment, floor: float) -> float:
     """Requests a second that the lightest routing sustains whose lower bound on quality is at least `floor`; 0:
     there is none.

@@ -32,8 +32,8 @@ from cascadia.planner.search.context import Search
 
 Ints = NDArray[np.int64]
 
-PLAYS = 24
-"""Ladders that are played at most."""
+REQUESTS, FEWEST, MOST = 500_000, 20, 44
+"""Ladders are played on so many requests together, and so many of them at least and at most."""
 CORRECTED = 2
 """So many times what was measured at steady levels is corrected by a replay."""
 LATENESS = (1.0, 0.9, 0.75, 1.15, 1.4)
@@ -49,8 +49,8 @@ LIGHTER = 0.9
 LATE_COSTS, BAR_COSTS = 100.0, 10.0
 """While climbing: points of quality that all requests being late weigh as much as, and a point below the bar."""
 
-SINGLES = 12
-"""So many candidates are tried alone, best quality first, for the best of them."""
+ABOVE = 4
+"""So many candidates are tried alone that are better than the best that bisection finds in time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +156,9 @@ class _Finder:
         alone = self._best_alone()
         base = self._played((alone,), ())
         chosen = [alone] * (len(self.spread) - 1)
-        self._played(*self._laddered([*chosen, len(self.among) - 1]))
+        # Beyond all that the trace has a lighter gear changes nothing on it.
+        if self._lighter(len(self.among) - 1, alone):
+            self._played((alone, len(self.among) - 1), _rising([BEYOND_MET * _most_under_way(base.played)]))
         for _ in range(CORRECTED):
             found = self._chosen(self._corrected(base, chosen))
             if not found:
@@ -194,7 +196,7 @@ class _Finder:
 
     def _laddered(self, chosen: list[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Candidates by gear, and borders: halfway between what is under way on either side, rising."""
-        if self.among.work[chosen[-1]] > LIGHTER * self.among.work[chosen[-2]]:
+        if not self._lighter(chosen[-1], chosen[-2]):
             chosen[-1] = chosen[-2]
         gears, borders = [chosen[0]], list[float]()
         for level in range(1, len(chosen)):
@@ -212,28 +214,42 @@ class _Finder:
             borders.append((here + there) / 2)
         return tuple(gears), _rising(borders)
 
+    def _lighter(self, candidate: int, than: int) -> bool:
+        """Whether it leaves the fullest stage, or all GPUs together, noticeably less to do."""
+        work, total = self.among.work, self.among.total
+        return bool(work[candidate] <= LIGHTER * work[than] or total[candidate] <= LIGHTER * total[than])
+
     def _finite(self, candidate: int) -> list[float]:
         under_way = self.measured.in_flight[candidate]
         return list(under_way[np.isfinite(under_way)].tolist())
 
     def _best_alone(self) -> int:
-        """The candidate with the best quality that keeps the bound on the whole trace; else the least late."""
-        late = self.measured.late @ self.spread.weight
-        lower = self.search.routings.lower[self.among.routings]
-        own = np.flatnonzero(self.among.routings == self.deployment.routing)
-        likely = np.flatnonzero(late <= 2 * self.goals.late)
-        order = likely[np.argsort(-lower[likely], kind="stable")][:SINGLES]
-        tried: list[int] = [*order.tolist(), *own.tolist()] or [len(self.among) - 1]
-        return min(tried, key=lambda k: self._rank(self._played((k,), ())))
+        """The candidate with the best quality that keeps the bound on the whole trace; else the least late.
+
+        Lateness mostly rises with quality: bisection finds about where the bound is, and a few above that are tried.
+        """
+        order = np.argsort(self.search.routings.lower[self.among.routings], kind="stable").tolist()
+        low, high = 0, len(order)
+        while low < high:
+            middle = (low + high) // 2
+            if self._played((order[middle],), ()).late <= self.goals.late:
+                low = middle + 1
+            else:
+                high = middle
+        own = np.flatnonzero(self.among.routings == self.deployment.routing).tolist()
+        for k in [*own, *order[max(low - 1, 0) : low + ABOVE]]:
+            self._played((k,), ())
+        alone = [(found, gears[0]) for (gears, _), found in self.seen.items() if len(gears) == 1]
+        return min(alone, key=lambda each: self._rank(each[0]))[1]
 
     def _climb(self, best: FoundLadder) -> None:
         """Steps to better ladders beside the best, until none helps or enough were played."""
-        better = True
+        better, plays = True, int(np.clip(REQUESTS // len(self.simulator.arrivals), FEWEST, MOST))
         while better:
             better = False
             gears = next(key[0] for key, found in self.seen.items() if found is best)
             for setting in self._beside(gears, best.ladder.borders):
-                if len(self.seen) >= PLAYS + SINGLES:
+                if self.plays >= plays:
                     return
                 if setting in self.seen:
                     continue
@@ -257,6 +273,11 @@ class _Finder:
         """Value that a climb makes small: a little more lateness than allowed may lead to where there is less."""
         late, lower = max(found.late - self.goals.late, 0.0), found.quality_lower
         return LATE_COSTS * late + BAR_COSTS * max(self.goals.bar - lower, 0.0) - lower
+
+    @property
+    def plays(self) -> int:
+        """How many ladders of several gears were played."""
+        return sum(len(gears) > 1 for gears, _ in self.seen)
 
     def _rank(self, found: FoundLadder) -> tuple[float, float, float]:
         beyond = max(found.late - self.goals.late, 0.0)
@@ -301,6 +322,13 @@ class _Finder:
         if not finite.any():
             return float(rates[0])
         return float(np.interp(border, under_way[finite], rates[finite]))
+
+
+def _most_under_way(played: Played) -> int:
+    """The most requests that any request of the trace meets."""
+    arrival_ps, gone = played.run.arrival_ps, np.sort(played.run.finish_ps)
+    met = np.arange(len(arrival_ps)) - np.searchsorted(gone, arrival_ps, side="right")
+    return int(met.max(initial=0)) + 1
 
 
 def _rising(borders: Sequence[float]) -> tuple[float, ...]:

@@ -25,8 +25,11 @@ def gear_notes(
     found: FoundLadder | None,
     alone: Plan,
     own_latency_s: Floats,
+    *,
+    dearer_usd: float,
 ) -> Iterator[str]:
-    """`alone`: the plan with its own setting, which took `own_latency_s`."""
+    """`alone`: the plan with its own setting, which took `own_latency_s`. `dearer_usd`: what an hour costs of the best
+    plan of one setting."""
     if alone.mixture is not None:
         yield "gears are off: the plan mixes two routings by shares, and a gear is one routing"
         return
@@ -39,6 +42,11 @@ def gear_notes(
         return
     if found is None:
         yield "gears are off: on these replicas no other setting serves the trace better, whatever the load"
+    if found is not None and dearer_usd > deployment.usd_per_hour:
+        yield (
+            f"on gears replicas for ${deployment.usd_per_hour:,.2f}/h keep the bounds; with one setting the cheapest "
+            f"found took ${dearer_usd:,.2f}/h"
+        )
     yield from _floor(search, deployment, goals)
 
 

@@ -8,11 +8,8 @@ import numpy as np
 
 from cascadia.planner.over_time import systems
 from cascadia.planner.over_time.cocktail import cocktail
-from cascadia.planner.over_time.settings import OverTime, Stage
+from cascadia.planner.over_time.settings import POINTS, OverTime, Stage
 from cascadia.planner.plan import PlanResult
-
-POINTS = 0.05
-"""Qualities that differ by less are equal."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +43,7 @@ def compare_over_time(
     deployment, quantile = made.chosen.deployment, objective.quantile
     ours = _ours(made, stage)
     runs = [
-        ("single", partial(systems.singles, stage, deployment)),
+        ("single", partial(systems.singles, stage, deployment, ours)),
         ("dynba", partial(systems.dynba, stage)),
         ("switching", partial(systems.switching, stage, quantile)),
         ("cascadeserve", partial(systems.printed, stage, deployment, quantile)),

@@ -17,6 +17,9 @@ from cascadia_sim.iteration.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
 
+POINTS = 0.05
+"""Qualities that differ by less are equal."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OverTime:

@@ -19,11 +19,11 @@ from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.baselines import cascadeserve
 from cascadia.planner.baselines.single_model import stand_alone
 from cascadia.planner.deployment.deployment import Deployment
-from cascadia.planner.gears.candidates import Candidates, candidates
+from cascadia.planner.gears.candidates import Candidates, candidates, lightest
 from cascadia.planner.gears.levels import Level
 from cascadia.planner.gears.measured import measured
 from cascadia.planner.over_time.by_rate import RateRule, settled
-from cascadia.planner.over_time.settings import OverTime, Stage
+from cascadia.planner.over_time.settings import POINTS, OverTime, Stage
 from cascadia.planner.refinement.refine import EFFORT
 from cascadia.planner.search.context import Search
 from cascadia_sim.iteration.timing import PS_PER_S
@@ -34,17 +34,22 @@ RANGES = (4, 8, 16)
 PERIODS_S = (0.1, 1.0, 5.0, 20.0)
 SHARES = (0.2, 0.4, 0.6, 0.8)
 """Parts of the GPUs that the lighter of two models may get."""
+LIGHTEST = 12
+"""So many routings that are as good as ours are tried as single settings, the lightest first."""
 PLACEMENTS = 4
 """So many of CascadeServe's deployments are tuned, beside ours."""
 UNLIKE = 0.1
 """They are for cascades that differ by more than this part of the requests at some stage."""
 
 
-def singles(stage: Stage, deployment: Deployment) -> list[OverTime]:
-    """Each candidate of the deployment alone, with knowledge of the trace."""
-    among = candidates(stage.search, deployment, 0.0, 0.0)
+def singles(stage: Stage, deployment: Deployment, ours: OverTime) -> list[OverTime]:
+    """Each candidate of the deployment alone, with knowledge of the trace: those of gears, the gears themselves, and
+    the lightest that are as good as ours."""
+    known = candidates(stage.search, deployment, 0.0, 0.0).routings
+    as_good = lightest(stage.search, deployment, ours.quality - POINTS, LIGHTEST)
+    among = np.unique(np.concatenate([known, ours.setting, as_good]))
     nobody = np.zeros(len(stage.simulator.arrivals), np.int64)
-    return [stage.outcome("single", deployment, [int(k)], nobody, f"routing {k}") for k in among.routings]
+    return [stage.outcome("single", deployment, [int(k)], nobody, f"routing {k}") for k in among]
 
 
 def dynba(stage: Stage) -> list[OverTime]:

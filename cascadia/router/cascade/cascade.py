@@ -159,7 +159,7 @@ class Cascade:
         return ask.deadline_s - monotonic() < stage.admission.finish_s(ask.fields.most_output)
 
     def _in_time(self, ask: Ask, way: list[Stage]) -> list[Stage]:
-        """Those of `way` that are likely to be in time (RAMSIS, section 4.3.1); where none is, the fastest.
+        """Stages of `way` that are likely to be in time (RAMSIS, section 4.3.1); where none is, the fastest.
 
         Raises `ApiError` where none is and who is late is refused.
         """

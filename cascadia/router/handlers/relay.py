@@ -43,7 +43,7 @@ async def relay(
     ok: bool | None = None
     try:
         exchange.begin_stream(headers)
-        data, tail, reserved = live.first, b"", exchange.reservation
+        data, tail, reserved = live.first, bytearray(), exchange.reservation
         events = WholeEvents()
         while data:
             if reserved is not None:
@@ -52,23 +52,26 @@ async def relay(
             if noting is None or len(whole) <= SMALL_BYTES:
                 out = noting.part(whole) if noting else whole
                 if out:
-                    await exchange.part(out)
+                    exchange.part(out)
             else:
                 for piece in slices(whole):
                     if out := noting.part(piece):
-                        await exchange.part(out)
+                        exchange.part(out)
                     await asyncio.sleep(0)
+            if exchange.behind:
+                await exchange.room()
             tail += data
             if response and not ended:
                 ended = any(end in tail for end in (*FINAL, *FAILED))
             parts += data.count(b"data: {")
-            tail = tail[-TAIL_BYTES:]
+            if len(tail) > 2 * TAIL_BYTES:
+                del tail[:-TAIL_BYTES]
             data = await live.some()
         if not (ended if response else DONE in tail):
             raise UpstreamError("unreadable", "a stream without its end")
         ok = True
         rest = noting.part(events.held) + noting.rest() if noting else events.held
-        _told(step, stage, tail, parts)
+        _told(step, stage, bytes(tail), parts)
         exchange.last_part(rest)
     except (UpstreamError, OverflowError) as error:
         why = error if isinstance(error, UpstreamError) else UpstreamError("too-large")

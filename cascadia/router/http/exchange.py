@@ -1,4 +1,4 @@
-"""One request of the hot path: what it brought, and what its client is sent. Nothing of this waits, but for `part`."""
+"""One request of the hot path: what it brought, and what its client is sent. Nothing of this waits, but for `room`."""
 
 import asyncio
 from collections.abc import Callable
@@ -185,11 +185,18 @@ class Exchange(Struct, eq=False):
             head.append(CLOSE_LINE)
         self._client.write(b"".join(head) + b"\r\n")
 
-    async def part(self, data: bytes) -> None:
-        """Part of a stream that has begun. Waits while the client is far behind with reading."""
+    def part(self, data: bytes) -> None:
+        """Writes part of a stream that has begun; where its client is `behind` the next waits for `room`."""
         self._client.write(chunk(data) if self.head.chunked else data)
-        if self._client.full:
-            await self._client.room()
+
+    @property
+    def behind(self) -> bool:
+        """Tells whether the client is far behind with reading."""
+        return self._client.full
+
+    async def room(self) -> None:
+        """Waits until the client has read."""
+        await self._client.room()
 
     def last_part(self, data: bytes) -> None:
         if self._heartbeat is not None:

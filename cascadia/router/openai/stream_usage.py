@@ -13,11 +13,13 @@ class StreamUsage:
 
     def __init__(self) -> None:
         self._events = 0
-        self._tail = b""
+        self._tail = bytearray()
 
     def add(self, part: bytes) -> None:
         self._events += part.count(b"data:")
-        self._tail = part[-_TAIL_BYTES:] if len(part) >= _TAIL_BYTES else (self._tail + part)[-_TAIL_BYTES:]
+        self._tail += part
+        if len(self._tail) > 2 * _TAIL_BYTES:
+            del self._tail[:-_TAIL_BYTES]
 
     def tokens(self, prompt_tokens: int) -> int:
         """Tokens in and out together; `prompt_tokens` is an estimate for a stream that does not say."""

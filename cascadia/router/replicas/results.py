@@ -48,9 +48,9 @@ class Live:
         self.reply: Reply[None] | None = None
         """Set where it turned out to be a refusal instead."""
 
-    async def some(self) -> bytes:
+    def some(self) -> Awaitable[bytes]:
         """The next part; empty at the end. Raises `UpstreamError`."""
-        return await self._connection.some()
+        return self._connection.some()
 
     def close(self, ok: bool | None) -> None:
         """`ok`: whether the engine did well; None where it cannot be told."""

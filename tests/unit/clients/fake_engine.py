@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
+import httpx
 
 Law = Callable[[int, int, int, int], float]
 """Seconds of an iteration of (tokens, sequences, context tokens, attention pairs)."""
@@ -22,7 +22,7 @@ class Sequence:
     tokens: "asyncio.Queue[str | None]" = field(default_factory=asyncio.Queue)
 
 
-class Events(httpx2.AsyncByteStream):
+class Events(httpx.AsyncByteStream):
     def __init__(self, parts: AsyncIterator[bytes]) -> None:
         self._parts = parts
 
@@ -32,7 +32,7 @@ class Events(httpx2.AsyncByteStream):
 
 
 @dataclass
-class FakeEngine(httpx2.AsyncBaseTransport):
+class FakeEngine(httpx.AsyncBaseTransport):
     """`request_s` passes before a request reaches the scheduler. `served` are the names of its models."""
 
     law: Law
@@ -52,33 +52,33 @@ class FakeEngine(httpx2.AsyncBaseTransport):
     working: "asyncio.Task[None] | None" = None
     most_running: int = 0
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
             return _error(401, "Unauthorized")
         match request.url.path:
             case "/v1/models":
-                return httpx2.Response(200, json={"data": [self.card | {"id": n} for n in self.served]})
+                return httpx.Response(200, json={"data": [self.card | {"id": n} for n in self.served]})
             case "/metrics" if self.metrics:
-                return httpx2.Response(200, text=self.metrics)
+                return httpx.Response(200, text=self.metrics)
             case "/v1/completions" if not self.chat_only:
                 return await self._complete(json.loads(await request.aread()))
             case "/v1/chat/completions":
                 return await self._complete(json.loads(await request.aread()))
         return _error(404, "Not Found")
 
-    async def _complete(self, body: dict[str, Any]) -> httpx2.Response:
+    async def _complete(self, body: dict[str, Any]) -> httpx.Response:
         if self.strict and "ignore_eos" in body:
             return _error(400, "unknown field ignore_eos")
         prompt = body.get("prompt") or body["messages"][0]["content"]
         if not self.streams:
-            return httpx2.Response(200, json={"choices": [{"text": "all of it"}], "usage": {}})
+            return httpx.Response(200, json={"choices": [{"text": "all of it"}], "usage": {}})
         await asyncio.sleep(self.request_s)
         sequence = Sequence(len(prompt.split()), body["max_tokens"])
         self.waiting.append(sequence)
         if self.working is None or self.working.done():
             self.working = asyncio.create_task(self._work())
         events = Events(self._answer(sequence, "prompt" in body))
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=events)
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=events)
 
     async def _answer(self, sequence: Sequence, plain: bool) -> AsyncIterator[bytes]:
         if not plain:
@@ -127,5 +127,5 @@ def _event(document: dict[str, Any]) -> bytes:
     return b"data: " + json.dumps(document).encode() + b"\n\n"
 
 
-def _error(status: int, message: str) -> httpx2.Response:
-    return httpx2.Response(status, json={"error": {"message": message}})
+def _error(status: int, message: str) -> httpx.Response:
+    return httpx.Response(status, json={"error": {"message": message}})

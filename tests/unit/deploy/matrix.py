@@ -71,6 +71,12 @@ def values_of(found: Plan) -> Values:
     return loaded
 
 
+GEARS: list[Values] = [
+    {"max_in_flight": 24.5, "stages": ["small", "large"], "thresholds": {"small": 40}, "skip_below": {}},
+    {"max_in_flight": None, "stages": ["small"]},
+]
+
+
 def _two(judge: JudgePlan) -> Values:
     return values_of(plan([stage("small", ONE), stage("large", ONE)], POOLS, judge))
 
@@ -85,6 +91,7 @@ def _with(over: Values, base: Values = THREE) -> Values:
 
 MATRIX: dict[str, Case] = {
     "three stages": Case(THREE),
+    "gears": Case(_with({"cascade": {"gears": GEARS}})),
     "one stage": Case(values_of(plan([stage("only", ONE)], POOLS))),
     "a stage left out": Case(
         values_of(plan([stage("a"), stage("b", ONE), stage("c", ONE)], POOLS, CERTAINTY))

@@ -81,3 +81,15 @@ def test_routers_are_at_least_two() -> None:
     fixed = by_us("fixed routers")
     assert fixed["apps/v1", "Deployment", "cascadia-router"]["spec"]["replicas"] == 3
     assert not [kind for _, kind, _ in fixed if kind == "HorizontalPodAutoscaler"]
+
+
+def test_gears_come_with_the_number_of_replicas_that_were_planned(tmp_path: Path) -> None:
+    found = settings("gears", tmp_path)
+    assert [(gear.max_in_flight, gear.stages) for gear in found.gears] == [
+        (24.5, ("small", "large")),
+        (None, ("small",)),
+    ]
+    assert [replica.planned for replica in found.stages[0].replicas] == [4, 2]
+    assert {
+        replica.planned for stage in settings("three stages", tmp_path).stages for replica in stage.replicas
+    } == {1}

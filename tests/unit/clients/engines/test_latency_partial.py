@@ -136,9 +136,9 @@ def test_an_engine_that_breaks_down_leaves_what_was_measured() -> None:
         async def _complete(self, body):  # type: ignore[no-untyped-def]
             Breaks.asked += 1
             if Breaks.asked > 6:
-                import httpx2
+                import httpx
 
-                return httpx2.Response(500, json={"error": {"message": "out of memory"}})
+                return httpx.Response(500, json={"error": {"message": "out of memory"}})
             return await super()._complete(body)
 
     found = profiled(Breaks(lambda *counts: seconds(TRUTH, *counts)))

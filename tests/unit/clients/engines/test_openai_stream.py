@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
-import httpx2
+import httpx
 import pytest
 
 from cascadia.clients.engines.openai_engine import OpenAIEngine
@@ -65,22 +65,22 @@ def test_what_is_no_answer_says_why(content: bytes, told: str) -> None:
     assert told in found
 
 
-class Dropping(httpx2.AsyncBaseTransport):
+class Dropping(httpx.AsyncBaseTransport):
     """Drops the connection `drops` times, before the answer or in the middle of it."""
 
     def __init__(self, drops: int, midway: bool) -> None:
         self.drops, self.midway, self.asked = drops, midway, 0
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.asked += 1
         dropping = self.asked <= self.drops
         if dropping and not self.midway:
-            raise httpx2.RemoteProtocolError("Server disconnected without sending a response.")
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
         stream = Parts([word("a"), USAGE], dropping)
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=stream)
 
 
-class Parts(httpx2.AsyncByteStream):
+class Parts(httpx.AsyncByteStream):
     def __init__(self, parts: list[bytes], breaks: bool) -> None:
         self.parts, self.breaks = parts, breaks
 
@@ -88,7 +88,7 @@ class Parts(httpx2.AsyncByteStream):
         for part in self.parts:
             yield part
             if self.breaks:
-                raise httpx2.ReadError("gone")
+                raise httpx.ReadError("gone")
 
 
 def ask(transport: Dropping) -> Streamed:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-import httpx2
+import httpx
 import pytest
 from openai import APIStatusError
 
@@ -11,16 +11,16 @@ from cascadia.clients.engines.sdk import sdk
 from cascadia.domain.errors import BadInput
 
 
-class Engine(httpx2.AsyncBaseTransport):
+class Engine(httpx.AsyncBaseTransport):
     """Answers every request with `status`."""
 
     def __init__(self, status: int = 200) -> None:
         self.status = status
         self.asked: list[Mapping[str, str]] = []
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request.headers)
-        return httpx2.Response(self.status, json={"data": [{"id": "m"}]})
+        return httpx.Response(self.status, json={"data": [{"id": "m"}]})
 
 
 def models(engine: Engine, api_key: str | None = None, tries: int = 1) -> list[str]:

@@ -1,0 +1,108 @@
+"""The cheapest replicas whose ladder keeps the bounds, over all levels of the trace's load (CascadeServe's SP3).
+
+The search for the least cost asks of each deployment that one setting keeps the bound on latency, bursts included. One
+that is too slow in bursts alone may keep it on a ladder. So the deployments that the search has simulated and that cost
+less than what it chose are walked by rising cost, and the first is taken
+
+1. whose own setting keeps the bar and carries the trace for as long as it goes on, if slowly (its certificate),
+2. whose lightest routing alone keeps the bound (a ladder is hardly faster than that),
+3. whose ladder keeps both bounds on the whole trace.
+
+So a plan with gears never costs more than one without. Which deployments were simulated is the search's choice, made
+for one setting: cheaper ones that it never looked at are not found.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.gears.candidates import candidates
+from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
+from cascadia.planner.refinement.state import PLAINLY_OVERLOADED, Candidate
+from cascadia.planner.search.context import Search
+from cascadia.planner.stability.certificate import certify
+from cascadia_sim.iteration.timing import PS_PER_S
+
+TOO_SLOW = 2.0
+"""Times the bound: what one setting is slower by in bursts no ladder puts right."""
+
+LADDERS = 4
+"""So many ladders are looked for, and so many deployments at all."""
+LOOKED_AT = 24
+
+
+class Placed(NamedTuple):
+    """A deployment under its own setting, and its ladder."""
+
+    candidate: Candidate
+    ladder: FoundLadder
+
+
+def cheaper_on_gears(
+    search: Search, tried: Sequence[Candidate], chosen: Candidate, progress: Callable[[str], None]
+) -> Placed | None:
+    """The cheapest of those `tried`, cheaper than `chosen`, whose ladder keeps the bounds."""
+    objective = search.problem.objective
+    if objective.goal != "cost" or objective.latency_max_s is None or search.problem.gears < 2:
+        return None
+    goals, simulator = Goals.of(search.problem, objective.latency_max_s), Simulator.of(search.problem)
+    looked_for = 0
+    for candidate in _cheaper(tried, chosen, goals):
+        if looked_for >= LADDERS:
+            return None
+        if not _light_enough(search, simulator, candidate, goals):
+            continue
+        progress(f"gears on ${candidate.usd_per_hour:,.2f}/h")
+        looked_for += 1
+        if (found := _placed(search, simulator, candidate, goals)) is not None:
+            return found
+    return None
+
+
+def _cheaper(tried: Sequence[Candidate], chosen: Candidate, goals: Goals) -> Iterator[Candidate]:
+    """By rising cost; of each set of replicas the fastest routing that reaches the bar."""
+    likely = [
+        c
+        for c in tried
+        if c.usd_per_hour < chosen.usd_per_hour
+        and c.quality_lower >= goals.bar
+        and c.load <= PLAINLY_OVERLOADED
+        and c.latency_s <= TOO_SLOW * goals.bound_s
+    ]
+    seen: set[object] = set()
+    for c in sorted(likely, key=lambda c: (c.usd_per_hour, c.latency_s)):
+        replicas = replace(c.deployment, routing=0).key
+        if replicas not in seen and len(seen) < LOOKED_AT:
+            seen.add(replicas)
+            yield c
+
+
+def _light_enough(search: Search, simulator: Simulator, candidate: Candidate, goals: Goals) -> bool:
+    among = candidates(search, candidate.deployment, goals.floor, 0.0)
+    if not len(among):
+        return False
+    lightest = int(among.routings[-1])
+    run = simulator.run(candidate.deployment, search.decisions(lightest))
+    return _late(run.latency_ps / PS_PER_S, goals) <= goals.late
+
+
+def _placed(search: Search, simulator: Simulator, candidate: Candidate, goals: Goals) -> Placed | None:
+    deployment = candidate.deployment
+    decided = search.decisions(deployment.routing)
+    shares = search.capacities.shares(search.problem, deployment, decided)
+    certificate = certify(simulator, deployment, decided, shares)
+    if not certificate.holds or certificate.stability.rounds > 1:
+        return None
+    own_s = certificate.run.latency_ps / PS_PER_S
+    found = find_ladder(search, certificate.simulator, deployment, own_s, goals)
+    if found is None or found.late > goals.late or found.quality_lower < goals.bar:
+        return None
+    settled = replace(candidate, certificate=certificate, latency_s=certificate.stability.objective_once_s)
+    return Placed(settled, found)
+
+
+def _late(latency_s: "np.ndarray[tuple[int], np.dtype[np.float64]]", goals: Goals) -> float:
+    return float((latency_s > goals.bound_s).mean())

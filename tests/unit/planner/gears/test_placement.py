@@ -1,0 +1,56 @@
+"""Replicas that were chosen for their ladder: never dearer, and both bounds are kept on the whole trace."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.planner.gears.placement import cheaper_on_gears
+from cascadia.planner.gears.played import play
+from cascadia.planner.plan import PlanResult
+from tests.unit.planner.gears.test_plan_gears import plan, spiky_problem
+
+BAR, FLOOR, BOUND_S = 65.0, 50.0, 6.0
+
+
+@pytest.fixture(scope="module")
+def result() -> PlanResult:
+    return plan(spiky_problem(objective=Objective("cost", 0.95, BAR, BOUND_S), under_load=UnderLoad(FLOOR)))
+
+
+def test_the_cheapest_whose_ladder_keeps_the_bounds_is_taken(result: PlanResult) -> None:
+    """Told that what was chosen is dear, it finds what one setting could not be chosen for."""
+    dear = replace(max(result.candidates, key=lambda c: c.usd_per_hour), certificate=None)
+    found = cheaper_on_gears(result.search, result.candidates, dear, lambda _: None)
+    assert found is not None
+    assert found.candidate.usd_per_hour < dear.usd_per_hour
+    assert found.candidate.usd_per_hour <= result.chosen.usd_per_hour
+    certificate, ladder = found.candidate.certificate, found.ladder
+    assert certificate is not None
+    assert certificate.holds
+    decided = [result.search.decisions(k) for k in ladder.routings]
+    again = play(certificate.simulator, found.candidate.deployment, decided, ladder.ladder)
+    assert (again.gear == ladder.played.gear).all()
+    assert np.mean(again.latency_s > BOUND_S) <= 0.05
+    lower = result.search.routings.lower[list(ladder.routings)]
+    assert lower.min() >= FLOOR
+    assert lower[again.gear].mean() >= BAR
+
+
+def test_nothing_is_looked_for_beside_other_goals_or_without_gears(result: PlanResult) -> None:
+    dear = max(result.candidates, key=lambda c: c.usd_per_hour)
+    problem = result.search.problem
+    for other in (
+        replace(problem, gears=1),
+        replace(problem, objective=Objective("quality", 0.95, latency_max_s=BOUND_S)),
+    ):
+        search = replace(result.search, problem=other)
+        assert cheaper_on_gears(search, result.candidates, dear, lambda _: None) is None
+
+
+def test_the_plan_costs_no_more_than_one_of_one_setting(result: PlanResult) -> None:
+    single = plan(replace(result.search.problem, gears=1)).plan.predicted
+    assert result.plan.predicted.usd_per_hour <= single.usd_per_hour
+    assert result.plan.predicted.objective_s <= BOUND_S
+    assert result.plan.predicted.quality.lower >= BAR
