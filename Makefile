@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo demo-plan test check test-e2e test-k8s bench docs site clean
+.PHONY: demo demo-plan test check coverage test-e2e test-k8s bench docs site clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -30,7 +30,11 @@ check: $(STAMP)
 test: check
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-test-e2e: $(STAMP)
+# Lines and branches of the packages that import no other, by their own unit tests; the floor is pyproject.toml's.
+coverage: $(STAMP)
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term tests/unit/dispatch tests/unit/domain tests/unit/traces
+
+test-e2e: $(STAMP) coverage
 	$(BIN)/python -m pytest tests/e2e
 
 # A real API server with simulated nodes; CASCADIA_K8S_BIN names the folder of its programs, which are built where they are

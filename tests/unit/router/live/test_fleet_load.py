@@ -119,3 +119,25 @@ def test_routers_on_two_hosts_count_each_others_requests_through_redis() -> None
 
     with fake_redis() as url:
         run(lambda: main(url))
+
+
+def test_the_processes_of_a_router_tell_each_other_at_their_sockets(tmp_path: Path) -> None:
+    async def main() -> None:
+        both = [Peers(tmp_path, number, 2) for number in range(2)]
+        loads = []
+        for peers, under_way in zip(both, (3, 20), strict=True):
+            router: Any = SimpleNamespace(metrics=SimpleNamespace(running=under_way), peers=peers)
+            loads.append(FleetLoad(router))
+            await peers.start()
+        assert loads[0].total == 6
+        loads[0].tell()
+        # Whoever is told answers: one question tells both.
+        await until(lambda: len(loads[1]._heard) == len(loads[0]._heard) == 1)
+        for load in loads:
+            load.add_up()
+            assert load.total == 23
+        for load, peers in zip(loads, both, strict=True):
+            await load.stop()
+            await peers.stop()
+
+    run(main)

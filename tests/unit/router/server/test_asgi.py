@@ -173,28 +173,16 @@ def test_uvicorn_serves_it_by_its_name(tmp_path: Path) -> None:
             command = [sys.executable, "-m", "uvicorn", "--factory", "cascadia.router:app", f"--port={port}"]
             environment = os.environ | {VARIABLE: str(tmp_path / "router.yaml")}
             with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+                assert process.stderr is not None
                 try:
-                    async with httpx.AsyncClient(
-                        base_url=f"http://127.0.0.1:{port}", trust_env=False
-                    ) as client:
-                        answer = await answered(client)
+                    while "running on" not in (line := await asyncio.to_thread(process.stderr.readline)):
+                        assert line, "uvicorn has ended"
+                    url = f"http://127.0.0.1:{port}"
+                    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+                        answer = await client.post("/v1/chat/completions", json=BODY)
                     assert answer.json()["choices"][0]["message"]["content"] == "four"
                 finally:
                     process.terminate()
-                    await asyncio.to_thread(process.wait, 60)
-                    assert process.stderr is not None
-                    process.stderr.close()
+                    await asyncio.to_thread(process.communicate, timeout=60)
 
     run(main)
-
-
-async def answered(client: httpx.AsyncClient) -> httpx.Response:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                answer = await client.post("/v1/chat/completions", json=BODY)
-                if answer.status_code == 200:
-                    return answer
-            except httpx.TransportError:
-                pass
-            await asyncio.sleep(0.1)
