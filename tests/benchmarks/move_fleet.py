@@ -96,7 +96,9 @@ class Fleet:
 
     async def _controller(self, killing: Killing | None = None) -> bool:
         """One controller's life, up to the end of its move; False where it was killed before."""
+        (self.folder / "controller.yaml").write_text("scaling: {scales: false}\n")
         arguments = ("controller", "cascade.yaml", self.now, "--engines", "local.json")
+        arguments += ("--settings", "controller.yaml")
         process = await asyncio.create_subprocess_exec(
             PROGRAM, *arguments, cwd=self.folder, stderr=asyncio.subprocess.PIPE
         )

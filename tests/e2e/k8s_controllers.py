@@ -48,7 +48,9 @@ class Controllers:
     def start(self, *more: str) -> subprocess.Popen[bytes]:
         number = len(self.processes)
         told = ["--backend", "kubernetes", "--namespace", SPACE, "--values", "values.yaml", "--port", "0"]
-        told += ["--window", "1", "--run-dir", f"run-{number}", *more]
+        # The inner loop would follow the rate by itself, and stop what nobody asks for.
+        (self.folder / "controller.yaml").write_text("scaling: {scales: false}\n")
+        told += ["--settings", "controller.yaml", "--window", "1", "--run-dir", f"run-{number}", *more]
         with (self.folder / f"controller-{number}.log").open("wb") as log:
             process = subprocess.Popen(
                 [PROGRAM, "controller", "cascade.yaml", "plan.json", *told],

@@ -1,5 +1,6 @@
 """`cascadia controller` on a fleet of processes: from a workload log whose rate jumps to another plan in force."""
 
+import asyncio
 import json
 import os
 import re
@@ -88,7 +89,10 @@ def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path, capsys: pytest.C
     samples = folder / "log"
     write_log(samples)
     began_s = time.time()
+    # The inner loop would follow the rate by itself.
+    (folder / "controller.yaml").write_text("scaling: {scales: false}\n")
     arguments = ["--engines", "local.yaml", "--samples", str(samples), "--lag", "1", "--startup", "5"]
+    arguments += ["--settings", "controller.yaml"]
     with (folder / "controller.log").open("wb") as log:
         controller = subprocess.Popen(
             [PROGRAM, "controller", "cascade.yaml", "plan", *arguments],
@@ -127,3 +131,38 @@ def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path, capsys: pytest.C
             : len(running["routing"]["thresholds"])
         ]
     )
+
+
+def test_the_inner_loop_knows_the_load_of_the_router(folder: Path) -> None:
+    """Ten requests a second come, and that is what it would add replicas for."""
+    before = run(folder, "status")
+    with (folder / "controller.log").open("wb") as log:
+        controller = subprocess.Popen(
+            [PROGRAM, "controller", "cascade.yaml", "plan", "--engines", "local.yaml", "--window", "5"],
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        statuses = asyncio.run(ask_for(before["router"]["url"], 50.0))
+        assert controller.poll() is None, (folder / "controller.log").read_text()
+        figures = scraped(folder / "controller.log")
+    finally:
+        controller.terminate()
+        controller.wait(30)
+    assert set(statuses) == {200}
+    assert 3.0 < figures("controller_scale_rate_rps") < 15.0
+
+
+async def ask_for(url: str, seconds: float) -> list[int]:
+    """The statuses of ten requests a second."""
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 8}
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60.0) as client:
+        (cascade, *_) = (await client.get("/v1/models")).json()["data"]
+        body["model"] = cascade["id"]
+
+        async def one(after_s: float) -> int:
+            await asyncio.sleep(after_s)
+            return (await client.post("/v1/chat/completions", json=body)).status_code
+
+        return await asyncio.gather(*(one(i / 10.0) for i in range(round(10 * seconds))))

@@ -68,7 +68,10 @@ def controller(folder: Path) -> Iterator[None]:
         "--lag": 10,
         "--requests": 80,
         "--startup": 5,
+        "--settings": "controller.yaml",
     }
+    # The inner loop would follow the rate by itself.
+    (folder / "controller.yaml").write_text("scaling: {scales: false}\n")
     words = [str(word) for setting in settings.items() for word in setting]
     with (folder / "controller.log").open("wb") as log:
         process = subprocess.Popen(
