@@ -41,7 +41,7 @@ def test_the_router_reads_thresholds_replicas_and_what_is_skipped(plan: Plan, tm
 
 def test_a_plan_of_one_stage_needs_no_judge(plan: Plan, tmp_path: Path) -> None:
     small, large = plan.stages
-    alone = replace(plan, stages=(replace(small, replicas=()), large))
+    alone = replace(plan, stages=(replace(small, replicas=()), large), gears=())
     file = tmp_path / "router.yaml"
     file.write_text(yaml.safe_dump(router_document(alone, URLS, None, 8123)))
     settings = read_settings(file)
