@@ -67,6 +67,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     named = [config_path(model, folder) for model in models]
     named += [calibration_path(part.calibration, folder) for part in (*spec.stages, spec.judge)]
     others = [path for path in named if path is not None]
+    allowed = spec.under_load
     return Problem(
         stages=stages,
         cluster=cluster,
@@ -80,7 +81,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         notes=notes + unmeasured + tuple(asides) + unused + oddities + cuts,
         foresight=foresight,
         gears=spec.gear_count,
-        under_load=UnderLoad(spec.under_load.quality_floor, spec.under_load.then) if spec.under_load else None,
+        under_load=UnderLoad(allowed.quality_floor, allowed.then) if allowed else None,
     )
 
 
