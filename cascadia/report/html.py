@@ -118,7 +118,9 @@ def _sections(data: ReportData) -> Iterable[Section]:
         )
     gears = tables.gears(plan)
     if gears is not None:
-        yield Section("gears", "Gears for rising load", tables=(gears,))
+        lead = (findings.swing(data.swing),) if data.swing else ()
+        charts = pictures.swing(data.swing) if data.swing else ()
+        yield Section("gears", "Gears for rising load", lead, pair=charts, tables=(gears,))
     error = words.error_range(plan)
     lead = (
         words.proof(plan),
