@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cascadia.cli.plan.report import report_data
 from cascadia.domain.gear import ladder_of
 from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.domain.plan import Plan
@@ -114,6 +115,24 @@ def test_replayed_on_its_own_trace_a_ladder_gives_what_the_plan_predicts(
         assert np.mean(shown.gear == g) == gear.predicted.request_share
         late = (shown.run.latency_ps / 1e12 > BOUND_S)[shown.gear == g]
         assert (late.mean() if len(late) else 0.0) == gear.predicted.late
+
+
+def test_the_report_gets_the_trace_on_gears_and_on_the_single_setting(geared: PlanResult) -> None:
+    told = report_data(geared, spec_name="", command="", date="").swing
+    predicted, here = geared.plan.predicted, geared.ladder.played.gear
+    assert told is not None
+    assert told.on_gears.quality_lower == predicted.quality.lower
+    assert told.on_gears.late_share == geared.ladder.late
+    assert told.alone.quality_lower < told.on_gears.quality_lower
+    own = geared.simulator.run(
+        geared.chosen.deployment, geared.search.decisions(geared.chosen.deployment.routing)
+    )
+    assert told.alone.late_share == np.mean(own.latency_ps / 1e12 > BOUND_S)
+    assert told.rate_rps.mean() == pytest.approx(len(here) / (geared.run.arrival_ps[-1] / 1e12), rel=1e-6)
+    # Ten seconds of each minute are five times as busy: heavy gears are for the others.
+    busy = told.rate_rps > 40
+    assert np.nanmean(told.gear[busy]) > np.nanmean(told.gear[~busy])
+    assert told.on_gears.in_flight[busy].mean() > 2 * told.on_gears.in_flight[~busy].mean()
 
 
 def test_more_load_is_served_in_lighter_gears(geared: PlanResult, tmp_path: Path) -> None:
