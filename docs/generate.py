@@ -127,10 +127,8 @@ def option_help(option: click.Option) -> str:
         told += f" Default: {option.default}."
     text, _, default = told.partition(" Default: ")
     if default and default != "none.":
-        if re.search(r"[.;] ", default):
-            text = told
-        else:
-            text = f"{text.removesuffix('.')} ({default.removesuffix('.')})."
+        brief = f"{text.removesuffix('.')} ({default.removesuffix('.')})."
+        text = told if re.search(r"[.;] ", default) else brief
     if option.required:
         text += " Required."
     if option.multiple and "repeat it" not in text:

@@ -47,8 +47,8 @@ def plan_page() -> Iterator[str]:
     yield (
         "What `cascadia plan` decided and expects, key by key; every other command reads it. What stands without a "
         "kind is a number or text. `version` is that of this format; a plan of a newer version is refused. `cascadia "
-        "schema plan` prints the JSON schema, with defaults and more of each key. Names end in their unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality "
-        "are 0-100, shares and fractions 0-1."
+        "schema plan` prints the JSON schema, with defaults and more of each key. Names end in their unit (`_s` "
+        "seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and fractions 0-1."
     )
     schema: Schema = dict(plan_schema())
     yield from section("plan.json", _optional(schema))
@@ -61,7 +61,9 @@ def plan_page() -> Iterator[str]:
 
 def _optional(schema: Schema) -> Schema:
     """`schema` without what matters to a writer only: which keys are required, and the defaults of the others."""
-    entries = {key: {k: v for k, v in entry.items() if k != "default"} for key, entry in schema["properties"].items()}
+    entries = {
+        key: {k: v for k, v in entry.items() if k != "default"} for key, entry in schema["properties"].items()
+    }
     return {**schema, "required": [], "properties": entries}
 
 

@@ -25,7 +25,7 @@ def router_document(
         **({"cost_unit": USD_PER_MILLION} if costs and costs.in_usd else {}),
         "port": port,
     }
-    document |= {**plan.mixture_document(), **plan.gears_document()}
+    document |= plan.routing_document()
     if judge is not None:
         document["judge"] = {"kind": "embedding", "replicas": [{"url": judge}], "timeout_s": JUDGE_TIMEOUT_S}
     return document

@@ -40,8 +40,8 @@ class Gear:
 
     `stages` are those that are asked, in order; no other is. `thresholds` and `skip_below` belong to the plan's stages
     but the last, as the plan's own do; of stages that the gear does not ask they say nothing. `max_rate_rps` is the
-    steady rate at which about `max_in_flight` are under way, for people to read. `shares` are of the stage's work, by
-    stage and replica group; empty: the plan's own.
+    steady rate at which about `max_in_flight` are under way, for people to read. `shares` are always empty: work
+    goes to replicas by the plan's own.
     """
 
     max_in_flight: float | None

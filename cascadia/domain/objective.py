@@ -42,9 +42,6 @@ class UnderLoad:
     then: Literal["queue", "refuse"] = "queue"
 
 
-NOTHING_GIVES = UnderLoad()
-
-
 def bar_meant(bar: float) -> float | None:
     """Bar that `bar` (0-100) was meant to be where it is a fraction by mistake: 78 for 0.78. None for other
     bars.

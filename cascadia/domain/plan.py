@@ -5,7 +5,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.gear import Gear
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import Objective, UnderLoad
 from cascadia_sim.iteration.engine_config import EngineConfig
 
 FORMAT_VERSION = 3
@@ -282,6 +282,7 @@ class Plan:
     heads it was foreseen; None: by the judge itself, if at all.
     `mixture` is another routing for a share of the requests; None: all go by the plan's own.
     `gears` are settings for rising load; one gear: the plan's own setting serves all of it.
+    `under_load` says what becomes of requests beyond them; None: the router's own settings stand.
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     """
@@ -306,6 +307,7 @@ class Plan:
     stability: Stability | None = None
     headroom: float | None = None
     mixture: Mixture | None = None
+    under_load: UnderLoad | None = None
 
     @property
     def groups(self) -> tuple[ReplicaGroup, ...]:
@@ -366,6 +368,14 @@ class Plan:
                 for gear in self.gears
             ]
         }
+
+    def under_load_document(self) -> dict[str, object]:
+        """The section `under_load` of a router's file; empty where the plan says nothing of it."""
+        return {} if self.under_load is None else {"under_load": {"then": self.under_load.then}}
+
+    def routing_document(self) -> dict[str, object]:
+        """Sections of a router's file that say by which settings requests go, beside the stages' own."""
+        return {**self.mixture_document(), **self.gears_document(), **self.under_load_document()}
 
     @property
     def mixture_by_stage(self) -> tuple[float, dict[str, float], dict[str, float]] | None:

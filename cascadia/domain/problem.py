@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
-from cascadia.domain.objective import NOTHING_GIVES, Objective, UnderLoad
+from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -76,7 +76,8 @@ class Problem:
     """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans.
 
     `foresight` is None where the judge itself foresees, or nothing does.
-    `gears` is how many settings for rising load the plan may have; 1: its own serves any load.
+    `gears` is how many settings for rising load the plan may have; 1: its own serves any load. `under_load`: None where
+    the spec says nothing of it.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -93,7 +94,12 @@ class Problem:
     notes: tuple[str, ...] = ()
     foresight: Foresight | None = None
     gears: int = 1
-    under_load: UnderLoad = NOTHING_GIVES
+    under_load: UnderLoad | None = None
+
+    @property
+    def quality_floor(self) -> float | None:
+        """Least quality of a gear, where the spec says one."""
+        return None if self.under_load is None else self.under_load.quality_floor
 
     @property
     def foresight_s(self) -> float:

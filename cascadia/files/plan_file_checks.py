@@ -45,6 +45,7 @@ def _faults(plan: Plan) -> Iterator[Fault]:
     yield from _skip_faults(plan)
     yield from _mixture_faults(plan)
     yield from _gear_faults(plan)
+    yield from _under_load_faults(plan)
     for index, prediction in enumerate(plan.predicted.stages):
         if prediction.name not in names:
             yield Fault(f"predicted.stages[{index}].name", f"{prediction.name!r} is not a stage")
@@ -145,6 +146,8 @@ def _mixture_faults(plan: Plan) -> Iterator[Fault]:
     mixture = plan.mixture
     if mixture is None:
         return
+    if len(plan.gears) > 1:
+        yield Fault("mixture", "stands beside gears, which bring thresholds of their own", "keep one of them")
     if not 0 < mixture.share < 1:
         yield Fault("mixture.share", f"is {mixture.share:g}", "write a share between 0 and 1")
     yield from _threshold_faults("mixture.thresholds", mixture.thresholds, len(plan.stages))
@@ -179,6 +182,8 @@ def _gear_faults(plan: Plan) -> Iterator[Fault]:
             yield Fault(
                 f"{key}.stages", "are not in the plan's order", "write each once, in the plan's order"
             )
+        if gear.shares:
+            yield Fault(f"{key}.shares", "are set, and a gear's work goes by the replicas' own", "write {}")
         if gear.max_rate_rps is not None and gear.max_rate_rps <= 0:
             yield Fault(f"{key}.max_rate_rps", "must be above 0")
         if gear.max_in_flight is None and index < len(plan.gears) - 1:
@@ -198,6 +203,12 @@ def _gear_faults(plan: Plan) -> Iterator[Fault]:
         yield Fault(
             f"gears[{len(plan.gears) - 1}].max_in_flight", "is set", "write null: the last has no border"
         )
+
+
+def _under_load_faults(plan: Plan) -> Iterator[Fault]:
+    floor = plan.under_load.quality_floor if plan.under_load else None
+    if floor is not None and not 0 <= floor <= 100:
+        yield Fault("under_load.quality_floor", f"is {floor:g}", "write 0 to 100")
 
 
 def _asks_more(plan: Plan, gear: Gear, than: Gear) -> bool:

@@ -58,7 +58,7 @@ class PlanResult:
     """The plan, what to tell the user beside it, and the search behind it for the report.
 
     `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`. `run` is on the
-    `ladder`, where there is one.
+    `ladder`, where there is one; `alone` is then that of the plan's own setting.
     """
 
     plan: Plan
@@ -72,6 +72,7 @@ class PlanResult:
     run: CascadeRun
     simulator: Simulator
     ladder: FoundLadder | None = None
+    alone: CascadeRun | None = None
 
 
 def plan(
@@ -352,7 +353,7 @@ def _with_gears(
         error_range=within,
         wall_s=elapsed(),
     )
-    return replace(result, plan=plan_, notes=notes, run=played.run, ladder=found)
+    return replace(result, plan=plan_, notes=notes, run=played.run, ladder=found, alone=result.run)
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:

@@ -33,6 +33,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
             **plan.mixture_document(),
             **({"costUnit": USD_PER_MILLION} if costs and costs.in_usd else {}),
             **plan.gears_document(),
+            **({"underLoad": {"then": plan.under_load.then}} if plan.under_load else {}),
         },
         "stages": [
             {

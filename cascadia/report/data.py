@@ -95,6 +95,33 @@ class QueueLength:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LoadOverTime:
+    """`in_flight` (k) requests at the times of a `Swing`, and the share (0-1) of those that come about then whose
+    answer is `late` (k); NaN where none comes. Of all: `late_share`, and the lower bound on quality.
+    """
+
+    in_flight: Floats
+    late: Floats
+    late_share: float
+    quality_lower: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Swing:
+    """The trace at `time_s` (k): its rate, the mean `gear` (0 the heaviest, NaN where none comes) of who comes about
+    then, and how it goes `on_gears` and with the plan's own setting `alone`. Late is beyond `bound_s`.
+    """
+
+    time_s: Floats
+    rate_rps: Floats
+    gear: Floats
+    switches: int
+    bound_s: float
+    on_gears: LoadOverTime
+    alone: LoadOverTime
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ReportData:
     """`gpu_names` give a catalogue name its readable form ("h100-sxm": "H100"); absent ones are derived.
 
@@ -117,6 +144,7 @@ class ReportData:
     slo_base_s: float | None = None
     rate_sensitivity: RateSensitivity | None = None
     quality_sensitivity: tuple[QualityStep, ...] = ()
+    swing: Swing | None = None
 
     def misses_bar(self, name: str) -> bool:
         """Tells whether the baseline `name` is known to stay below the quality that was asked for."""

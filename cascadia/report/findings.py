@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from cascadia.report import words
-from cascadia.report.data import ReportData
+from cascadia.report.data import ReportData, Swing
 from cascadia.report.names import listing, printable
 from cascadia.report.numbers import figures, lower_bound, percent, plural, rate, score, seconds, usd
 
@@ -92,6 +92,17 @@ def queues(data: ReportData) -> str:
     at = f"{figures(at_s / 60, 2)} min" if at_s > 180 else seconds(at_s)
     where = f"in {printable(queue.name)}, {at} after the start"
     return f"On the planning trace the longest queue holds {plural(round(peak), 'request')}, {where}."
+
+
+def swing(told: Swing) -> str:
+    """How late the trace's requests are on gears, and with the single setting."""
+    changed = "once" if told.switches == 1 else f"{told.switches:,} times"
+    on, alone = told.on_gears, told.alone
+    return (
+        f"On the planning trace the gear changes {changed}. Quality is at least {lower_bound(on.quality_lower)}, and"
+        f" {percent(on.late_share, 1)} of the requests take longer than {seconds(told.bound_s)}; with the plan's own"
+        f" single setting on the same replicas {lower_bound(alone.quality_lower)} and {percent(alone.late_share, 1)}."
+    )
 
 
 def quality_sensitivity(data: ReportData) -> str:

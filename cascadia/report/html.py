@@ -116,9 +116,7 @@ def _sections(data: ReportData) -> Iterable[Section]:
         yield Section(
             "quality", "What more quality takes", (findings.quality_sensitivity(data),), pair=charts
         )
-    gears = tables.gears(plan)
-    if gears is not None:
-        yield Section("gears", "Gears for rising load", tables=(gears,))
+    yield from _gears(data)
     error = words.error_range(plan)
     lead = (
         words.proof(plan),
@@ -153,6 +151,15 @@ def _load(data: ReportData) -> Section:
         charts.append(pictures.queues(data.plan, data.queues))
         lead.append(findings.queues(data))
     return Section("load", "Under load", (" ".join(lead),), pair=tuple(chart for chart in charts if chart))
+
+
+def _gears(data: ReportData) -> Iterable[Section]:
+    """Nothing where one setting serves any load."""
+    table, swing = tables.gears(data.plan), data.swing
+    if table is None:
+        return
+    lead, charts = ((findings.swing(swing),), pictures.swing(swing)) if swing else ((), ())
+    yield Section("gears", "Gears for rising load", lead, pair=charts, tables=(table,))
 
 
 def _provenance(data: ReportData) -> tuple[tuple[str, str], ...]:

@@ -14,7 +14,7 @@ from cascadia.report.charts import (
     line_chart,
 )
 from cascadia.report.charts.svg import Colour
-from cascadia.report.data import LatencySamples, QueueLength
+from cascadia.report.data import Floats, LatencySamples, QueueLength, Swing
 from cascadia.report.names import model_label, printable
 from cascadia.report.numbers import percent, score, seconds
 
@@ -76,11 +76,57 @@ def _distribution(name: str, values: Sequence[float] | np.ndarray[tuple[int], np
 
 
 def queues(plan: Plan, lengths: Sequence[QueueLength]) -> str:
-    longest_s = max((float(q.time_s[-1]) for q in lengths if len(q.time_s)), default=0.0)
-    unit, name = (60.0, "minutes") if longest_s > 300 else (1.0, "seconds")
+    unit, x_label = _since_start(max((float(q.time_s[-1]) for q in lengths if len(q.time_s)), default=0.0))
     return line_chart(
         [Series(printable(q.name), q.time_s / unit, q.waiting, colour_of(plan, q.name)) for q in lengths],
         title="Queues over the trace",
-        x_label=f"{name} since the trace's start",
+        x_label=x_label,
         y_label="requests waiting",
+    )
+
+
+def _since_start(longest_s: float) -> tuple[float, str]:
+    """Seconds of the unit of time that suits, and an axis' label."""
+    unit, name = (60.0, "minutes") if longest_s > 300 else (1.0, "seconds")
+    return unit, f"{name} since the trace's start"
+
+
+def swing(told: Swing) -> tuple[str, ...]:
+    """The trace's rate, and what gears make of it beside the plan's own setting."""
+    unit, x_label = _since_start(float(told.time_s[-1]))
+    at = told.time_s / unit
+
+    def both(on_gears: Floats, alone: Floats) -> list[Series]:
+        return [
+            Series("single setting", at, alone, "grey", dashed=True),
+            Series("on gears", at, on_gears, 0, bold=True),
+        ]
+
+    on, alone = told.on_gears, told.alone
+    return (
+        line_chart(
+            [Series("rate", at, told.rate_rps, "ink")],
+            title="Rate over the trace",
+            x_label=x_label,
+            y_label="requests/s",
+        ),
+        line_chart(
+            both(on.in_flight, alone.in_flight),
+            title="Requests in flight",
+            x_label=x_label,
+            y_label="requests under way",
+        ),
+        line_chart(
+            [Series("gear", at, told.gear, 0)],
+            title="Gear",
+            x_label=x_label,
+            y_label="mean gear of who comes, 0 the heaviest",
+        ),
+        line_chart(
+            both(on.late, alone.late),
+            title=f"Later than {seconds(told.bound_s)}",
+            x_label=x_label,
+            y_label="share of who comes",
+            y_format=percent,
+        ),
     )

@@ -30,7 +30,7 @@ class Cluster(NamedTuple):
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         said = {"authorization": f"Bearer {self.token}", **headers}
-        return httpx.request(method, self.url + path, json=body, headers=said, verify=False, timeout=10)
+        return httpx.request(method, self.url + path, json=body, headers=said, verify=False, timeout=60)
 
     def get(self, path: str) -> Any:
         answer = self.ask("GET", path)

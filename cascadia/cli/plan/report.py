@@ -10,8 +10,11 @@ from cascadia.planner.deployment.measures import (
     latencies_s,
     queues,
     stage_latencies_s,
+    window_means,
+    windows,
 )
 from cascadia.planner.deployment.simulation import quantile_s
+from cascadia.planner.gears.ladder import Goals
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.sensitivity.knee import knee
 from cascadia.planner.sensitivity.nearby import Bar, Sensitivity, sensitivity_of
@@ -20,11 +23,14 @@ from cascadia.report.data import (
     FrontierPoint,
     KneePoint,
     LatencySamples,
+    LoadOverTime,
     QualityStep,
     QueueLength,
     RateSensitivity,
     ReportData,
+    Swing,
 )
+from cascadia_sim.cascade.cascade import CascadeRun
 
 Floats = NDArray[np.float64]
 
@@ -54,7 +60,33 @@ def report_data(result: PlanResult, *, spec_name: str, command: str, date: str) 
         slo_base_s=around.slo_base_s,
         rate_sensitivity=RateSensitivity(around.rates.multiplier, *around.rates.quantiles_s),
         quality_sensitivity=tuple(_step(result, bar) for bar in around.bars),
+        swing=_swing(result),
     )
+
+
+def _swing(result: PlanResult) -> Swing | None:
+    """The trace on the plan's gears and on its own setting; None where there are no gears."""
+    if result.ladder is None or result.alone is None:
+        return None
+    ladder, own = result.ladder, result.chosen.deployment.routing
+    gear, own_s = ladder.played.gear, quantile_s(latencies_s(result.alone), result.plan.objective.quantile)
+    bound_s = Goals.of(result.search.problem, own_s).bound_s
+    found = windows(result.run, bound_s)
+    return Swing(
+        found.time_s,
+        found.rate_rps,
+        window_means(result.run, gear.astype(float)),
+        int(np.count_nonzero(np.diff(gear))),
+        bound_s,
+        _load(result.run, bound_s, ladder.quality_lower),
+        _load(result.alone, bound_s, float(result.search.routings.lower[own])),
+    )
+
+
+def _load(run: CascadeRun, bound_s: float, quality_lower: float) -> LoadOverTime:
+    found = windows(run, bound_s)
+    late_share = float(np.mean(latencies_s(run) > bound_s))
+    return LoadOverTime(found.in_flight, found.late, late_share, quality_lower)
 
 
 def _frontier(result: PlanResult, around: Sensitivity) -> tuple[FrontierPoint, ...]:

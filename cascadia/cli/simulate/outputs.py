@@ -9,11 +9,12 @@ import numpy as np
 from cascadia.domain.plan import Plan, Quantiles
 from cascadia.files.text import write_whole
 from cascadia.planner.deployment.measures import attainment, latencies_s, queues, stage_latencies_s
+from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.replay.replay import Replay
 from cascadia.report import pictures, words
 from cascadia.report.charts import Series, line_chart
 from cascadia.report.data import LatencySamples, QueueLength
-from cascadia.report.numbers import percent, rate, seconds
+from cascadia.report.numbers import percent, plural, rate, seconds
 from cascadia.report.page import Section, page
 
 
@@ -37,17 +38,58 @@ def tables(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[object]:
     table.add_row("end to end", "", *_row(p.e2e, p.ttft), "", end_section=True, style="bold")
     table.add_row("as planned", "", *_row(plan.predicted.e2e, plan.predicted.ttft), "", style="dim")
     yield table
+    if (gears := _gears(plan, result)) is not None:
+        yield gears
+        yield f"the gear changed {plural(result.switches, 'time')}"
     if not result.certificate.holds:
         yield f"these requests are not carried for as long as they go on: {result.certificate.why}"
     if slo_s is not None:
         yield f"{percent(within(result, slo_s), 1)} of requests are done within {seconds(slo_s)}"
 
 
+def _gears(plan: Plan, result: Replay) -> object | None:
+    """Table of the requests that each gear served; None where no ladder was played."""
+    from rich.table import Table
+
+    if result.gear is None:
+        return None
+    table = Table(title="gears", title_justify="left")
+    for name in ("under way", "asks", "requests", "as planned", "p95"):
+        table.add_column(name, justify="left" if name == "asks" else "right")
+    for gear, served in zip(plan.gears, _served(plan, result), strict=True):
+        table.add_row(
+            "beyond" if gear.max_in_flight is None else f"up to {gear.max_in_flight:,.0f}",
+            ", ".join(gear.stages),
+            f"{served['requests']:,} ({percent(served['request_share'], 1)})",
+            "" if gear.predicted is None else percent(gear.predicted.request_share, 1),
+            seconds(served["p95_s"]) if served["requests"] else "-",
+        )
+    return table
+
+
+def _served(plan: Plan, result: Replay) -> list[dict[str, Any]]:
+    """Requests that each gear served, the heaviest first; none where no ladder was played."""
+    if result.gear is None:
+        return []
+    latency = latencies_s(result.run)
+    of_each = [latency[result.gear == g] for g in range(len(plan.gears))]
+    return [
+        {
+            "max_in_flight": gear.max_in_flight,
+            "stages": gear.stages,
+            "requests": len(own),
+            "request_share": len(own) / len(latency),
+            "p95_s": quantile_s(own, 0.95),
+        }
+        for gear, own in zip(plan.gears, of_each, strict=True)
+    ]
+
+
 def within(result: Replay, slo_s: float) -> float:
     return float(np.mean(latencies_s(result.run) <= slo_s))
 
 
-def as_json(result: Replay, slo_s: float | None) -> dict[str, Any]:
+def as_json(plan: Plan, result: Replay, slo_s: float | None) -> dict[str, Any]:
     curve = attainment(latencies_s(result.run))
     return {
         "requests": len(result.run.arrival_ps),
@@ -55,6 +97,8 @@ def as_json(result: Replay, slo_s: float | None) -> dict[str, Any]:
         "slo": None if slo_s is None else {"limit_s": slo_s, "attainment": within(result, slo_s)},
         "attainment": {"limit_s": curve.limit_s, "share": curve.share},
         "queues": queues(result.problem, result.run),
+        "gears": _served(plan, result),
+        "switches": result.switches,
         "preemptions": result.run.preemptions,
         "notes": result.notes,
         "stability": result.certificate.stability,

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 @click.option(
     "--quality-table",
     type=click.Path(path_type=Path),
-    help="Quality table whose scores decide at the gates. Default: paths are drawn from the plan's shares.",
+    help="Quality table whose scores decide at the gates, and by which gears are played. Default: paths are drawn "
+    "from the plan's shares.",
 )
 @click.option(
     "--slo",
@@ -139,7 +140,7 @@ def simulate(
         output.note(f"note: {note}")
     if plots is not None:
         output.show(f"plots in {plots}")
-    output.document(as_json(result, slo_s))
+    output.document(as_json(found, result, slo_s))
 
 
 def _explain(

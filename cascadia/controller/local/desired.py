@@ -190,7 +190,7 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     log = {"folder": "samples", "seconds": 30}
     names = [stage.name for stage in plan.stages]
     router: dict[str, Any] = {"stages": stages, "names": names, **unit, "watch_s": 0, "samples": log}
-    router |= {**plan.mixture_document(), **plan.gears_document(), **local.router}
+    router |= {**plan.routing_document(), **local.router}
     if plan.foresight is not None and "foresight" not in router:
         raise BadInput(
             "plan: foresight",

@@ -103,6 +103,7 @@ def assemble(
         skip_below=tuple(skip_below),
         foresight=_foresight(problem, skip_below),
         mixture=mixture,
+        under_load=problem.under_load,
     )
 
 

@@ -70,7 +70,7 @@ class Goals:
     @staticmethod
     def of(problem: Problem, own_s: float) -> "Goals":
         """`own_s`: the objective's quantile under the plan's own setting, which stands in for a bound."""
-        objective, floor = problem.objective, problem.under_load.quality_floor
+        objective, floor = problem.objective, problem.quality_floor
         bar = objective.quality_min or 0.0
         return Goals(
             objective.latency_max_s or own_s,

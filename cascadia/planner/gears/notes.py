@@ -52,7 +52,7 @@ def gear_notes(
 
 def _floor(search: Search, deployment: Deployment, goals: Goals) -> Iterator[str]:
     """Note on what it costs under load that nothing goes below the bar."""
-    if search.problem.under_load.quality_floor is not None or goals.bar <= 0:
+    if search.problem.quality_floor is not None or goals.bar <= 0:
         return
     here = carried_rps(search, deployment, goals.floor)
     floor = max(goals.floor - LOWER, 0.0)

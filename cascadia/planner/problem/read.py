@@ -67,6 +67,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     named = [config_path(model, folder) for model in models]
     named += [calibration_path(part.calibration, folder) for part in (*spec.stages, spec.judge)]
     others = [path for path in named if path is not None]
+    allowed = spec.under_load
     return Problem(
         stages=stages,
         cluster=cluster,
@@ -80,9 +81,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         notes=notes + unmeasured + tuple(asides) + unused + oddities + cuts,
         foresight=foresight,
         gears=spec.gear_count,
-        under_load=UnderLoad(spec.under_load.quality_floor, spec.under_load.then)
-        if spec.under_load
-        else UnderLoad(),
+        under_load=UnderLoad(allowed.quality_floor, allowed.then) if allowed else None,
     )
 
 
@@ -114,8 +113,8 @@ def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple
 def _digest(spec: Spec, inputs: list[Path]) -> str:
     """SHA-256 of the spec in canonical form and of every input's content, wherever the files lie."""
     # What is said of gears counts only where there are any: a plan without is the same as ever.
-    unsaid = {"gears", "under_load"} if spec.gear_count == 1 else None
-    digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())
+    one = {"gears", "under_load"} if spec.under_load is None else {"gears"}
+    digest = hashlib.sha256(spec.model_dump_json(exclude=one if spec.gear_count == 1 else None).encode())
     for path in inputs:
         with path.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())

@@ -2,15 +2,18 @@
 
 A plan knows each stage's share of accepted answers, not which prompts they were. So each request of the trace draws
 its path (seeded) from those shares; with a quality table, its rows and the plan's thresholds decide, as they did when
-planning.
+planning. Where the plan has several gears and a table is given, its ladder is played as the router goes by it; drawn
+paths are those of all gears together.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.gear import Gear, Ladder, ladder_of
 from cascadia.domain.plan import (
     ASKS_NONE,
     JudgePlan,
@@ -27,6 +30,7 @@ from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.gears.played import play
 from cascadia.planner.problem.join import Context, join
 from cascadia.planner.problem.models import find_architecture
 from cascadia.planner.routing.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, Decisions, Ints, decided
@@ -47,7 +51,8 @@ ACCEPTED, REFUSED = 100.0, 0.0
 class Replay:
     """`predicted` is in the form of the plan's own predictions; quality is NaN without a table.
 
-    `certificate` says whether these requests are carried for as long as they go on.
+    `certificate` says whether these requests are carried for as long as they go on, each in the gear that it got.
+    `gear` (n) of each request, in order of arrival, 0 the heaviest; None where no ladder was played.
     """
 
     predicted: Predicted
@@ -55,6 +60,12 @@ class Replay:
     problem: Problem
     notes: tuple[str, ...]
     certificate: Certificate
+    gear: Ints | None = None
+
+    @property
+    def switches(self) -> int:
+        """How often a request got another gear than the one before it."""
+        return 0 if self.gear is None else int(np.count_nonzero(np.diff(self.gear)))
 
 
 def replay(
@@ -81,13 +92,18 @@ def replay(
         digest=plan.digest,
         foresight=Foresight(plan.foresight.digest, plan.foresight.latency_s) if plan.foresight else None,
     )
-    decisions = gate_decisions(plan, known, workload.row, drawn=table is None)
+    geared = table is not None and len(plan.gears) > 1
+    if geared:
+        ladder, settings = ladder_of(plan.gears), _gear_decisions(plan, known, workload.row)
+    else:
+        ladder = Ladder(())
+        settings = [gate_decisions(plan, known, workload.row, drawn=table is None)]
     found = redeployed(plan, problem)
     simulator = Simulator.of(problem)
-    run = simulator.run(found, decisions)
+    played = play(simulator, found, settings, ladder)
+    run, decisions = played.run, played.decided
     arrivals = run.arrival_ps
-    if table is not None and table.foreseen is None and any(plan.skip_below):
-        notes = (*notes, "the table has no column foreseen, so no stage is skipped by the question alone")
+    notes = (*notes, *_notes(plan, table))
     quality = _quality(plan, table, decisions, problem)
     usd = sum(_usd(plan, g) for g in plan.groups)
     shares = Capacities().shares(problem, found, decisions)
@@ -101,7 +117,21 @@ def replay(
         shares=shares,
     )
     certificate = certify(simulator, found, decisions, shares)
-    return Replay(predicted, run, problem, notes, certificate)
+    return Replay(predicted, run, problem, notes, certificate, played.gear if geared else None)
+
+
+def _notes(plan: Plan, table: QualityTable | None) -> Iterator[str]:
+    """Notes on what of the plan the replay had to leave out."""
+    if table is None:
+        if len(plan.gears) > 1:
+            yield (
+                "gears are not played: without a quality table it is not known what each would answer; paths are drawn"
+                " as all gears together take them"
+            )
+    elif table.foreseen is None and (
+        any(plan.skip_below) or any(any(gear.skip_below) for gear in plan.gears)
+    ):
+        yield "the table has no column foreseen, so no stage is skipped by the question alone"
 
 
 def drawn_table(plan: Plan, seed: int) -> QualityTable:
@@ -155,6 +185,16 @@ def gate_decisions(plan: Plan, table: QualityTable, rows: Ints, *, drawn: bool =
         decided(table, deployed, levels, least or None).take(rows) for levels, least in plan.routings
     )
     return own if plan.mixture is None else own.mixed(others[0], plan.mixture.share)
+
+
+def _gear_decisions(plan: Plan, table: QualityTable, rows: Ints) -> list[Decisions]:
+    """As `gate_decisions`, under each gear, the heaviest first."""
+    return [_under(gear, plan, table).take(rows) for gear in plan.gears]
+
+
+def _under(gear: Gear, plan: Plan, table: QualityTable) -> Decisions:
+    asked = np.array([stage.name in gear.stages for stage in plan.stages])
+    return decided(table, asked, gear.thresholds, gear.skip_below or None)
 
 
 def redeployed(plan: Plan, problem: Problem) -> Deployment:

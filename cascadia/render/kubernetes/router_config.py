@@ -23,6 +23,7 @@ def router_config(release: Release) -> dict[str, Any]:
     judge = _judge(release)
     known = release.values["cascade"]["stages"]
     gears = release.values["cascade"].get("gears")
+    under_load = release.values["cascade"].get("underLoad")
     unit = release.values["cascade"].get("costUnit")
     config = {
         "cascade": release.values["cascade"]["name"],
@@ -30,6 +31,7 @@ def router_config(release: Release) -> dict[str, Any]:
         **({"names": known} if known else {}),
         **({"mixture": mixture} if (mixture := release.values["cascade"].get("mixture")) else {}),
         **({"gears": gears} if gears else {}),
+        **({"under_load": under_load} if under_load else {}),
         **({"cost_unit": unit} if unit else {}),
         **({"judge": judge} if judge else {}),
         "host": "0.0.0.0",

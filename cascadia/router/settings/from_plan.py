@@ -54,6 +54,7 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
         names=tuple(stage.name for stage in plan.stages),
         mixture=_mixture(plan),
         gears=_gears(plan),
+        when_overloaded="queue" if plan.under_load is None else plan.under_load.then,
         cost_unit=USD_PER_MILLION if costs and costs.in_usd else None,
     )
     check_settings(settings, where)
@@ -91,7 +92,7 @@ def _cost(model: str, folder: Path) -> float | None:
 def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     """`files` with the thresholds, stages and shares of `plan`; addresses, keys and limits stay those of `files`.
 
-    A plan that foresaw nothing leaves `skip_below` to `files` too.
+    A plan that foresaw nothing leaves `skip_below` to `files` too, one without `under_load` what it says.
     Raises `BadInput` where the plan deploys a stage that `files` has no addresses of, or scores by another judge.
     """
     known = {stage.name: stage for stage in files.stages}
@@ -119,6 +120,7 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
         names=told.names,
         mixture=told.mixture,
         gears=told.gears,
+        when_overloaded=files.when_overloaded if plan.under_load is None else told.when_overloaded,
     )
 
 

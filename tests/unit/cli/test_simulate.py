@@ -43,6 +43,39 @@ def test_an_slo_is_told_as_a_share(folder: Path) -> None:
     assert found["slo"] == {"limit_s": 1000.0, "attainment": 1.0}
 
 
+def geared(folder: Path, into: Path) -> Path:
+    """The plan with a light gear for whoever meets more than one request under way: its first stage alone."""
+    plan = json.loads((folder / "plan" / "plan.json").read_text())
+    own, first = plan["gears"][-1], next(s["name"] for s in plan["stages"] if s["replicas"])
+    light = own | {"stages": [first], "predicted": None}
+    plan["gears"] = [own | {"max_in_flight": 1.0}, light]
+    into.mkdir()
+    (into / "plan.json").write_text(json.dumps(plan))
+    return into
+
+
+def test_gears_are_played_and_told(folder: Path, tmp_path: Path) -> None:
+    plan = str(geared(folder, tmp_path / "geared"))
+    asked = ["simulate", plan, "--trace", str(folder / "trace.csv"), "--rate", "2"]
+    scored = [*asked, "--quality-table", str(folder / "quality.csv")]
+    found = json.loads(run(*scored, "--json").stdout)
+    heavy, light = found["gears"]
+    assert (heavy["max_in_flight"], light["max_in_flight"]) == (1.0, None)
+    assert heavy["requests"] + light["requests"] == found["requests"] == 40
+    assert min(heavy["requests"], light["requests"], found["switches"]) > 0
+    assert found["switches"] <= 2 * min(heavy["requests"], light["requests"])
+    shown = " ".join(run(*scored).stdout.split())
+    assert f"the gear changed {found['switches']} time" in shown
+    assert f"{light['requests']} ({light['request_share']:.1%})".replace("%", " %") in shown
+
+
+def test_without_scores_gears_are_not_played(folder: Path, tmp_path: Path) -> None:
+    plan = str(geared(folder, tmp_path / "geared"))
+    result = run("simulate", plan, "--trace", str(folder / "trace.csv"))
+    assert "note: gears are not played: without a quality table" in " ".join(result.stderr.split())
+    assert "the gear changed" not in result.stdout
+
+
 def test_plots_are_one_page_that_needs_no_other_host(folder: Path) -> None:
     page = folder / "sim.html"
     result = run("simulate", str(folder / "plan"), "--trace", str(folder / "trace.csv"), "--plots", str(page))

@@ -91,7 +91,7 @@ def _with(over: Values, base: Values = THREE) -> Values:
 
 MATRIX: dict[str, Case] = {
     "three stages": Case(THREE),
-    "gears": Case(_with({"cascade": {"gears": GEARS}})),
+    "gears": Case(_with({"cascade": {"gears": GEARS, "underLoad": {"then": "refuse"}}})),
     "one stage": Case(values_of(plan([stage("only", ONE)], POOLS))),
     "a stage left out": Case(
         values_of(plan([stage("a"), stage("b", ONE), stage("c", ONE)], POOLS, CERTAINTY))

@@ -89,6 +89,8 @@ def test_gears_come_with_the_number_of_replicas_that_were_planned(tmp_path: Path
         (24.5, ("small", "large")),
         (None, ("small",)),
     ]
+    assert found.when_overloaded == "refuse"
+    assert settings("three stages", tmp_path).when_overloaded == "queue"
     assert [replica.planned for replica in found.stages[0].replicas] == [4, 2]
     assert {
         replica.planned for stage in settings("three stages", tmp_path).stages for replica in stage.replicas

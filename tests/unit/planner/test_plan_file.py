@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
+from cascadia.domain.objective import UnderLoad
 from cascadia.domain.plan import FORMAT_VERSION, Plan
 from cascadia.files.plan_file import parse_plan, plan_json, read_plan, write_plan
 from tests.unit.planner.plans import a_plan, plans
@@ -67,6 +68,14 @@ def test_gears_of_older_plans_are_one() -> None:
     old = [{"max_rate_rps": rate, "thresholds": [62.5], "entry_stage": "large"} for rate in (6.0, 9.0)]
     (gear,) = parse_plan(json.dumps(plan | {"version": 2, "gears": old}), "plan.json").gears
     assert gear == Gear(None, 6.0, ("large",), (62.5,))
+
+
+def test_what_gives_way_is_read_back_and_older_plans_say_nothing_of_it() -> None:
+    known = replace(a_plan(), under_load=UnderLoad(70.0, "refuse"))
+    assert parse_plan(plan_json(known), "plan.json") == known
+    older = json.loads(plan_json(a_plan()))
+    del older["under_load"]
+    assert parse_plan(json.dumps(older), "plan.json").under_load is None
 
 
 def test_a_plan_that_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
@@ -151,6 +160,22 @@ CASES = {
     "too many GPUs": (
         edited("stages.0.replicas.0.count", 10**40),
         "stages: replicas take more GPUs than pool 'h100-sxm' has (16); plan anew, or undo the edit",
+    ),
+    "a mixture beside gears": (
+        edited("mixture", {"share": 0.5, "thresholds": [40.0], "skip_below": [0.0]}),
+        "mixture: stands beside gears, which bring thresholds of their own; keep one of them",
+    ),
+    "shares of a gear's own": (
+        edited("gears.1.shares", {"small": [1.0]}),
+        "gears[1].shares: are set, and a gear's work goes by the replicas' own; write {}",
+    ),
+    "a floor that is no quality": (
+        edited("under_load", {"quality_floor": 101.0, "then": "queue"}),
+        "under_load.quality_floor: is 101; write 0 to 100",
+    ),
+    "another end of all gears": (
+        edited("under_load", {"quality_floor": None, "then": "drop"}),
+        "under_load.then: is 'drop', which is not known; write 'queue' or 'refuse'",
     ),
     "shares that do not add up": (
         edited("stages.1.replicas.0.share", 0.5),

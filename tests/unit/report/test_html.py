@@ -10,7 +10,7 @@ import pytest
 
 from cascadia.domain.plan import Plan
 from cascadia.report import words
-from cascadia.report.data import ReportData
+from cascadia.report.data import LoadOverTime, ReportData, Swing
 from cascadia.report.html import render_report, tight
 from cascadia.report.numbers import figures, percent, score, seconds, usd
 from tests.unit.report import plans
@@ -58,6 +58,32 @@ def text_of(html: str) -> str:
 
 def headings(html: str) -> list[str]:
     return re.findall(r"<h2>(.*?)</h2>", html)
+
+
+def test_gears_are_drawn_over_the_trace_beside_the_single_setting() -> None:
+    at = np.linspace(0.0, 240.0, 60)
+    swing = Swing(
+        at,
+        np.where(at % 60 > 50, 60.0, 12.0),
+        np.append(np.round(at[:-1] % 60 / 60), np.nan),
+        77,
+        6.0,
+        LoadOverTime(at % 60, at / 2400, 0.049, 71.06),
+        LoadOverTime(2 * (at % 60), at / 1200, 0.1, 67.7),
+    )
+    plain = render_report(sample_report())
+    html = render_report(replace(sample_report(), swing=swing))
+    assert html.count("<svg") == plain.count("<svg") + 4
+    shown = text_of(html)
+    for told in (
+        "the gear changes 77 times. Quality is at least 71.0, and 4.9 % of the requests take longer than 6.00 s; with",
+        "67.7 and 10.0 %.",
+        "Rate over the trace",
+        "Requests in flight",
+        "Later than 6.00 s",
+    ):
+        assert told in shown
+    assert "single setting" not in text_of(plain)
 
 
 def test_a_full_report_has_all_sections() -> None:

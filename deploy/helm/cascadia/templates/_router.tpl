@@ -24,6 +24,9 @@
 {{- with .Values.cascade.gears -}}
 {{- $_ := set $config "gears" . -}}
 {{- end -}}
+{{- with .Values.cascade.underLoad -}}
+{{- $_ := set $config "under_load" . -}}
+{{- end -}}
 {{- with .Values.cascade.costUnit -}}
 {{- $_ := set $config "cost_unit" . -}}
 {{- end -}}

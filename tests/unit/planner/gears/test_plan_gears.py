@@ -1,10 +1,13 @@
 """Plans with gears: better than any one setting on their own trace, and without them as ever."""
 
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cascadia.cli.plan.report import report_data
 from cascadia.domain.gear import ladder_of
 from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.domain.plan import Plan
@@ -14,6 +17,7 @@ from cascadia.planner import plan as planning
 from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.state import Effort
+from cascadia.planner.replay.replay import replay
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import FIVE, hosted_judge, problem, rising_table, traffic
 
@@ -95,6 +99,59 @@ def test_the_mixture_is_bounded_by_its_gears(geared: PlanResult) -> None:
     assert quality.lower == pytest.approx(sum(p.request_share * p.quality_lower for p in told))
     assert quality.mean == pytest.approx(sum(p.request_share * p.quality_mean for p in told))
     assert "if load and difficulty are independent" in quality.method
+
+
+def test_replayed_on_its_own_trace_a_ladder_gives_what_the_plan_predicts(
+    geared: PlanResult, tmp_path: Path
+) -> None:
+    found, known = geared.plan, geared.search.problem
+    shown = replay(parse_plan(plan_json(found), "plan"), spiky(), folder=tmp_path, table=known.quality)
+    # Quality is the mean of the rows that came; the plan's is that of the whole table.
+    assert replace(shown.predicted, quality=found.predicted.quality) == found.predicted
+    assert shown.predicted.quality.mean == pytest.approx(found.predicted.quality.mean, abs=2.0)
+    assert shown.gear is not None
+    assert shown.gear.tolist() == geared.ladder.played.gear.tolist()
+    for g, gear in enumerate(found.gears):
+        assert np.mean(shown.gear == g) == gear.predicted.request_share
+        late = (shown.run.latency_ps / 1e12 > BOUND_S)[shown.gear == g]
+        assert (late.mean() if len(late) else 0.0) == gear.predicted.late
+
+
+def test_the_report_gets_the_trace_on_gears_and_on_the_single_setting(geared: PlanResult) -> None:
+    told = report_data(geared, spec_name="", command="", date="").swing
+    predicted, here = geared.plan.predicted, geared.ladder.played.gear
+    assert told is not None
+    assert told.on_gears.quality_lower == predicted.quality.lower
+    assert told.on_gears.late_share == geared.ladder.late
+    assert told.alone.quality_lower < told.on_gears.quality_lower
+    own = geared.simulator.run(
+        geared.chosen.deployment, geared.search.decisions(geared.chosen.deployment.routing)
+    )
+    assert told.alone.late_share == np.mean(own.latency_ps / 1e12 > BOUND_S)
+    assert told.rate_rps.mean() == pytest.approx(len(here) / (geared.run.arrival_ps[-1] / 1e12), rel=1e-6)
+    # Ten seconds of each minute are five times as busy: heavy gears are for the others.
+    busy = told.rate_rps > 40
+    assert np.nanmean(told.gear[busy]) > np.nanmean(told.gear[~busy])
+    assert told.on_gears.in_flight[busy].mean() > 2 * told.on_gears.in_flight[~busy].mean()
+
+
+def test_more_load_is_served_in_lighter_gears(geared: PlanResult, tmp_path: Path) -> None:
+    calm, busy = (
+        replay(geared.plan, trace, folder=tmp_path, table=geared.search.problem.quality)
+        for trace in (spiky(), spiky(calm=24.0, spike=90.0))
+    )
+    assert calm.gear is not None
+    assert busy.gear is not None
+    assert np.mean(busy.gear) > np.mean(calm.gear) > 0
+    assert busy.predicted.quality.mean < calm.predicted.quality.mean
+    told = busy.gear.tolist()
+    assert busy.switches == sum(one != other for one, other in pairwise(told)) > 0
+
+
+def test_without_a_table_no_gear_is_played_and_a_note_says_so(geared: PlanResult, tmp_path: Path) -> None:
+    shown = replay(geared.plan, spiky(), folder=tmp_path)
+    assert shown.gear is None
+    assert any("gears are not played" in note for note in shown.notes)
 
 
 def test_no_gear_goes_below_the_floor(geared: PlanResult) -> None:

@@ -1,13 +1,24 @@
 """A plan's gears, as each way of serving it hands them to a router."""
 
 from dataclasses import replace
+from pathlib import Path
 
+from cascadia.controller.local.desired import local_plan
 from cascadia.demo.router_file import router_document
 from cascadia.domain.gear import Gear
+from cascadia.domain.objective import UnderLoad
 from cascadia.domain.plan import Plan, ReplicaGroup
+from cascadia.files.plan_file import read_plan, write_plan
+from cascadia.planner.plan import plan as planned
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.refinement.state import Effort
+from cascadia.render.engine_groups import engine_groups
+from cascadia.render.helm_values import helm_values
 from cascadia.router.settings.from_plan import settings_of, under_plan
 from cascadia.router.settings.model import GearSettings
 from cascadia.testing.plans import POOLS, plan, stage
+from tests.unit.controller.machine import local, two_stages
+from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 from tests.unit.router.server.test_serve import CERTAINTY
 
 ADDRESSES = {"small": ["http://h:1", "http://h:2"], "large": ["http://h:3"]}
@@ -43,3 +54,39 @@ def test_the_demos_router_file_has_them() -> None:
     document = router_document(geared(), ADDRESSES, None, 8000)
     assert [gear["max_in_flight"] for gear in document["gears"]] == [12.5, None]
     assert document["gears"][1]["stages"] == ["small"]
+
+
+def test_what_the_spec_says_of_too_much_reaches_the_router(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    spec = write_spec(tmp_path, valid_spec() | {"under_load": {"then": "refuse"}, "gears": {"count": 1}})
+    effort = Effort(routings=2, combinations=20, simulated_requests=2_000)
+    write_plan(planned(read_problem(spec), effort=effort).plan, tmp_path / "plan.json")
+    found = read_plan(tmp_path)
+    groups = [*((stage.name, stage.replicas) for stage in found.stages), ("judge", found.judge.replicas)]
+    addresses = {
+        name: [f"http://{name}:{i + 1}" for i in range(sum(group.count for group in several))]
+        for name, several in groups
+        if several
+    }
+    assert settings_of(found, addresses, "plan.json").when_overloaded == "refuse"
+
+
+def test_every_router_of_a_plan_that_refuses_is_told(tmp_path: Path) -> None:
+    refusing = replace(geared(), under_load=UnderLoad(None, "refuse"))
+    assert router_document(refusing, ADDRESSES, None, 8000)["under_load"] == {"then": "refuse"}
+    assert "under_load" not in router_document(geared(), ADDRESSES, None, 8000)
+    told = [helm_values(each, engine_groups(each, POOLS))["cascade"] for each in (refusing, geared())]
+    assert [each.get("underLoad") for each in told] == [{"then": "refuse"}, None]
+    machine = two_stages(1, 1)
+    here = local_plan(replace(machine, under_load=UnderLoad(None, "refuse")), local(tmp_path)).router
+    assert here["under_load"] == {"then": "refuse"}
+    assert "under_load" not in local_plan(machine, local(tmp_path)).router
+
+
+def test_a_plan_that_says_nothing_of_too_much_leaves_it_to_the_files() -> None:
+    files = settings_of(geared(), ADDRESSES, "plan.json")
+    assert files.when_overloaded == "queue"
+    refusing = under_plan(files, replace(geared(), under_load=UnderLoad(None, "refuse")))
+    assert refusing.when_overloaded == "refuse"
+    assert under_plan(refusing, geared()).when_overloaded == "refuse"
+    assert under_plan(refusing, replace(geared(), under_load=UnderLoad(80.0))).when_overloaded == "queue"
