@@ -25,6 +25,8 @@ LOOK_S = 0.05
 IDLE_S = 1.0
 """How often somebody looks whether there are gears."""
 LEAST_CAPACITY = 1e-3
+START_S = 2.0
+"""So long a router that starts takes replicas of which it has heard nothing yet to be there."""
 
 
 class Gears:
@@ -47,6 +49,7 @@ class Gears:
         self._shift = Shift(Ladder(tuple(border for border in borders if border is not None)))
         self._counts: list[Count] = [metrics.gear_requests.labels(str(gear.number)) for gear in self._gears]
         self.capacity = 1.0
+        self._known_s = monotonic() + START_S
         self.pinned: int | None = None
 
     def __len__(self) -> int:
@@ -80,8 +83,8 @@ class Gears:
 
     def look(self) -> None:
         """Counts the replicas that serve."""
-        shares = (sum(r.weight for r in stage.replicas if serves(r)) / all_ for stage, all_ in self._stages)
-        self.capacity = max(LEAST_CAPACITY, min(shares))
+        share = present if monotonic() < self._known_s else serving
+        self.capacity = max(LEAST_CAPACITY, min(share(stage, all_) for stage, all_ in self._stages))
 
     def inherit(self, old: "Gears") -> None:
         """Goes on where `old` is, of the plan before; with its own borders from the heaviest gear up."""
@@ -90,6 +93,20 @@ class Gears:
         if old.pinned is not None and old.pinned < len(self._gears):
             self.pinned = old.pinned
         self.capacity = old.capacity
+        self._known_s = old._known_s
+
+
+def serving(stage: Stage, all_: float) -> float:
+    """Share of the planned weight `all_` that serves."""
+    return sum(r.weight for r in stage.replicas if serves(r)) / all_
+
+
+def present(stage: Stage, all_: float) -> float:
+    """Share of the planned weight `all_` that is not known to be lost or leaving."""
+    lost = (
+        r.weight for r in stage.replicas if not (serves(r) or (r.state == "starting" and r.breaker.closed))
+    )
+    return 1.0 - sum(lost) / all_
 
 
 def planned(stage: StageSettings) -> float:

@@ -11,7 +11,7 @@ import pytest
 
 from cascadia.router.access.keys import Keyring
 from cascadia.router.live.fleet_load import FORGET_S, SILENT_S, FleetLoad
-from cascadia.router.live.gears import LEAST_CAPACITY, Gears
+from cascadia.router.live.gears import LEAST_CAPACITY, START_S, Gears
 from cascadia.router.server.peers import Peers
 from cascadia.router.settings.model import KeySettings
 from cascadia.testing.engines import FakeEngine, started
@@ -65,15 +65,44 @@ def test_what_nobody_like_us_wrote_changes_nothing(message: bytes) -> None:
     assert one.total_at(100.0) == 5
 
 
-def test_capacity_is_the_ready_share_of_the_stage_that_has_lost_most() -> None:
-    def replica(*, state: str = "ready", closed: bool = True) -> Any:
-        return SimpleNamespace(weight=1.0, state=state, breaker=SimpleNamespace(closed=closed))
+def fake_replica(*, state: str = "ready", closed: bool = True) -> Any:
+    return SimpleNamespace(weight=1.0, state=state, breaker=SimpleNamespace(closed=closed))
 
+
+def test_a_replica_not_heard_of_yet_is_no_lost_one_while_the_router_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("cascadia.router.live.gears.monotonic", lambda: now_s)
+    small = FakeEngine()
+    told = geared([small] * 4, [small] * 2)
+    few, none = SimpleNamespace(replicas=[fake_replica(state="starting")] * 4), SimpleNamespace(replicas=[])
+    here: Any = [few, none]
+    metrics: Any = SimpleNamespace(gear_requests=SimpleNamespace(labels=lambda _: None))
+    gears = Gears(told, here, Process(running=0).load, metrics)
+    gears.look()
+    assert gears.capacity == 1.0
+    few.replicas = [fake_replica(state="down"), *few.replicas[1:]]
+    gears.look()
+    assert gears.capacity == 0.75
+    few.replicas, none.replicas = [fake_replica()] * 4, [fake_replica(), fake_replica(state="starting")]
+    now_s += START_S
+    gears.look()
+    assert gears.capacity == 0.5
+    # Another plan is no start of the router.
+    later = Gears(told, here, Process(running=0).load, metrics)
+    later.inherit(gears)
+    later.look()
+    assert later.capacity == 0.5
+
+
+def test_capacity_is_the_ready_share_of_the_stage_that_has_lost_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cascadia.router.live.gears.START_S", 0.0)
     small = FakeEngine()
     told = geared([small] * 4, [small] * 2)
     here: Any = [
-        SimpleNamespace(replicas=[replica() for _ in range(4)]),
-        SimpleNamespace(replicas=[replica() for _ in range(2)]),
+        SimpleNamespace(replicas=[fake_replica() for _ in range(4)]),
+        SimpleNamespace(replicas=[fake_replica() for _ in range(2)]),
     ]
     metrics: Any = SimpleNamespace(gear_requests=SimpleNamespace(labels=lambda _: None))
     gears = Gears(told, here, Process(running=0).load, metrics)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cascadia.router.access.keys import Keyring
+from cascadia.router.live.gears import LOOK_S
 from cascadia.router.settings.model import GearSettings, JudgeSettings, KeySettings, RouterSettings
 from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
 from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
@@ -73,6 +74,30 @@ def test_each_request_has_the_gear_of_what_it_meets_and_says_so() -> None:
             assert len(gate.seen) == 4
             await until(lambda: len(up.lines) >= 6)
             assert sorted(line["gear"] for line in up.lines) == [0, 0, 0, 0, 1, 1]
+
+    run(main)
+
+
+def test_replicas_that_still_start_with_the_router_make_no_gear_light() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+        small, large, later = (
+            FakeEngine("poor", held(go)),
+            FakeEngine("good"),
+            FakeEngine("good", healthy=False),
+        )
+        async with started(small, large, later):
+            told = geared(small, [large, later])
+            async with running(told, ScriptedGate({"poor": 80.0}), all_ready=False) as up:
+                await until(lambda: all(stage.replicas[0].state == "ready" for stage in up.router.stages))
+                # Several looks at the replicas pass; with half of a stage lost the third would meet too much.
+                await asyncio.sleep(4 * LOOK_S)
+                assert up.router.gears is not None
+                assert up.router.gears.capacity == 1.0
+                asked = asyncio.create_task(gears_of(up, 3))
+                await until(lambda: len(small.requests) == 3)
+                go.set()
+                assert await asked == ["0", "0", "0"]
 
     run(main)
 
