@@ -49,6 +49,12 @@ LIGHTER = 0.9
 LATE_COSTS, BAR_COSTS = 100.0, 10.0
 """While climbing: points of quality that all requests being late weigh as much as, and a point below the bar."""
 
+MORE = 12
+"""So many ladders more are played from the best pair on."""
+PAIRS = ((2, 1), (3, 3), (6, 3))
+MET = (0.7, 0.9)
+"""Pairs of gears are so many candidates above and below the best alone, their border at these quantiles of what is
+met."""
 ABOVE = 4
 """So many candidates are tried alone that are better than the best that bisection finds in time."""
 
@@ -158,18 +164,41 @@ class _Finder:
         chosen = [alone] * (len(self.spread) - 1)
         # Beyond all that the trace has a lighter gear changes nothing on it.
         if self._lighter(len(self.among) - 1, alone):
-            self._played((alone, len(self.among) - 1), _rising([BEYOND_MET * _most_under_way(base.played)]))
+            self._played(
+                (alone, len(self.among) - 1),
+                _rising([BEYOND_MET * (int(_under_way(base.played).max(initial=0)) + 1)]),
+            )
         for _ in range(CORRECTED):
             found = self._chosen(self._corrected(base, chosen))
             if not found:
                 break
             chosen, base = min(found, key=lambda pair: self._worse(pair[1]))
         several = [found for found in self.seen.values() if len(found.routings) > 1]
+        most = int(np.clip(REQUESTS // len(self.simulator.arrivals), FEWEST, MOST))
+        if several:
+            self._climb(min(several, key=self._worse), most)
+        if pairs := [self._played(*pair) for pair in self._pairs(alone)]:
+            self._climb(min(pairs, key=self._worse), max(self.plays, most) + MORE)
+        several = [found for found in self.seen.values() if len(found.routings) > 1]
         if not several:
             return None
-        self._climb(min(several, key=self._worse))
-        best = min((f for f in self.seen.values() if len(f.routings) > 1), key=self._rank)
+        best = min(several, key=self._rank)
         return best if self._rank(best) <= self._rank(self._played((alone,), ())) else None
+
+    def _pairs(self, alone: int) -> Iterator[tuple[tuple[int, ...], tuple[float, ...]]]:
+        """Two gears on either side of the best candidate alone, apart by so many candidates in order of quality.
+
+        Steady levels do not tell what bursts shorter than a latency do; these starts ask the trace itself.
+        """
+        lower = self.search.routings.lower[self.among.routings]
+        order = np.argsort(lower, kind="stable").tolist()
+        at = order.index(alone)
+        met = _under_way(self._played((alone,), ()).played)
+        for heavier, lighter in PAIRS:
+            gears = order[min(at + heavier, len(order) - 1)], order[max(at - lighter, 0)]
+            if gears[0] < gears[1] and self._lighter(gears[1], gears[0]):
+                for quantile in MET:
+                    yield gears, _rising([float(np.quantile(met, quantile))])
 
     def _corrected(self, found: FoundLadder, chosen: Sequence[int]) -> Choices:
         """Choices measured at steady levels, moved by what `chosen` shows on the trace at each of them."""
@@ -242,9 +271,9 @@ class _Finder:
         alone = [(found, gears[0]) for (gears, _), found in self.seen.items() if len(gears) == 1]
         return min(alone, key=lambda each: self._rank(each[0]))[1]
 
-    def _climb(self, best: FoundLadder) -> None:
-        """Steps to better ladders beside the best, until none helps or enough were played."""
-        better, plays = True, int(np.clip(REQUESTS // len(self.simulator.arrivals), FEWEST, MOST))
+    def _climb(self, best: FoundLadder, plays: int) -> None:
+        """Steps to better ladders beside the best, until none helps or so many were played."""
+        better = True
         while better:
             better = False
             gears = next(key[0] for key, found in self.seen.items() if found is best)
@@ -261,10 +290,10 @@ class _Finder:
     def _beside(
         self, gears: tuple[int, ...], borders: tuple[float, ...]
     ) -> Iterator[tuple[tuple[int, ...], tuple[float, ...]]]:
-        """Other borders; one gear a candidate heavier or lighter."""
+        """Other borders; one gear a candidate, or three, heavier or lighter."""
         for moved in _moved(borders):
             yield gears, moved
-        for at, by in product(range(len(gears)), (-1, 1)):
+        for at, by in product(range(len(gears)), (-1, 1, -3, 3)):
             other = [*gears[:at], gears[at] + by, *gears[at + 1 :]]
             if 0 <= other[at] < len(self.among) and other == sorted(set(other)):
                 yield tuple(other), borders
@@ -324,11 +353,10 @@ class _Finder:
         return float(np.interp(border, under_way[finite], rates[finite]))
 
 
-def _most_under_way(played: Played) -> int:
-    """The most requests that any request of the trace meets."""
+def _under_way(played: Played) -> Ints:
+    """How many others each request of the trace meets."""
     arrival_ps, gone = played.run.arrival_ps, np.sort(played.run.finish_ps)
-    met = np.arange(len(arrival_ps)) - np.searchsorted(gone, arrival_ps, side="right")
-    return int(met.max(initial=0)) + 1
+    return np.asarray(np.arange(len(arrival_ps)) - np.searchsorted(gone, arrival_ps, side="right"), np.int64)
 
 
 def _rising(borders: Sequence[float]) -> tuple[float, ...]:
