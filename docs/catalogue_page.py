@@ -43,7 +43,7 @@ def models() -> str:
     """The owners, with how many entries each has."""
     owners: Counter[str] = Counter()
     for ids, *_ in model_rows():
-        owners.update({name.partition("/")[0] for name in ids.split()})
+        owners.update(dict.fromkeys((name.partition("/")[0] for name in ids.split()), 1))
     return ", ".join(f"{owner} ({entries})" for owner, entries in owners.items()) + "."
 
 
