@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from io import StringIO
@@ -39,17 +40,15 @@ def model_rows() -> list[tuple[str, ...]]:
 
 
 def models() -> str:
-    """The ids by owner."""
-    owners: dict[str, list[str]] = {}
+    """The owners, with how many entries each has."""
+    owners: Counter[str] = Counter()
     for ids, *_ in model_rows():
-        for name in ids.split():
-            owner, _, rest = name.partition("/")
-            owners.setdefault(owner, []).append(f"`{rest}`")
-    return "\n".join(f"- **{owner}**: {', '.join(names)}" for owner, names in owners.items())
+        owners.update(dict.fromkeys((name.partition("/")[0] for name in ids.split()), 1))
+    return ", ".join(f"{owner} ({entries})" for owner, entries in owners.items()) + "."
 
 
 def models_file() -> str:
-    """The same as CSV, with what decides memory."""
+    """All ids as CSV, with what decides memory."""
     head = ("ids", "parameters_billions", "active_billions", "kv_kb_a_token", "context", "weights")
     return _csv([head, *model_rows()])
 

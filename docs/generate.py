@@ -121,15 +121,19 @@ def option_line(option: click.Option) -> str:
 
 
 def option_help(option: click.Option) -> str:
-    more = [(option.help or "").removesuffix(" Default: none.")]
-    if option.required:
-        more.append("Required.")
-    if option.multiple:
-        more.append("Repeatable.")
+    """The help of an option, with its default in brackets at the end."""
+    told = option.help or ""
     if option.show_default:
-        more.append(f"Default: {option.default}.")
-    text = " ".join(more).strip()
-    return re.sub(r"\.? Default: (\S{1,20})\.$", r" (\1).", text) if text.count("Default:") == 1 else text
+        told += f" Default: {option.default}."
+    text, _, default = told.partition(" Default: ")
+    if default and default != "none.":
+        brief = f"{text.removesuffix('.')} ({default.removesuffix('.')})."
+        text = told if re.search(r"[.;] ", default) else brief
+    if option.required:
+        text += " Required."
+    if option.multiple and "repeat it" not in text:
+        text += " Repeatable."
+    return text.strip()
 
 
 def chart_page() -> Iterator[str]:

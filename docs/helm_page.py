@@ -61,9 +61,12 @@ def helm_page(schema: Schema) -> Iterator[str]:
     for key, entry in grouped.items():
         yield f"## `{key}`"
         yield from (_names(entry) if key in PLANS else _section(entry, values[key], shared))
+    told = shared | {
+        _meaning(row) for entry in grouped.values() for row in _walk(entry["properties"], {}, "")
+    }
     for name, entry in schema["$defs"].items():
         yield f"## A {name}"
-        yield from (_names(entry) if name in PLANS else _section(entry, {}, shared))
+        yield from (_names(entry) if name in PLANS else _section(entry, {}, told))
 
 
 def _names(entry: Schema) -> Iterator[str]:

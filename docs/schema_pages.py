@@ -45,23 +45,26 @@ def spec_page() -> Iterator[str]:
 def plan_page() -> Iterator[str]:
     yield "# The plan: `plan.json`"
     yield (
-        "What `cascadia plan` decided and expects, key by key; every other command reads it. All keys are required "
-        "but those with a default (`=`); what stands without a kind is a number or text. `version` is that of this "
-        "format; a plan of a newer version is refused. `cascadia schema plan` prints the JSON schema, which says more "
-        "of each key. Names end in their unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality "
-        "are 0-100, shares and fractions 0-1."
+        "What `cascadia plan` decided and expects, key by key; every other command reads it. What stands without a "
+        "kind is a number or text. `version` is that of this format; a plan of a newer version is refused. `cascadia "
+        "schema plan` prints the JSON schema, with defaults and more of each key. Names end in their unit (`_s` "
+        "seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and fractions 0-1."
     )
     schema: Schema = dict(plan_schema())
     yield from section("plan.json", _optional(schema))
     before: dict[str, Schema] = {}
     for name in dict.fromkeys(referred(schema, schema["$defs"])):
-        yield from section(name, _optional(schema["$defs"][name]), before, brief=True)
-        before[name] = schema["$defs"][name]
+        definition = _optional(schema["$defs"][name])
+        yield from section(name, definition, before, brief=True)
+        before[name] = definition
 
 
 def _optional(schema: Schema) -> Schema:
-    """`schema` whose required keys are not told to be."""
-    return {**schema, "required": []}
+    """`schema` without what matters to a writer only: which keys are required, and the defaults of the others."""
+    entries = {
+        key: {k: v for k, v in entry.items() if k != "default"} for key, entry in schema["properties"].items()
+    }
+    return {**schema, "required": [], "properties": entries}
 
 
 def controller_settings() -> Iterator[str]:
@@ -78,10 +81,9 @@ def controller_settings() -> Iterator[str]:
 
 
 def _of_a_key(value: Schema, flags: Sequence[str]) -> str:
-    """The kind of a key, the flags that go over it, and its default."""
+    """The flags that go over a key, and its default."""
     default = json.dumps(value["default"]) if isinstance(value["default"], bool) else f"{value['default']:g}"
-    told = [", ".join(f"`{flag}`" for flag in flags)] if flags else []
-    return "; ".join([kind(value), *told, f"default `{default}`"])
+    return "; ".join([*([", ".join(f"`{flag}`" for flag in flags)] if flags else []), f"`{default}`"])
 
 
 def referred(schema: Schema, definitions: Schema) -> Iterator[str]:

@@ -20,14 +20,14 @@ THREADS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on. Default: that of router.yaml, else 127.0.0.1.",
+    help="Address to listen on.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8200,
     show_default=True,
-    help="Port to listen on; 0 takes a free one. Default: that of router.yaml, else 8000.",
+    help="Port to listen on; 0 takes a free one.",
 )
 @click.option(
     "--threads",

@@ -62,7 +62,7 @@ def _gears(plan: Plan, result: Replay) -> object | None:
             ", ".join(gear.stages),
             f"{served['requests']:,} ({percent(served['request_share'], 1)})",
             "" if gear.predicted is None else percent(gear.predicted.request_share, 1),
-            seconds(served["p95_s"]) if served["requests"] else "-",
+            "-" if served["p95_s"] is None else seconds(served["p95_s"]),
         )
     return table
 
@@ -79,7 +79,7 @@ def _served(plan: Plan, result: Replay) -> list[dict[str, Any]]:
             "stages": gear.stages,
             "requests": len(own),
             "request_share": len(own) / len(latency),
-            "p95_s": quantile_s(own, 0.95),
+            "p95_s": quantile_s(own, 0.95) if len(own) else None,
         }
         for gear, own in zip(plan.gears, of_each, strict=True)
     ]

@@ -48,5 +48,10 @@ def test_help_tells_the_unit_and_what_holds_without_the_option(option: click.Opt
     assert UNITS.get(option.metavar or "", "") in text.lower()
 
 
+@pytest.mark.parametrize("option", OPTIONS)
+def test_help_tells_one_default(option: click.Option) -> None:
+    assert (option.help or "").count("Default:") + bool(option.show_default) <= 1
+
+
 def test_all_commands_were_seen() -> None:
     assert len(OPTIONS) > 200

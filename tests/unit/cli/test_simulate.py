@@ -69,6 +69,15 @@ def test_gears_are_played_and_told(folder: Path, tmp_path: Path) -> None:
     assert f"{light['requests']} ({light['request_share']:.1%})".replace("%", " %") in shown
 
 
+def test_a_gear_that_serves_nobody_has_no_latency(folder: Path, tmp_path: Path) -> None:
+    plan = str(geared(folder, tmp_path / "geared"))
+    asked = ["simulate", plan, "--trace", str(folder / "trace.csv"), "--rate", "0.001"]
+    scored = [*asked, "--quality-table", str(folder / "quality.csv")]
+    heavy, light = json.loads(run(*scored, "--json").stdout)["gears"]
+    assert (heavy["requests"], light["requests"], light["p95_s"]) == (40, 0, None)
+    assert "0 (0 %)" in run(*scored).stdout
+
+
 def test_without_scores_gears_are_not_played(folder: Path, tmp_path: Path) -> None:
     plan = str(geared(folder, tmp_path / "geared"))
     result = run("simulate", plan, "--trace", str(folder / "trace.csv"))
