@@ -73,13 +73,13 @@ def _swing(result: PlanResult) -> Swing | None:
     bound_s = Goals.of(result.search.problem, own_s).bound_s
     found = windows(result.run, bound_s)
     return Swing(
-        found.time_s,
-        found.rate_rps,
-        window_means(result.run, gear.astype(float)),
-        int(np.count_nonzero(np.diff(gear))),
-        bound_s,
-        _load(result.run, bound_s, ladder.quality_lower),
-        _load(result.alone, bound_s, float(result.search.routings.lower[own])),
+        time_s=found.time_s,
+        rate_rps=found.rate_rps,
+        gear=window_means(result.run, gear.astype(float)),
+        switches=int(np.count_nonzero(np.diff(gear))),
+        bound_s=bound_s,
+        on_gears=_load(result.run, bound_s, ladder.quality_lower),
+        alone=_load(result.alone, bound_s, float(result.search.routings.lower[own])),
     )
 
 
