@@ -59,7 +59,7 @@ def cascadeserve(
         return nothing(NAME, f"misses the bar: {best:.1f} at most")
     whole = {d.stage: d for d, _ in search.whole_demands()}
     apart = search.routings.first_apart(_by_gpu_time(search.routings, whole, good), most_routings, APART)
-    found = [d for k in apart for d in _tried(search, whole, _parts(search, whole, k), k)]
+    found = [d for k in apart for d in _tried(search, whole, _parts(search, whole, k), k, PREFERENCES)]
     rate = carried_rps(search, _most(search, apart[:FASTEST])) if with_rate else 0.0
     state = Refinement(search, Simulator.of(search.problem), References(search))
     state.simulate(found)
@@ -128,13 +128,13 @@ def _parts(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[in
 
 
 def _tried(
-    search: Search, demands: Mapping[int, Demand], parts: Mapping[int, float], routing: int
+    search: Search, demands: Mapping[int, Demand], parts: Mapping[int, float], routing: int, preferences: int
 ) -> list[Deployment]:
-    """Every placement in every preferred shape, with no GPU left idle that a replica would fit on."""
+    """Every placement in so many preferred shapes, with no GPU left idle that a replica would fit on."""
     cluster = search.problem.cluster
     found = []
     for placement in _placements(search, tuple(parts)):
-        for preference in range(PREFERENCES):
+        for preference in range(preferences):
             chosen = _by_load(search, demands, parts, placement, routing, preference)
             if chosen is not None:
                 found.append(deployed_alike(routing, filled(routing, chosen, demands, parts, cluster)))
@@ -143,16 +143,9 @@ def _tried(
 
 def placed(search: Search, parts: Mapping[int, float], routing: int) -> list[Deployment]:
     """Deployments of all GPUs, in proportion to the work of `parts` (0-1, by stage) of the requests: one for each
-    placement, in the shapes with the most throughput per GPU."""
-    demands = {d.stage: d for d, _ in search.whole_demands()}
-    found = []
-    for placement in _placements(search, tuple(parts)):
-        chosen = _by_load(search, demands, parts, placement, routing, 0)
-        if chosen is not None:
-            found.append(
-                deployed_alike(routing, filled(routing, chosen, demands, parts, search.problem.cluster))
-            )
-    return found
+    placement, in the shapes with the most throughput per GPU.
+    """
+    return _tried(search, {d.stage: d for d, _ in search.whole_demands()}, parts, routing, preferences=1)
 
 
 def _placements(search: Search, stages: tuple[int, ...]) -> list[Placement]:

@@ -11,7 +11,7 @@ where less is too late than may be, where its quality keeps the bar, and where i
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -26,8 +26,7 @@ from cascadia.planner.gears.candidates import Candidates, candidates
 from cascadia.planner.gears.choose import Choices, choose
 from cascadia.planner.gears.levels import Spread, spread
 from cascadia.planner.gears.measured import Measured, measured
-from cascadia.planner.gears.played import Played, play
-from cascadia.planner.routing.routings import Decisions, requests_decided
+from cascadia.planner.gears.played import Decided, Played, play
 from cascadia.planner.search.context import Search
 
 Ints = NDArray[np.int64]
@@ -124,8 +123,17 @@ def find_ladder(
         return None
     latency_s = float(own_latency_s.mean())
     found = measured(search, deployment, among, known.levels, goals.bound_s, latency_s)
+    # A trace that is short beside its latencies is played several times over (`certificate.py`).
+    known = replace(known, met=np.resize(known.met, len(simulator.arrivals)))
     return _Finder(
-        search, simulator, deployment, goals=goals, spread=known, among=among, measured=found
+        search,
+        simulator,
+        deployment,
+        goals=goals,
+        spread=known,
+        among=among,
+        measured=found,
+        decided=Decided(search.routings, simulator),
     ).best()
 
 
@@ -155,8 +163,8 @@ class _Finder:
     spread: Spread
     among: Candidates
     measured: Measured
+    decided: Decided
     seen: dict[tuple[tuple[int, ...], tuple[float, ...]], FoundLadder] = field(default_factory=dict)
-    _decided: dict[int, Decisions] = field(default_factory=dict)
 
     def best(self) -> FoundLadder | None:
         alone = self._best_alone()
@@ -321,7 +329,7 @@ class _Finder:
     def _play(self, gears: tuple[int, ...], borders: tuple[float, ...]) -> FoundLadder:
         routings = tuple(int(self.among.routings[k]) for k in gears)
         ladder = Ladder(borders)
-        decided = [self._decisions(k) for k in routings]
+        decided = [self.decided(k) for k in routings]
         played = play(self.simulator, self.deployment, decided, ladder)
         share = np.bincount(played.gear, minlength=len(gears)) / len(played.gear)
         return FoundLadder(
@@ -334,14 +342,6 @@ class _Finder:
             peak_rps=self.spread.levels[-1].rate_rps,
             carries_rps=self.search.problem.workload.rate_rps / max(float(self.among.work[gears[-1]]), 1e-9),
         )
-
-    def _decisions(self, routing: int) -> Decisions:
-        if routing not in self._decided:
-            problem = self.simulator.problem
-            self._decided[routing] = requests_decided(
-                problem.quality, problem.workload.row, self.search.routings, routing
-            )
-        return self._decided[routing]
 
     def _rate(self, candidate: int, border: float) -> float:
         """The steady rate at which `border` requests are under way in a gear."""

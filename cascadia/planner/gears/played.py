@@ -5,7 +5,7 @@ arrival. With the gears known, the deployment is simulated as any other is.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from cascadia.domain.workload import Floats
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator, replicas_of
-from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.routing.routings import Decisions, Routings, requests_decided
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.rolling import (
     CascadeRequests,
@@ -41,6 +41,22 @@ class Played:
     def latency_s(self) -> Floats:
         latency: Floats = self.run.latency_ps / PS_PER_S
         return latency
+
+
+@dataclass(eq=False)
+class Decided:
+    """Decisions on a simulator's requests, in order of arrival, under each routing; worked out once."""
+
+    routings: Routings
+    simulator: Simulator
+    _known: dict[int, Decisions] = field(default_factory=dict)
+
+    def __call__(self, routing: int) -> Decisions:
+        if routing not in self._known:
+            problem = self.simulator.problem
+            rows = problem.workload.row
+            self._known[routing] = requests_decided(problem.quality, rows, self.routings, routing)
+        return self._known[routing]
 
 
 def play(

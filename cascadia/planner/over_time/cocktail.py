@@ -46,7 +46,7 @@ def cocktail(stage: Stage) -> list[OverTime]:
 
 def _scaled(stage: Stage, model: int, shape: Shape, needed: float, interval_s: float) -> OverTime:
     """`needed` replicas at the trace's mean rate."""
-    problem = stage.search.problem
+    problem = stage.simulator.problem
     arrival_s = stage.simulator.arrivals / PS_PER_S
     w, most = problem.workload, problem.cluster.pool(shape.pool).gpus // shape.gpus
     counts = [max(1, min(most, n)) for n in _counts(arrival_s, needed, interval_s, w.rate_rps)]

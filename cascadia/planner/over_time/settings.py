@@ -1,7 +1,7 @@
 """A deployment on the whole trace, each request by one of several settings; and what comes of it."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from cascadia.domain.workload import Floats
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
-from cascadia.planner.gears.played import by_gear
-from cascadia.planner.routing.routings import Decisions, requests_decided
+from cascadia.planner.gears.played import Decided, by_gear
+from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.search.context import Search
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.iteration.timing import PS_PER_S
@@ -50,15 +50,9 @@ class Stage:
     search: Search
     simulator: Simulator
     bound_s: float
-    _decided: dict[int, Decisions] = field(default_factory=dict)
 
-    def decided(self, routing: int) -> Decisions:
-        if routing not in self._decided:
-            problem = self.search.problem
-            self._decided[routing] = requests_decided(
-                problem.quality, problem.workload.row, self.search.routings, routing
-            )
-        return self._decided[routing]
+    def __post_init__(self) -> None:
+        self.decided = Decided(self.search.routings, self.simulator)
 
     def run(
         self, deployment: Deployment, routings: Sequence[int], chosen: Ints
@@ -72,7 +66,7 @@ class Stage:
     ) -> OverTime:
         run, together = self.run(deployment, routings, chosen)
         latency_s: Floats = run.latency_ps / PS_PER_S
-        problem = self.search.problem
+        problem = self.simulator.problem
         rows = problem.workload.row
         quality = problem.quality.quality[together.answered_by, rows]
         return OverTime(

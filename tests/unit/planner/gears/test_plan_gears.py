@@ -15,9 +15,13 @@ from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner import plan as planning
 from cascadia.planner.gears.candidates import candidates
+from cascadia.planner.gears.ladder import Goals, find_ladder
+from cascadia.planner.gears.played import Decided
+from cascadia.planner.over_time.settings import Stage
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.state import Effort
 from cascadia.planner.replay.replay import replay
+from cascadia.planner.stability.repeats import repeated
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import FIVE, hosted_judge, problem, rising_table, traffic
 
@@ -180,3 +184,17 @@ def test_the_fastest_plan_gets_lighter_gears_for_more_than_its_trace_only() -> N
     assert found.predicted.objective_s <= single.predicted.objective_s
     assert found.predicted.quality.lower >= 60.0
     assert found.gears[0].thresholds == single.thresholds
+
+
+def test_a_trace_that_is_played_several_times_over_has_gears_too(geared: PlanResult) -> None:
+    """As one is that is short beside its latencies (`certificate.py`)."""
+    simulator = repeated(geared.simulator, 2)
+    goals = Goals.of(geared.search.problem, BOUND_S)
+    deployment = geared.chosen.deployment
+    known = Decided(geared.search.routings, simulator)
+    own_s = simulator.latency_s(simulator.run(deployment, known(deployment.routing)))
+    found = find_ladder(geared.search, simulator, deployment, own_s, goals)
+    assert found is not None
+    assert len(found.played.gear) == 2 * len(geared.search.problem.workload)
+    stage = Stage(geared.search, simulator, BOUND_S)
+    assert stage.outcome("twice", deployment, found.routings, found.played.gear).late == found.late
