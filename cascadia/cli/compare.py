@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import number, positive, with_output
+from cascadia.cli.shared.options import (
+    with_gpus,
+    with_output,
+    with_quality_min,
+    with_rate,
+    with_seed,
+)
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -17,28 +23,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("spec", type=click.Path(path_type=Path))
-@click.option(
-    "--rate",
-    "rate_rps",
-    type=positive,
-    metavar="RPS",
-    help="Mean arrival rate to plan for, in requests/s. Default: the spec's, else the trace's own.",
-)
-@click.option(
-    "--quality-min",
-    type=number,
-    metavar="Q",
-    help="Least mean quality of the answers, 0-100. Default: the spec's.",
-)
-@click.option(
-    "--gpus",
-    multiple=True,
-    metavar="[POOL=]N",
-    help="Number of GPUs, of the pool named where there are several. Default: the spec's.",
-)
-@click.option(
-    "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the spec's."
-)
+@with_rate
+@with_quality_min
+@with_gpus
+@with_seed
 @click.option(
     "--plots",
     type=click.Path(path_type=Path),

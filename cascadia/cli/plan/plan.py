@@ -8,7 +8,17 @@ from typing import Literal
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import gear_count, number, positive, share, with_output
+from cascadia.cli.shared.options import (
+    gear_count,
+    number,
+    positive,
+    share,
+    with_gpus,
+    with_output,
+    with_quality_min,
+    with_rate,
+    with_seed,
+)
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -21,25 +31,9 @@ from cascadia.domain.errors import BadInput
     help="Folder to write the plan, its report and its manifests to. Default: none; the plan is printed only.",
 )
 @click.option("--force", is_flag=True, help="Write to --out even if it holds other files than a plan's.")
-@click.option(
-    "--gpus",
-    multiple=True,
-    metavar="[POOL=]N",
-    help="Number of GPUs, of the pool named where there are several. Default: the spec's.",
-)
-@click.option(
-    "--rate",
-    "rate_rps",
-    type=positive,
-    metavar="RPS",
-    help="Mean arrival rate to plan for, in requests/s. Default: the spec's, else the trace's own.",
-)
-@click.option(
-    "--quality-min",
-    type=number,
-    metavar="Q",
-    help="Least mean quality of the answers, 0-100. Default: the spec's.",
-)
+@with_gpus
+@with_rate
+@with_quality_min
 @click.option(
     "--latency-max",
     "latency_max_s",
@@ -73,9 +67,7 @@ from cascadia.domain.errors import BadInput
     help="Largest number of settings for rising load, 1-64; `off` is 1, one setting for any load. Default: the spec's, "
     "else 8 where latency is bounded.",
 )
-@click.option(
-    "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the spec's."
-)
+@with_seed
 @click.option(
     "--formulation",
     type=click.Choice(["columns", "paper"]),

@@ -1,4 +1,4 @@
-"""Options that every command has."""
+"""Options that several commands have, and types of options."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -56,3 +56,31 @@ def gear_count(text: str) -> int:
     if not text.isdecimal() or not 1 <= len(text) <= 2 or not 1 <= int(text) <= 64:
         raise click.BadParameter(f"{text!r} is neither a number from 1 to 64 nor off")
     return int(text)
+
+
+# Stand-ins for the spec's own values.
+with_gpus = click.option(
+    "--gpus",
+    multiple=True,
+    metavar="[POOL=]N",
+    help="Number of GPUs, of the pool named where there are several. Default: the spec's.",
+)
+
+with_rate = click.option(
+    "--rate",
+    "rate_rps",
+    type=positive,
+    metavar="RPS",
+    help="Mean arrival rate to plan for, in requests/s. Default: the spec's, else the trace's own.",
+)
+
+with_quality_min = click.option(
+    "--quality-min",
+    type=number,
+    metavar="Q",
+    help="Least mean quality of the answers, 0-100. Default: the spec's.",
+)
+
+with_seed = click.option(
+    "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the spec's."
+)
