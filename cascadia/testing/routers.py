@@ -97,6 +97,29 @@ def stages(
     )
 
 
+def _made(
+    settings: tuple[StageSettings, ...] | RouterSettings,
+    gate: Gate | None,
+    judge: JudgeSettings | None,
+    keyring: Keyring | None,
+    prepare: Callable[[Router], object] | None,
+    limits: dict[str, Any],
+) -> tuple[Router, list[dict[str, Any]]]:
+    """A router that is not started, and the list to which it writes its log."""
+    if not isinstance(settings, RouterSettings):
+        settings = RouterSettings(settings, judge, health=QUICK)
+    settings = replace(settings, limits=replace(Limits(), **limits))
+    lines: list[dict[str, Any]] = []
+
+    def write(content: bytes) -> None:
+        lines.extend(json.loads(line) for line in content.splitlines())
+
+    router = Router(settings, write, gate, keyring)
+    if prepare is not None:
+        prepare(router)
+    return router, lines
+
+
 @asynccontextmanager
 async def running(
     settings: tuple[StageSettings, ...] | RouterSettings,
@@ -111,17 +134,7 @@ async def running(
 
     `prepare` may change it before it starts.
     """
-    if not isinstance(settings, RouterSettings):
-        settings = RouterSettings(settings, judge, health=QUICK)
-    settings = replace(settings, limits=replace(Limits(), **limits))
-    lines: list[dict[str, Any]] = []
-
-    def write(content: bytes) -> None:
-        lines.extend(json.loads(line) for line in content.splitlines())
-
-    router = Router(settings, write, gate, keyring)
-    if prepare is not None:
-        prepare(router)
+    router, lines = _made(settings, gate, judge, keyring, prepare, limits)
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
     server = Server(router)
@@ -155,17 +168,7 @@ async def on_uvicorn(
     """The same as `running`, served by uvicorn as an ASGI application."""
     import uvicorn
 
-    if not isinstance(settings, RouterSettings):
-        settings = RouterSettings(settings, judge, health=QUICK)
-    settings = replace(settings, limits=replace(Limits(), **limits))
-    lines: list[dict[str, Any]] = []
-
-    def write(content: bytes) -> None:
-        lines.extend(json.loads(line) for line in content.splitlines())
-
-    router = Router(settings, write, gate, keyring)
-    if prepare is not None:
-        prepare(router)
+    router, lines = _made(settings, gate, judge, keyring, prepare, limits)
     application = RouterApp(lambda: router)
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]

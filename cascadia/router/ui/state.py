@@ -14,6 +14,7 @@ from cascadia.router.telemetry.counters import Spread
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.history import History, Window, added, quantile
 from cascadia.router.ui.merge import RECENT, Share, loads_of, read_share, series_of, together, written
+from cascadia.router.ui.process_state import Gears
 
 WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
 State = dict[str, Any]
@@ -26,19 +27,6 @@ class Peers(Protocol):
     def answers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]: ...
 
     async def ask(self, what: str, body: bytes = b"") -> dict[int, bytes]: ...
-
-
-class Gears(Protocol):
-    """`number` is of the gear in force, which the load has chosen unless one is `pinned`."""
-
-    @property
-    def number(self) -> int: ...
-
-    @property
-    def pinned(self) -> int | None: ...
-
-    @property
-    def capacity(self) -> float: ...
 
 
 class Shown(Protocol):
