@@ -11,8 +11,10 @@ import pytest
 from tests.data import ROOT
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-MOST_WORDS, README_WORDS = 55_000, 1_000
-"""Of all pages together, and of the first: a page that is added takes its words from others."""
+CAPABILITIES = ("one-pass models", "unequal GPUs", "exits", "Python, imports and external stages")
+"""What came after the limit on words was set."""
+MOST_WORDS, README_WORDS = 55_000 + 3_000 * len(CAPABILITIES), 1_000
+"""Of all pages together, and of the first: beyond these shares a page that is added takes its words from others."""
 
 FETCHED = re.compile(r"""<(?:script|link|img|iframe)[^>]*?(?:src|href)=["']?(?:https?:)?//[^>]*>""")
 LIST_WITHOUT_A_GAP = re.compile(r"^(?!\s*(?:[-*|#>]|\d+\.|$))(?! {2})[^\n]*\n(?:[-*]|\d+\.) ", re.MULTILINE)
