@@ -98,7 +98,8 @@ class RollingCascade:
     A stage whose chosen replica has more than `most_load` tokens per weight in hand turns a request away: at the first
     stage it is lost, later the answer before is given. Verdicts are never refused.
 
-    A request is under way until its client has the answer, and goes on to judge and next stage then (`engine/client.py`).
+    A request is under way until its client has the answer, and goes on to judge and next stage then
+    (`engine/client.py`).
     """
 
     def __init__(

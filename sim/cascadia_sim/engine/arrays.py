@@ -93,8 +93,8 @@ class Sites(NamedTuple):
     """Replicas [R], each a lane; `open`: those that get requests, group after group.
 
     `client` are what their clients wait beyond the engine (`engine/client.py`): a fixed time, decode steps, and what
-    one of these takes alone, in ps. `credit` is what round robin owes them. By group [G], for the least outstanding: its `turn` (the place where it
-    looks first), the tokens `written` by so many `answers`, and `most_output` of one.
+    one of these takes alone, in ps. `credit` is what round robin owes them. By group [G], for the least outstanding:
+    its `turn` (the place where it looks first), the tokens `written` by so many `answers`, and `most_output` of one.
     """
 
     weights: Floats
@@ -137,8 +137,8 @@ class Paths(NamedTuple):
     none; a judged stage without such a visit waits for `verdict_ps` [S, N]. `borders` [G - 1] and `rule` (dead band,
     hold in s, ready share of the planned capacity) say which gear is chosen; `force` is the one in force, and since
     when, in s, less is under way (`cascadia.domain.gear.Shift`). Written: `gear`, `last_visit` and `last_stage` by
-    request, `wait_ps` by visit: from the engine's finish to the client's, and then for a verdict. `later_ps` and `later`
-    are a heap of `waiting` [1] visits, each until so much later, or ~v: visit v shall begin then. `looked_ps` [G, N]
+    request, `wait_ps` by visit: from the engine's finish to the client's, and then for a verdict. `later_ps` and
+    `later` are a heap of `waiting` [1] visits, and until when each waits; ~v: visit v begins then. `looked_ps` [G, N]
     is how long a question is looked at before its first visit; empty: never.
 
     Without requests the network's own `successor` stands, and there is room for no more than who waits.
