@@ -51,7 +51,9 @@ def transitions(problem: Problem) -> Transitions:
     first, none, wait_s = _first(problem, latency_s)
     count, full, phase = _counts(problem)
     idle_s = (workers - np.append(np.arange(workers), 0)) / problem.arrivals.rate_rps
-    return Transitions(latency_s, first, none, wait_s, count, full, phase, idle_s)
+    return Transitions(
+        latency_s, first, none, wait_s=wait_s, count=count, full=full, phase=phase, idle_s=idle_s
+    )
 
 
 def _first(problem: Problem, latency_s: Floats) -> tuple[Floats, Floats, Floats]:
