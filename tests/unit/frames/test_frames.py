@@ -104,7 +104,7 @@ print("pandas" in sys.modules)
 
 
 def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("inputs", "results"):
+    for name in ("inputs", "results", "plans", "comparisons"):
         monkeypatch.delitem(sys.modules, f"cascadia.frames.{name}", raising=False)
         monkeypatch.delattr(f"cascadia.frames.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "pandas", None)
