@@ -101,6 +101,6 @@ def _gears(
 def _routing(decided: Decisions, looked_ps: int) -> Routing:
     """Routing of each request, as the network of stages has it."""
     asked = tuple(np.flatnonzero(decided.enters.any(axis=1)).tolist())
-    foreseen = looked_ps * decided.foresees.any(axis=0).astype(np.int64)
-    looked = foreseen if foreseen.any() else None
-    return Routing(asked, decided.accepts, decided.enters, decided.judged, looked)
+    looked = np.where(decided.foresees.any(axis=0), np.int64(looked_ps), np.int64(0))
+    waits = looked if looked.any() else None
+    return Routing(asked, decided.accepts, decided.enters, decided.judged, waits)
