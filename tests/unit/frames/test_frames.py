@@ -108,7 +108,7 @@ def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.delitem(sys.modules, f"cascadia.frames.{name}", raising=False)
         monkeypatch.delattr(f"cascadia.frames.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install 'cascadia\[pandas\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'pandas[<>=,.0-9]+'"):
         cascadia.read_trace("t.csv")
 
 
