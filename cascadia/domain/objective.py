@@ -7,6 +7,8 @@ WITHIN = 0.03
 """Of the goal `latency`, where nothing else is asked for."""
 
 Goal = Literal["latency", "quality", "cost"]
+GearRule = Literal["whole-trace", "each-level"]
+"""Of which requests enough are to be in time: of all, or of those that come at each level of load."""
 
 
 @dataclass(frozen=True, slots=True)

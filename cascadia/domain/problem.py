@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
-from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.domain.objective import GearRule, Objective, UnderLoad
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -76,8 +76,9 @@ class Problem:
     """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans.
 
     `foresight` is None where the judge itself foresees, or nothing does.
-    `gears` is how many settings for rising load the plan may have; 1: its own serves any load. `under_load`: None where
-    the spec says nothing of it.
+    `gears` is how many settings for rising load the plan may have; 1: its own serves any load. `gear_rule` says of
+    which requests enough are to be in time: of all, or of those that come at each level of load. `under_load`: None
+    where the spec says nothing of it.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -94,6 +95,7 @@ class Problem:
     notes: tuple[str, ...] = ()
     foresight: Foresight | None = None
     gears: int = 1
+    gear_rule: GearRule = "whole-trace"
     under_load: UnderLoad | None = None
 
     @property

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.gear import Ladder
+from cascadia.domain.objective import GearRule
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats
 from cascadia.planner.deployment.deployment import Deployment
@@ -79,6 +80,7 @@ class Goals:
     """Whether gears may take more work than the plan's own setting."""
     better: bool = True
     """Whether quality above the bar is sought."""
+    rule: GearRule = "whole-trace"
 
     @property
     def safe(self) -> float:
@@ -97,6 +99,7 @@ class Goals:
             problem.gears,
             heavier=objective.goal != "latency",
             better=objective.goal != "cost",
+            rule=problem.gear_rule,
         )
 
 
@@ -185,6 +188,9 @@ class _Finder:
     def best(self) -> FoundLadder | None:
         alone = self._best_alone()
         base = self._played((alone,), ())
+        printed = self._in_time_at_each_level()
+        if self.goals.rule == "each-level":
+            return printed if printed and printed.late <= max(self.goals.late, base.late) else None
         chosen = [alone] * (len(self.spread) - 1)
         # Beyond all that the trace has a lighter gear changes nothing on it.
         lightest = self._lightest(alone)
@@ -194,10 +200,10 @@ class _Finder:
                 _rising([BEYOND_MET * (int(_under_way(base.played).max(initial=0)) + 1)]),
             )
         for _ in range(CORRECTED):
-            found = self._chosen(self._corrected(base, chosen))
-            if not found:
+            laddered = self._chosen(self._corrected(base, chosen))
+            if not laddered:
                 break
-            chosen, base = min(found, key=lambda pair: self._worse(pair[1]))
+            chosen, base = min(laddered, key=lambda pair: self._worse(pair[1]))
         several = [found for found in self.seen.values() if len(found.routings) > 1]
         most = int(np.clip(REQUESTS // len(self.simulator.arrivals), FEWEST, MOST))
         if several:
@@ -212,6 +218,26 @@ class _Finder:
         least = max(self.goals.bar, single.quality_lower) if in_time else self.goals.bar
         best = min(several, key=lambda found: self._rank(found, least))
         return best if self._rank(best, least) <= self._rank(single, least) else None
+
+    def _in_time_at_each_level(self) -> FoundLadder | None:
+        """The best at each level of which enough is in time there, else the lightest (CascadeServe's rule)."""
+        late, lower = self.measured.late, self.search.routings.lower[self.among.routings]
+        chosen = [max(range(len(self.among)), key=lambda k: (late[k, 0] <= self.goals.late, lower[k]))]
+        for level in range(1, len(self.spread)):
+            before = chosen[-1]
+            may = [before, *np.flatnonzero(self.follows[before]).tolist()]
+            in_time = [k for k in may if late[k, level] <= self.goals.late]
+            chosen.append(max(in_time, key=lambda k: lower[k]) if in_time else may[-1])
+        while len(set(chosen)) > self.goals.most:
+            # Whom the rarest gear served gets the next lighter one, which is in time there too.
+            weight = {
+                k: sum(w for c, w in zip(chosen, self.spread.weight, strict=True) if c == k) for k in chosen
+            }
+            rarest = min(sorted(weight)[:-1], key=lambda k: weight[k])
+            lighter = min(k for k in weight if k > rarest)
+            chosen = [lighter if k == rarest else k for k in chosen]
+        gears, borders = self._laddered(chosen)
+        return self._played(gears, borders) if len(gears) > 1 else None
 
     def _pairs(self, alone: int) -> Iterator[tuple[tuple[int, ...], tuple[float, ...]]]:
         """Two gears on either side of the best candidate alone, apart by so many candidates in order of quality.

@@ -43,7 +43,7 @@ class Overrides:
             if (value := getattr(self, name)) is not None:
                 document[section][name] = value
         if self.gears is not None:
-            document["gears"] = {"count": self.gears}
+            document["gears"] = {**(document.get("gears") or {}), "count": self.gears}
         if self.seed is not None:
             document["seed"] = self.seed
         for pool, gpus in self.gpus:
