@@ -43,7 +43,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
                 **_skips(plan, members[0].served_name),
                 **({"cost": costs.by_stage[members[0].served_name]} if costs else {}),
                 "maxModelLen": length[members[0].served_name],
-                "routing": {},
+                "routing": plan.balancing_document(members[0].served_name),
             }
             for members in stages
         ],

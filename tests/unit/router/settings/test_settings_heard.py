@@ -40,6 +40,8 @@ def keys(section: Document) -> Document:
 GEARS: list[Document] = [{"max_in_flight": 5, "stages": [STAGE["name"]]}, {"stages": [STAGE["name"]]}]
 MIXTURE: Document = {"share": 0.3, "thresholds": {STAGE["name"]: 0}}
 
+LINE = {"base_s": 0.1, "read_s": 1e-5, "step_s": 0.01, "load_s": 1e-4}
+
 Case = tuple[Callable[[Document], Document], Document, Document]
 """How a section becomes a whole file, what it must have, and another value of each key, `kind` for one of a kind."""
 
@@ -119,6 +121,7 @@ CASES: dict[str, list[Case]] = {
                 "threshold": 7,
                 "max_model_len": 9,
                 "balancing": "prefix",
+                "latency_max_s": 3,
                 "cost": 2,
                 "hedge": {},
                 "passes_priority": True,
@@ -146,7 +149,16 @@ CASES: dict[str, list[Case]] = {
                 "api_key_file": "secret",
                 "resolve": "dns",
                 "planned": 4,
+                "kind": "h100",
+                "latency": LINE,
             },
+        )
+    ],
+    "_Latency": [
+        (
+            lambda section: stage(STAGE | {"replicas": [REPLICA | {"latency": section}]}),
+            LINE,
+            {key: 2 * value for key, value in LINE.items()},
         )
     ],
     "_Foresight": [
