@@ -18,7 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/tutorial/first-cascade.md", "docs/how-to/choose-a-quality-bar.md")
+PAGES = (
+    "README.md",
+    "docs/tutorial/first-cascade.md",
+    "docs/how-to/choose-a-quality-bar.md",
+    "docs/how-to/import.md",
+)
 SESSION = re.compile(r"(?<=^```console run\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INSTEAD = {"make demo-plan": "cascadia demo --plan-only"}

@@ -6,6 +6,7 @@ from typing import Literal
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Metric, Objective, UnderLoad
+from cascadia.domain.policy import Policies
 from cascadia_sim.iteration.engine_config import EngineConfig
 
 FORMAT_VERSION = 3
@@ -303,6 +304,7 @@ class Plan:
     `under_load` says what becomes of requests beyond them; None: the router's own settings stand.
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
+    `policies` say which model takes a waiting batch, one entry a group of stages that answer in one pass.
     """
 
     version: int
@@ -326,6 +328,7 @@ class Plan:
     headroom: float | None = None
     mixture: Mixture | None = None
     under_load: UnderLoad | None = None
+    policies: tuple[Policies, ...] = ()
 
     @property
     def groups(self) -> tuple[ReplicaGroup, ...]:

@@ -57,8 +57,9 @@ def first_value(source: Source, head_lines: int, column: int) -> str:
 
 
 def find_columns(source: Source, layout: Layout, names: Sequence[str]) -> dict[str, int]:
-    """Position of each of the layout's columns among `names`; raises for a required one that is not there."""
+    """Position of each of the layout's columns among `names`; raises for all required ones that are not there."""
     positions: dict[str, int] = {}
+    missing: list[str] = []
     for ours, theirs in layout.columns.items():
         found = [i for i, name in enumerate(names) if plain(name) == plain(theirs)]
         if len(found) > 1:
@@ -66,7 +67,10 @@ def find_columns(source: Source, layout: Layout, names: Sequence[str]) -> dict[s
         if found:
             positions[ours] = found[0]
         elif theirs in layout.required:
-            raise TraceError(source.name, f"no column {theirs!r}", _rename(theirs, names, layout))
+            missing.append(theirs)
+    if missing:
+        said = f"no column {' and none '.join(map(repr, missing))}"
+        raise TraceError(source.name, said, _rename(missing[0], names, layout))
     return positions
 
 

@@ -41,7 +41,7 @@ BAD_FILES = {
     "a field too few": (HEAD + "0,1,1\n1,1\n", "trace, row 2: 2 fields where the header has 3"),
     "a field too many": (HEAD + "0,1,1\n1,1,1,1\n", "trace, row 2: 4 fields where the header has 3"),
     "missing column": ("arival_s,input_tokens,output_tokens\n0,1,1\n", "the nearest is 'arival_s': rename it"),
-    "no such columns": ("a,b\n1,2\n", "no column .*; the columns are a, b; a trace needs"),
+    "no such columns": ("a,b\n1,2\n", "no column .*and none .*and none .*; the columns are a, b; a trace needs"),
     "twice a column": ("arrival_s," + HEAD + "0,0,1,1\n", "trace: 2 columns are called 'arrival_s'"),
     "bad date": (AZURE + "yesterday,1,1\n", "trace, row 3: 'yesterday' is not a date; write it like 2023-"),
     "dates unsorted": (AZURE + "2023-11-16 18:15:40,1,1\n", "trace, row 3: .* is before the previous one"),
