@@ -9,12 +9,19 @@ import numpy as np
 from cascadia.domain.objective import Level
 from cascadia.domain.plan import Plan, Quantiles
 from cascadia.files.text import write_whole
-from cascadia.planner.deployment.measures import attainment, latencies_s, queues, stage_latencies_s
+from cascadia.planner.deployment.measures import (
+    attainment,
+    latencies_s,
+    queues,
+    stage_latencies_s,
+    window_means,
+    windows,
+)
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.replay.replay import Replay
 from cascadia.report import pictures, words
 from cascadia.report.charts import Series, line_chart
-from cascadia.report.data import LatencySamples, QueueLength
+from cascadia.report.data import LatencySamples, LoadOverTime, QueueLength, Swing
 from cascadia.report.numbers import percent, plural, rate, seconds
 from cascadia.report.page import Section, page
 
@@ -115,7 +122,7 @@ def as_json(plan: Plan, result: Replay, slo_s: float | None) -> dict[str, Any]:
     }
 
 
-def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None:
+def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str, slo_s: float | None = None) -> None:
     latency = latencies_s(result.run)
     samples = LatencySamples(latency, stage_latencies_s(result.problem, result.run))
     curve = attainment(latency)
@@ -130,6 +137,7 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None
     )
     loads = tuple((s.name, words.load(s)) for s in result.predicted.stages if s.reached > 0)
     sections = (
+        *_gears_section(plan, result, slo_s),
         Section("Latency", body=pictures.latency_curves(plan, samples) + sla),
         Section("Queues", body=pictures.queues(plan, lengths)),
         Section("Load", columns=("stage", "of what its replicas sustain"), rows=loads),
@@ -137,6 +145,50 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None
     write_whole(path, page(f"{trace_name} on a plan of {plan.gpus} GPUs", sections))
 
 
+<<<<<<< HEAD
 def _row(latency: Quantiles, ttft: Quantiles, tpot: Quantiles | None) -> tuple[str, ...]:
     whole = seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s)
     return *whole, seconds(ttft.p95_s), "-" if tpot is None else seconds(tpot.p95_s)
+=======
+def _gears_section(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[Section]:
+    """Nothing where no ladder was played."""
+    if result.gear is None:
+        return
+    rows = tuple(
+        (
+            "beyond" if served["max_in_flight"] is None else f"up to {served['max_in_flight']:,.0f}",
+            ", ".join(served["stages"]),
+            f"{served['requests']:,} ({percent(served['request_share'], 1)})",
+            "-" if served["p95_s"] is None else seconds(served["p95_s"]),
+        )
+        for served in _served(plan, result)
+    )
+    yield Section(
+        "Gears",
+        lead=f"The gear changed {plural(result.switches, 'time')}.",
+        body="".join(pictures.swing(_swing(plan, result, slo_s))),
+        columns=("under way", "asks", "requests", "p95"),
+        rows=rows,
+    )
+
+
+def _swing(plan: Plan, result: Replay, slo_s: float | None) -> Swing:
+    """The trace on the plan's gears. Late is beyond `slo_s`, or the plan's bound, or what it predicts."""
+    assert result.gear is not None
+    bound_s = slo_s or plan.objective.latency_max_s or plan.predicted.objective_s
+    found = windows(result.run, bound_s)
+    late_share = 1.0 - within(result, bound_s)
+    return Swing(
+        time_s=found.time_s,
+        rate_rps=found.rate_rps,
+        gear=window_means(result.run, result.gear.astype(float)),
+        switches=result.switches,
+        bound_s=bound_s,
+        on_gears=LoadOverTime(found.in_flight, found.late, late_share, result.predicted.quality.lower),
+        alone=None,
+    )
+
+
+def _row(latency: Quantiles, ttft: Quantiles) -> tuple[str, ...]:
+    return seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s), seconds(ttft.p95_s)
+>>>>>>> 8444d1975e514ebeaa9237c9e6ac92a0d0d292e5

@@ -53,7 +53,7 @@ def cheaper_on_gears(
         return None
     goals, simulator = Goals.of(search.problem, deadline.max_s), Simulator.of(search.problem)
     looked_for = 0
-    for candidate in _cheaper(tried, chosen, goals):
+    for candidate in _cheaper(search, tried, chosen, goals):
         if looked_for >= LADDERS:
             return None
         if not _light_enough(search, simulator, candidate, goals):
@@ -65,12 +65,17 @@ def cheaper_on_gears(
     return None
 
 
-def _cheaper(tried: Sequence[Candidate], chosen: Candidate, goals: Goals) -> Iterator[Candidate]:
-    """By rising cost; of each set of replicas the fastest routing that reaches the bar."""
+def _cheaper(
+    search: Search, tried: Sequence[Candidate], chosen: Candidate, goals: Goals
+) -> Iterator[Candidate]:
+    """By rising cost; of each set of replicas the fastest routing that reaches the bar, and is no mixture: beside gears
+    a plan has none."""
+    mixed = search.routings.mixed
     likely = [
         c
         for c in tried
-        if c.usd_per_hour < chosen.usd_per_hour
+        if (mixed is None or not mixed.share[c.deployment.routing])
+        and c.usd_per_hour < chosen.usd_per_hour
         and c.quality_lower >= goals.bar
         and c.load <= PLAINLY_OVERLOADED
         and c.latency_s <= TOO_SLOW * goals.bound_s
