@@ -145,11 +145,6 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str, slo_s: 
     write_whole(path, page(f"{trace_name} on a plan of {plan.gpus} GPUs", sections))
 
 
-<<<<<<< HEAD
-def _row(latency: Quantiles, ttft: Quantiles, tpot: Quantiles | None) -> tuple[str, ...]:
-    whole = seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s)
-    return *whole, seconds(ttft.p95_s), "-" if tpot is None else seconds(tpot.p95_s)
-=======
 def _gears_section(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[Section]:
     """Nothing where no ladder was played."""
     if result.gear is None:
@@ -175,7 +170,8 @@ def _gears_section(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[
 def _swing(plan: Plan, result: Replay, slo_s: float | None) -> Swing:
     """The trace on the plan's gears. Late is beyond `slo_s`, or the plan's bound, or what it predicts."""
     assert result.gear is not None
-    bound_s = slo_s or plan.objective.latency_max_s or plan.predicted.objective_s
+    deadline = plan.objective.deadline
+    bound_s = slo_s or (deadline.max_s if deadline else plan.predicted.objective_s)
     found = windows(result.run, bound_s)
     late_share = 1.0 - within(result, bound_s)
     return Swing(
@@ -189,6 +185,6 @@ def _swing(plan: Plan, result: Replay, slo_s: float | None) -> Swing:
     )
 
 
-def _row(latency: Quantiles, ttft: Quantiles) -> tuple[str, ...]:
-    return seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s), seconds(ttft.p95_s)
->>>>>>> 8444d1975e514ebeaa9237c9e6ac92a0d0d292e5
+def _row(latency: Quantiles, ttft: Quantiles, tpot: Quantiles | None) -> tuple[str, ...]:
+    whole = seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s)
+    return *whole, seconds(ttft.p95_s), "-" if tpot is None else seconds(tpot.p95_s)
