@@ -46,7 +46,7 @@ class RouterProcess:
         return None if self.process is None else self.process.program.port
 
     async def take(self, document: Mapping[str, Any]) -> None:
-        """Puts the file `document` in force; starts the router where none runs. Raises `FleetError` where it refuses."""
+        """Puts the file `document` in force; starts a router where none runs. Raises `FleetError` where it refuses."""
         path = self._folder / "router.yaml"
         write_whole(path, json.dumps(document, indent=2) + "\n")
         if self.process is None:
