@@ -1,7 +1,8 @@
 """Time of a model's segments and ramps, measured once by batch size (Apparate section 3.3), in CPU seconds of one
 thread.
 
-Each segment and each ramp runs on its own, so a ramp is charged what it takes to stop there; wall time would measure what else the machine does.
+Each segment and each ramp runs on its own, so a ramp is charged what it takes to stop there; wall time would
+measure what else the machine does.
 """
 
 import time

@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.bench_exits [--streams N] [--kept FILE]
 
-Real texts: Debian's package descriptions, from this system's package lists. Streams are drawn from texts that nothing was
-trained on, so that the risk of each setting is known. `--kept` keeps the readings between runs (pickle, one's own).
+Real texts: Debian's package descriptions, from this system's package lists. Streams are drawn from texts that
+nothing was trained on, so that the risk of each setting is known. `--kept` keeps the readings between runs (pickle,
+one's own).
 """
 
 import argparse

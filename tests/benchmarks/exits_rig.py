@@ -1,8 +1,8 @@
 """A real classifier with ramps, and real texts for it: Debian's package descriptions, by kind of package.
 
-MiniLM reads a description and says which of four sections the package is in; its head is trained here. Texts come from
-this system's package lists (`apt-get update` brings them). Ramps are trained, calibrated and examined on texts of their
-own, none of which the head was trained on.
+MiniLM reads a description and says which of four sections the package is in; its head is trained here. Texts come
+from this system's package lists (`apt-get update` brings them). Ramps are trained, calibrated and examined on texts
+of their own, none of which the head was trained on.
 """
 
 import json
@@ -50,7 +50,9 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rig:
-    """`fresh` are readings of texts that nothing was trained on, with their `truth`; `other` of texts of another kind."""
+    """`fresh` are readings of texts that nothing was trained on, with their `truth`; `other` of texts of another
+    kind.
+    """
 
     model: "ModelProto"
     encoder: Encoder

@@ -12,7 +12,7 @@ from cascadia.exits.choose import path_of
 from cascadia.exits.controller import Controller, Event
 from cascadia.exits.greedy import climb
 from cascadia.exits.path import Path, calibrated
-from cascadia.exits.readings import Bools, Floats, Ints, Readings, exit_of, exits, losses
+from cascadia.exits.readings import Bools, Floats, Readings, exit_of, exits, losses
 from cascadia.exits.timing import Timing
 
 RISK = 0.01
