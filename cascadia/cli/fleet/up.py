@@ -12,6 +12,7 @@ import click
 
 from cascadia.cli.fleet.common import RUN_DIR, made_run_dir, plan_path, run_dir_option
 from cascadia.cli.fleet.up_plan import chosen
+from cascadia.cli.shared.linux import needs_linux
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput, CascadiaError
@@ -62,6 +63,7 @@ def up(
     Where the fleet has moved to another plan since it came up, one of --resume and --replace says which is meant. An
     engine that dies is started again; when this command ends, however it ends, so do all of its processes.
     """
+    needs_linux("cascadia up")
     from cascadia.controller.local.desired import local_plan
     from cascadia.controller.local.engines_file import read_local
     from cascadia.files.plan_file import read_plan
