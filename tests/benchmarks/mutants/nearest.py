@@ -29,8 +29,8 @@ def module(path: Path) -> str:
 
 
 def nearest(root: Path, path: Path) -> list[Path]:
-    """Test files, nearest first: those that import the module, the others of its room, the package's golden figures, and
-    where there are none of the first two, those that import what imports it."""
+    """Test files, nearest first: those that import the module, the others of its room (where there are none of either,
+    those that import what imports it), and the package's golden figures."""
     package = root / package_tests(path)
     everywhere = {test: test.read_text() for test in sorted((root / UNIT).rglob("test_*.py"))}
     direct = _importing(everywhere, module(path))
