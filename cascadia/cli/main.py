@@ -31,6 +31,7 @@ COMMANDS = {
     "plan": Entry("cascadia.cli.plan.plan:plan", "Plan a deployment from a spec."),
     "simulate": Entry("cascadia.cli.simulate.simulate:simulate", "Replay a trace on a plan."),
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
+    "policy": Entry("cascadia.cli.policy:policy", "Plan models that answer in one pass."),
     "catalogue": Entry("cascadia.cli.catalogue:catalogue", "Show what plans rest on, by GPU and engine."),
     "trace": Entry("cascadia.cli.trace.group:trace", "Inspect, convert, generate and scale traces."),
     "import": Entry("cascadia.cli.imports.group:import_", "Make inputs of other programs' logs and tables."),
