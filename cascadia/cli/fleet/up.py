@@ -90,7 +90,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     would be taken for it.
     """
     from cascadia.clients.processes.ports import is_free
-    from cascadia.controller.local.fleet import with_replicas
+    from cascadia.controller.local.router_file import with_replicas
     from cascadia.controller.local.supervisor import LOCK, only_one
     from cascadia.files.text import write_whole
     from cascadia.router.settings.file import read_settings
