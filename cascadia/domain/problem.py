@@ -19,7 +19,8 @@ class Stage:
     """One model of the cascade. `model` is as the user wrote it; `quantization` as well (None: unquantised).
 
     `weights` is what the engine loads where that is not `model`: a hub's id, or an absolute path.
-    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s.
+    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s. `max_tokens` is
+    the router's, of an answer whose request sets no limit; lengths are the trace's and the table's all the same.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Stage:
     weights: str | None = None
     searches_batch_tokens: bool = False
     balancing: Balancing = "least-outstanding"
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ def assemble(
             output_ratio=float(lengths[s] / lengths.mean()),
             weights=stage.weights,
             balancing=stage.balancing,
+            max_tokens=stage.max_tokens,
         )
         for s, stage in enumerate(problem.stages)
     )

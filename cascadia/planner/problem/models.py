@@ -107,4 +107,5 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
         balancing=spec.balancing,
+        max_tokens=spec.max_tokens,
     )

@@ -147,6 +147,13 @@ class StageSpec(EngineOptions):
             "`earliest-finish`: by learnt times and answer lengths, for replicas on unequal GPUs."
         ),
     )
+    max_tokens: Positive | None = Field(
+        None,
+        description=(
+            "Longest answer, in tokens, to a request that sets no limit; the engine's own where absent, mostly to the "
+            "end of its context."
+        ),
+    )
 
 
 # Fields of a judge that only some kinds use, and which.

@@ -103,6 +103,7 @@ class _Stage(_Section):
     replicas: list[_Replica] = Field(min_length=1)
     threshold: float = Field(0.0, ge=0, le=1000)
     max_model_len: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1, description="Of an answer whose request sets no limit.")
     balancing: Balancing = "least-outstanding"
     latency_max_s: Positive | None = Field(
         None, description="Within it answers are wanted, where balancing is earliest-finish."
@@ -404,6 +405,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         replicas=_replicas(at, stage.replicas, secrets),
         threshold=stage.threshold,
         max_model_len=stage.max_model_len,
+        max_tokens=stage.max_tokens,
         balancing=stage.balancing,
         latency_max_s=stage.latency_max_s,
         cost=stage.cost,

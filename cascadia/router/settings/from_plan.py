@@ -47,6 +47,7 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
                 max_model_len=stage.max_model_len,
                 balancing=stage.balancing,
                 latency_max_s=plan.objective.latency_max_s,
+                max_tokens=stage.max_tokens,
                 cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
             )
             for stage in deployed
