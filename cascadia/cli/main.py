@@ -35,6 +35,7 @@ COMMANDS = {
     "trace": Entry("cascadia.cli.trace.group:trace", "Inspect, convert, generate and scale traces."),
     "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
+    "engine": Entry("cascadia.cli.engine.group:engine", "Make, measure and serve classifiers and rerankers."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
     "up": Entry("cascadia.cli.fleet.up:up", "Run a plan on this machine."),

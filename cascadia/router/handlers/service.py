@@ -8,18 +8,19 @@ from typing import Any, Protocol
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access.access import Access
 from cascadia.router.cascade.cascade import Cascade
+from cascadia.router.cascade.one_pass import OnePassCascade
 from cascadia.router.cascade.records import Record
 from cascadia.router.cascade.request_limits import ask_of
 from cascadia.router.handlers.deliver import cascaded
 from cascadia.router.handlers.direct import call_of, straight
 from cascadia.router.handlers.fast_path import Plain
+from cascadia.router.handlers.one_pass import in_one_pass
 from cascadia.router.http.exchange import CLIENT_LEFT, Admitted, Exchange
 from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.openai.requests import (
     BYTES_PER_TOKEN,
-    CASCADED,
     Fields,
     prefix_of,
     read_fields,
@@ -67,6 +68,7 @@ class Service:
         self.metrics = metrics
         self.journal = journal
         self.held = held
+        self.one_pass = OnePassCascade(stages, cascade.scoring) if settings.task != "generate" else None
         self.access = access
         self.tracing = observers.tracing if observers is not None else None
         self.samples = observers.samples if observers is not None else None
@@ -164,12 +166,12 @@ class Service:
             record.trace = self.tracing.begin(exchange.head.traceparent, exchange.forwarded)
         if access is None:
             record.fields = fields = read_fields(body)
-            record.tokens = tokens_of(body, fields)
+            record.tokens = tokens_of(body, fields, exchange.head.api)
             return self._routed_soon(exchange, fields, record)
         account = access.caller_of(exchange.head)
         record.entry["key"] = account.key.name
         record.fields = fields = read_fields(body)
-        record.tokens = tokens = tokens_of(body, fields)
+        record.tokens = tokens = tokens_of(body, fields, exchange.head.api)
         prompt_tokens = len(body) // BYTES_PER_TOKEN
         if access.shared is not None:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
@@ -212,18 +214,32 @@ class Service:
             if fields.stream or as_task:
                 return straight(exchange, fields, stage, call)
             return Plain(self, exchange, fields, stage, call, record).begin()
-        if fields.model == self.settings.cascade and exchange.head.api not in CASCADED:
-            message = f"{exchange.head.path.decode()} goes straight to a stage; name one of {', '.join(self.order)}."
-            raise ApiError(400, "not_cascaded", message, param="model")
         if fields.model == self.settings.cascade:
+            if (why := self._not_cascaded(exchange)) is not None:
+                raise ApiError(400, "not_cascaded", why, param="model")
             record.entry["model"] = fields.model
             gear = self._gear(exchange, record)
             ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record, gear=gear)
             record.ask = ask
+            if self.one_pass is not None:
+                return in_one_pass(exchange, ask, self.one_pass, record.entry)
             return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
         known = ", ".join([self.settings.cascade, *self.order])
         message = f"The model {fields.model[:100]!r} is not served here; there are {known}."
         raise ApiError(404, "model_not_found", message, param="model")
+
+    def _not_cascaded(self, exchange: Exchange) -> str | None:
+        """Reason why the cascade does not answer at this path; None where it does."""
+        path, task, api = exchange.head.path.decode(), self.settings.task, exchange.head.api
+        if api == "embeddings":
+            stages = ", ".join(self.order)
+            return (
+                f"Embeddings of two models cannot be compared, so they do not cascade; name one of {stages}."
+            )
+        if (api if api in ("classify", "rerank") else "generate") == task:
+            return None
+        paths = "/v1/chat/completions" if task == "generate" else f"/v1/{task}"
+        return f"The stages here do not serve {path}: their task is {task}, at {paths}."
 
     def _gear(self, exchange: Exchange, record: Record) -> GearSettings | None:
         """Gear of a request that arrives now; None where one setting serves any load."""

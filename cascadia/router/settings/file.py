@@ -32,6 +32,7 @@ from cascadia.router.settings.model import (
     RouterSettings,
     ShadowSettings,
     StageSettings,
+    Task,
     WhenOverloaded,
 )
 from cascadia.router.settings.secret_values import Secrets
@@ -84,6 +85,7 @@ class _Stage(_Section):
     model: str | None = Field(None, description="As its engines serve it; the stage's name where absent.")
     replicas: list[_Replica] = Field(min_length=1)
     threshold: float = Field(0.0, ge=0, le=1000)
+    task: Task = Field("generate", description="What its models do; the same for all stages of a router.")
     max_model_len: int | None = Field(None, ge=1)
     balancing: Balancing = "least-outstanding"
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
@@ -291,6 +293,7 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             raise BadInput(
                 f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
             )
+    _check_tasks(settings, where)
     _check_mixture(settings, where)
     check_gears(settings, where)
     if _needs_scores(settings) and settings.judge is None:
@@ -329,8 +332,32 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
 
 
+def _check_tasks(settings: RouterSettings, where: str) -> None:
+    """Raises `BadInput` where stages do different things, or what answers in one pass has what is for texts."""
+    task = settings.task
+    for i, stage in enumerate(settings.stages):
+        at = f"{where}: stages[{i}]"
+        if stage.task != task:
+            raise BadInput(
+                f"{at}.task",
+                f"is {stage.task}, and that of {settings.stages[0].name} is {task}",
+                "serve each task by a router of its own",
+            )
+        if task != "generate" and (stage.verifiers or stage.skip_below is not None):
+            raise BadInput(
+                at, f"has task {task} and what reads a written answer", "leave out verifiers and skip_below"
+            )
+    for name, given in (("judge", settings.judge), ("foresight", settings.foresight)):
+        if task != "generate" and given is not None:
+            raise BadInput(
+                f"{where}: {name}", f"is of no use: models that {task} say how sure they are", "leave it out"
+            )
+
+
 def _needs_scores(settings: RouterSettings) -> bool:
     """Tells whether some threshold, of stages, mixture or gears, asks for a judge's score."""
+    if settings.task != "generate":
+        return False
     others = [settings.mixture.thresholds] if settings.mixture is not None else []
     others += [gear.thresholds for gear in settings.gears]
     return any(
@@ -382,6 +409,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         model=stage.model or stage.name,
         replicas=_replicas(at, stage.replicas, secrets),
         threshold=stage.threshold,
+        task=stage.task,
         max_model_len=stage.max_model_len,
         balancing=stage.balancing,
         cost=stage.cost,

@@ -10,6 +10,7 @@ from cascadia_judge.scores.verifiers import Verifier
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
 CostUnit = Literal["usd-per-million-tokens"]
+Task = Literal["generate", "classify", "rerank"]
 Combine = Literal["mean", "minimum"]
 WhenOverloaded = Literal["queue", "refuse"]
 ACCEPTS_ALL = 0.0
@@ -66,6 +67,8 @@ class StageSettings:
     """Whether an answer that passes all verifiers is still judged."""
     on_overload: Literal["wait", "escalate"] = "wait"
     """What a request does where all replicas are busy and a larger stage has room: wait here, or go there."""
+    task: Task = "generate"
+    """What its models do; all stages of a router do the same."""
     slow_s: float | None = None
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 
@@ -322,3 +325,7 @@ class RouterSettings:
     """What whoever wrote the file calls it."""
     files: tuple[Path, ...] = ()
     """What these settings were read from, and what it names: secrets and keys."""
+
+    @property
+    def task(self) -> Task:
+        return self.stages[0].task
