@@ -33,6 +33,7 @@ COMMANDS = {
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
     "catalogue": Entry("cascadia.cli.catalogue:catalogue", "Show what plans rest on, by GPU and engine."),
     "trace": Entry("cascadia.cli.trace.group:trace", "Inspect, convert, generate and scale traces."),
+    "import": Entry("cascadia.cli.imports.group:import_", "Make inputs of other programs' logs and tables."),
     "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
     "engine": Entry("cascadia.cli.engine.group:engine", "Make, measure and serve classifiers and rerankers."),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.planner.problem.trace_file import read_trace_for
@@ -27,13 +28,27 @@ def simulate(
     Paths through the cascade are drawn from the plan's shares (seeded), or decided by the scores of `quality_table`.
     Raises `BadInput`.
     """
-    found = read_plan(Path(plan))
     folder = Path(plan) if Path(plan).is_dir() else Path(plan).parent
-    names = [stage.name for stage in found.stages]
-    requests, _ = read_trace_for(Path(trace), None, rate_rps, found.seed)
-    scale = None if found.judge.scale == 100.0 else found.judge.scale
+    return simulated(
+        read_plan(Path(plan)), folder, trace, rate_rps=rate_rps, quality_table=quality_table, seed=seed
+    )
+
+
+def simulated(
+    plan: Plan,
+    folder: Path,
+    trace: str | Path,
+    *,
+    rate_rps: float | None,
+    quality_table: str | Path | None,
+    seed: int | None,
+) -> pd.DataFrame:
+    """The same of a plan in hand, whose relative paths start at `folder`."""
+    names = [stage.name for stage in plan.stages]
+    requests, _ = read_trace_for(Path(trace), None, rate_rps, plan.seed)
+    scale = None if plan.judge.scale == 100.0 else plan.judge.scale
     table = None if quality_table is None else read_quality(quality_table, tuple(names), scale=scale)
-    run = replay(found, requests, folder=folder, table=table, seed=seed).run
+    run = replay(plan, requests, folder=folder, table=table, seed=seed).run
     return pd.DataFrame(
         {
             "arrival_s": run.arrival_ps * PS,

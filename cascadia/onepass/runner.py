@@ -64,7 +64,9 @@ class Runner:
         tokenizer.no_truncation()
         first, last = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
         if first is None or last is None:
-            raise BadInput(str(folder / TOKENIZER), "has no [CLS] and [SEP]", "make the model of a BERT encoder")
+            raise BadInput(
+                str(folder / TOKENIZER), "has no [CLS] and [SEP]", "make the model of a BERT encoder"
+            )
         return cls(model, tokenizer, session_of(folder / GRAPH, threads), (first, last))
 
     def ids(self, inputs: Sequence[Input], *, truncate: bool = False) -> list[list[int]]:

@@ -179,4 +179,4 @@ def main(path: Path, epochs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 4)
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 3)

@@ -8,7 +8,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Stage
 from cascadia.planner.problem.calibration import calibration_path, stage_calibration
 from cascadia.planner.spec.models import EngineOptions, StageSpec
-from cascadia_sim.errors import InputError
+from cascadia_sim import errors as sim_errors
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.catalogue import architecture
@@ -34,7 +34,7 @@ def find_architecture(model: str, folder: Path, where: str) -> Architecture:
             return architecture(model)
     try:
         return read_architecture(path)
-    except InputError as error:
+    except sim_errors.BadInput as error:
         raise BadInput(f"{where}: {error.where}", error.what, error.instead) from None
 
 
@@ -89,7 +89,7 @@ def told_at(where: str) -> Iterator[None]:
     """A catalogue's refusal, told at the place of the spec that caused it."""
     try:
         yield
-    except InputError as error:
+    except sim_errors.BadInput as error:
         raise BadInput(where, error.what, error.instead) from None
 
 

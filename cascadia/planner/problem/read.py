@@ -18,7 +18,7 @@ from cascadia.planner.problem.quality_file import read_quality
 from cascadia.planner.problem.scores import judge_notes
 from cascadia.planner.spec.file import read_spec
 from cascadia.planner.spec.model import ObjectiveSpec, Spec, WorkloadSpec
-from cascadia_traces.errors import TraceError
+from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.trace import Trace
 
@@ -104,7 +104,7 @@ def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple
         if wanted.max_requests is not None:
             trace = trace.rows(0, min(wanted.max_requests, len(trace)))
         trace = at_rate(trace, wanted.rate_rps, str(path))
-    except TraceError as error:
+    except trace_errors.BadInput as error:
         where = f"{file}: workload.{error.where}" if error.where in WorkloadSpec.model_fields else error.where
         raise BadInput(where, error.what, error.instead) from None
     return trace, tuple(notes)

@@ -7,33 +7,40 @@ as a whole, by the margin at its cut: between the last result that is returned a
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Raw
 
 from cascadia.router.cascade.decision import Ask
 from cascadia.router.cascade.eligible import route
+from cascadia.router.cascade.gathered import Gathered
 from cascadia.router.cascade.scoring import Scoring
 from cascadia.router.openai.answers import Usage
-from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
+from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed, failed
 from cascadia.router.openai.one_pass import (
     Classified,
     Part,
     Ranked,
+    answer_of,
     classified_in,
     first_of,
     inputs_of,
     listed,
     margin_at,
+    margin_of,
     put_together,
     ranked_in,
 )
 from cascadia.router.openai.requests import rewritten
+from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step, begun
+from cascadia.router.upstream.errors import UpstreamError
 
 
 @dataclass(slots=True)
@@ -66,9 +73,16 @@ class _Settled:
 class OnePassCascade:
     """`stages` from small to large, all of one task; `scoring` knows their thresholds."""
 
-    def __init__(self, stages: Sequence[Stage], scoring: Scoring) -> None:
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        scoring: Scoring,
+        lanes: Mapping[str, tuple[Batcher, Lane]] = MappingProxyType({}),
+    ) -> None:
+        """`lanes` of the stages that are sent batches, by name."""
         self.stages = stages
         self.scoring = scoring
+        self.lanes = lanes
 
     async def decide(self, ask: Ask) -> OnePassDecision:
         """Raises `ApiError` where no stage has an answer."""
@@ -202,6 +216,8 @@ class OnePassCascade:
     async def _classify(
         self, ask: Ask, stage: Stage, step: Step, items: Sequence[bytes]
     ) -> Reply[Classified]:
+        if items and stage.name in self.lanes:
+            return await self._batched(ask, stage, step, list(items))
         changes = {"input": listed(items) if len(items) > 1 else Raw(items[0])} if items else {}
         count = max(1, len(items))
 
@@ -212,6 +228,24 @@ class OnePassCascade:
         if reply.found is not None:
             self._note(stage, step, reply.found.usage)
         return reply
+
+    async def _batched(self, ask: Ask, stage: Stage, step: Step, items: list[bytes]) -> Reply[Classified]:
+        batcher, lane = self.lanes[stage.name]
+        now_s = monotonic()
+        due_s = min(ask.deadline_s, now_s + lane.policies.slo_s)
+        said = await Gathered(batcher, lane).all_said(items, due_s, ask.deadline_s)
+        if isinstance(said, Reply):
+            return Reply(said.status, said.content_type, said.body)
+        usage = Usage(sum(one.tokens for one in said), 0)
+        try:
+            parts = tuple(Part(one.raw, margin_of(one.raw)) for one in said)
+        except UpstreamError as error:
+            raise failed(stage.name, error) from None
+        step.replica, step.tries = said[-1].replica, 1
+        # The batcher has counted for the stage what the batch took.
+        step.used(*usage)
+        body = answer_of(token_hex(16).encode(), stage.settings.model, [], 0)
+        return Reply(200, b"application/json", body, Classified(parts, usage, body))
 
     def _counted(self, decision: OnePassDecision, stage: Stage, step: Step, usage: Usage) -> None:
         decision.total = decision.total.plus(usage)

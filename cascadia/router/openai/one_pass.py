@@ -3,6 +3,7 @@
 An answer is taken apart into its parts, which stay as the engine wrote them, and put together anew.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields
 from cascadia.router.upstream.errors import UpstreamError
 
+_INDEX = b'{"index":'
 INPUTS_MAX = 1024
 """Of one request: an answer has a part for each."""
 
@@ -129,6 +131,44 @@ def classified_in(content_type: bytes, body: bytes, count: int) -> Classified:
     return Classified(parts, _counted(found.usage), body)
 
 
+def parts_in(content_type: bytes, body: bytes, count: int) -> tuple[Usage, list[bytes]]:
+    """Usage and parts of a 200 as `classified_in` reads it, but for the probabilities: a batch has no gate."""
+    refuse_other_than_json(content_type)
+    try:
+        found = _classification.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no classification in JSON") from None
+    if len(found.data) != count:
+        raise UpstreamError("unreadable", f"{len(found.data)} parts for {count} inputs")
+    return _counted(found.usage), [bytes(raw) for raw in found.data]
+
+
+def batch_body(model: str, items: Sequence[bytes]) -> bytes:
+    """The request of a batch; of one member it is a list too."""
+    return b'{"model":%b,"input":[%b]}' % (_encode(model), b",".join(items))
+
+
+def margin_of(raw: bytes) -> float:
+    """Margin of a part, as of `Part`. Raises `UpstreamError`."""
+    try:
+        return margin(_probabilities.decode(raw).probs)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "a part without probabilities") from None
+
+
+def answer_of(request_id: bytes, model: str, parts: Sequence[bytes], tokens: int) -> bytes:
+    """A whole answer of `parts`, for whom no engine wrote one."""
+    data = b",".join(_numbered(raw, at) for at, raw in enumerate(parts))
+    head = b'{"id":"classify-%b","object":"list","created":%d,"model":%b,"data":[%b],' % (
+        request_id,
+        time.time(),
+        _encode(model),
+        data,
+    )
+    usage = b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":0}}' % (tokens, tokens)
+    return head + usage
+
+
 def ranked_in(content_type: bytes, body: bytes) -> Ranked:
     """Reads a 200 with a ranking, an object as vLLM's or a list as SGLang's. Raises `UpstreamError`."""
     refuse_other_than_json(content_type)
@@ -177,8 +217,9 @@ def put_together(body: bytes, parts: Sequence[bytes], usage: Usage, note: Mappin
 
 def _numbered(raw: bytes, index: int) -> bytes:
     """`raw` with its `index`; as it is where that is its own already."""
-    if raw.startswith(b'{"index":%d,' % index):
-        return raw
+    if raw.startswith(_INDEX):
+        # As engines write it, and we: nothing need be decoded.
+        return _INDEX + b"%d" % index + raw[raw.index(b",") :]
     return _encode(members_of(raw) | {"index": index})
 
 

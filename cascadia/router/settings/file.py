@@ -15,6 +15,7 @@ from cascadia.files.field_errors import bad_input
 from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text
 from cascadia.router.settings.gears import GearSection, check_gears, gears_of
+from cascadia.router.settings.groups import GroupSection, check_groups, groups_of
 from cascadia.router.settings.judge import JudgeFields, VerifierFields
 from cascadia.router.settings.model import (
     AdminSettings,
@@ -86,6 +87,7 @@ class _Stage(_Section):
     replicas: list[_Replica] = Field(min_length=1)
     threshold: float = Field(0.0, ge=0, le=1000)
     task: Task = Field("generate", description="What its models do; the same for all stages of a router.")
+    group: Name | None = Field(None, description="Of `groups`: its workers have all the group's models.")
     max_model_len: int | None = Field(None, ge=1)
     balancing: Balancing = "least-outstanding"
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
@@ -182,6 +184,11 @@ class _File(_Section):
         max_length=64,
         description="Settings for rising load, the heaviest first; without any the stages' own serves all of it.",
     )
+    groups: list[GroupSection] = Field(
+        default_factory=list,
+        max_length=64,
+        description="One-pass models on the same workers, which are sent batches, one at a time.",
+    )
     under_load: _UnderLoad = _UnderLoad()
     cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
     cascade: Name = CASCADE
@@ -225,6 +232,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         names=_names(where, found.names, stages),
         mixture=None if found.mixture is None else MixtureSettings(**found.mixture.model_dump()),
         gears=gears_of([gear.model_dump() for gear in found.gears]),
+        groups=groups_of(found.groups, stages, path.parent, where),
         when_overloaded=found.under_load.then,
         cost_unit=found.cost_unit,
         cascade=found.cascade,
@@ -296,6 +304,7 @@ def check_settings(settings: RouterSettings, where: str) -> None:
     _check_tasks(settings, where)
     _check_mixture(settings, where)
     check_gears(settings, where)
+    check_groups(settings, where)
     if _needs_scores(settings) and settings.judge is None:
         raise BadInput(
             f"{where}: judge",
@@ -410,6 +419,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         replicas=_replicas(at, stage.replicas, secrets),
         threshold=stage.threshold,
         task=stage.task,
+        group=stage.group,
         max_model_len=stage.max_model_len,
         balancing=stage.balancing,
         cost=stage.cost,

@@ -26,7 +26,7 @@ from cascadia_sim.cascade.parts import (
 from cascadia_sim.cascade.shared_judge import simulate_together
 from cascadia_sim.cascade.stage import StageRun, simulate_stage
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
 
 __all__ = ["CascadeRun", "CascadeStage", "JudgeStage", "StageVisits", "Verdicts", "simulate_cascade"]
@@ -46,7 +46,7 @@ def simulate_cascade(
     arrival_ps = np.asarray(arrival_ps, np.int64)
     routing = route(stages, arrival_ps.size)
     if routing.gates and judge is None:
-        raise InputError("judge", "missing, but more than one stage is deployed", "give a JudgeStage")
+        raise BadInput("judge", "missing, but more than one stage is deployed", "give a JudgeStage")
     seen_ps = arrival_ps + foresight_ps if routing.foresees else arrival_ps
     if judge is not None and judge.replicas and len(routing.gates) > 1:
         visits, verdicts = simulate_together(stages, judge, seen_ps, dispatch, routing)

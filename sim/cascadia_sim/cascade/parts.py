@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, Replica
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
 
 Bools = NDArray[np.bool_]
@@ -50,7 +50,7 @@ class JudgeStage:
 
     def __post_init__(self) -> None:
         if bool(self.replicas) == (self.latency_ps is not None):
-            raise InputError("judge", "needs either replicas or latency_ps", "give one of the two")
+            raise BadInput("judge", "needs either replicas or latency_ps", "give one of the two")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +130,7 @@ class Routing:
 def route(stages: Sequence[CascadeStage], n: int) -> Routing:
     deployed = [i for i, stage in enumerate(stages) if stage.replicas]
     if not deployed:
-        raise InputError("stages", "none is deployed", "give at least one stage a replica")
+        raise BadInput("stages", "none is deployed", "give at least one stage a replica")
     requests: dict[int, Ints] = {}
     foresees = False
     waiting = np.ones(n, dtype=np.bool_)

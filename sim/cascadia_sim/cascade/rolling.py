@@ -22,7 +22,7 @@ from cascadia_sim.cascade.parts import Bools
 from cascadia_sim.engine.arrays import Fleet, Network, Paths, Requests, Sites, no_paths
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, check_dispatch
 from cascadia_sim.engine.requests import check_timing
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
 FIRST_CAPACITY = 1 << 16
@@ -42,7 +42,7 @@ class CascadeRequests:
 
     def __post_init__(self) -> None:
         if (np.diff(self.arrival_ps) < 0).any():
-            raise InputError("arrival_ps", "falls", "sort the requests by arrival")
+            raise BadInput("arrival_ps", "falls", "sort the requests by arrival")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class RollingCascade:
         room = timing.kv_tokens // timing.block_size * timing.block_size * timing.lanes
         if self._longest[group] > room:
             what = f"holds {room} tokens, and the longest request has {self._longest[group]}"
-            raise InputError("timing.kv_tokens", what, "drop it, or give the replica more memory")
+            raise BadInput("timing.kv_tokens", what, "drop it, or give the replica more memory")
         self._timings.append(timing)
         self._group_of.append(group)
         fleet = self._fleet
@@ -155,7 +155,7 @@ class RollingCascade:
         if others:
             self._open[group] = others
         elif any(group in self._served(routing.stages) for routing in self._routings):
-            raise InputError(
+            raise BadInput(
                 "replica", "is the last of a stage that is sent to", "open another, or reroute first"
             )
         self._closed.add(replica)
@@ -196,11 +196,11 @@ class RollingCascade:
         """
         if len(borders) != len(routings) - 1 or (np.diff([0.0, *borders]) <= 0).any():
             what = f"are {tuple(borders)} for {len(routings)} routings"
-            raise InputError("borders", what, "give one less than routings, rising from above 0")
+            raise BadInput("borders", what, "give one less than routings, rising from above 0")
         for group in (group for routing in routings for group in self._served(routing.stages)):
             if not set(self._open[group]) - self._closed:
                 what = "the judge" if group == self.judge_group else f"stage {group}"
-                raise InputError("stages", f"{what} has no open replica", "open one first")
+                raise BadInput("stages", f"{what} has no open replica", "open one first")
         self._routings = tuple(routings)
         more = len(routings) - self._paths.following.shape[0]
         if more > 0:
@@ -214,7 +214,7 @@ class RollingCascade:
     def ready(self, capacity: float) -> None:
         """Lowers all borders, from now on, to what that share of the planned replicas can carry."""
         if capacity <= 0:
-            raise InputError("capacity", f"is {capacity:g}", "give a share above 0")
+            raise BadInput("capacity", f"is {capacity:g}", "give a share above 0")
         self._paths.rule[2] = capacity
 
     @property
@@ -307,7 +307,7 @@ class RollingCascade:
         if not who.size:
             return
         if not self._routings:
-            raise InputError("stages", "requests arrive, and no routing is set", "call `route` first")
+            raise BadInput("stages", "requests arrive, and no routing is set", "call `route` first")
         comes, judged = self._follow(who)
         for stage in np.flatnonzero(comes.any(axis=1)):
             here = who[comes[stage]]

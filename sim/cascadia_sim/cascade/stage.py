@@ -18,7 +18,7 @@ from cascadia_sim.engine.requests import (
     check_timing,
     request_arrays,
 )
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
 
 __all__ = ["Dispatch", "Replica", "StageRun", "check_replicas", "simulate_stage"]
@@ -74,7 +74,7 @@ def simulate_stage(
 
 def check_replicas(replicas: Sequence[Replica]) -> None:
     if not replicas:
-        raise InputError("replicas", "a stage without replicas serves nothing", "give at least one")
+        raise BadInput("replicas", "a stage without replicas serves nothing", "give at least one")
     for timing in {id(r.timing): r.timing for r in replicas}.values():
         check_timing(timing)
 

@@ -38,4 +38,10 @@ EQUIVALENT = (
         "return np.ascontiguousarray((kept / sign[:, None]).T, dtype=np.float32)",
         "signs are 1 and -1",
     ),
+    Equivalent(
+        "judge/cascadia_judge/injection/normalise.py",
+        "_ODD_SPACES = frozenset(c for c in map(chr, range(0x80, 0x3001)) if c.isspace())",
+        "_ODD_SPACES = frozenset(c for c in map(chr, range( 256, 0x3001)) if c.isspace())",
+        "of the two below, U+0085 is gone as a control character, and U+00A0 is a plain space by NFKC",
+    ),
 )

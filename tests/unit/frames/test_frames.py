@@ -12,7 +12,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import write_plan
 from cascadia.planner.plan import plan
 from cascadia.planner.problem.quality_file import write_quality
-from cascadia_traces.errors import TraceError
+from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, problem, rising_table, traffic
@@ -43,7 +43,7 @@ def test_a_trace_is_a_frame_of_the_columns_that_it_has(tmp_path: Path, suffix: s
 
 def test_a_faulty_trace_is_refused_by_its_row(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,1,1\n1,0.5,1\n")
-    with pytest.raises(TraceError, match=r"t\.csv, row 2"):
+    with pytest.raises(trace_errors.BadInput, match=r"t\.csv, row 2"):
         cascadia.read_trace(tmp_path / "t.csv")
 
 
@@ -104,7 +104,7 @@ print("pandas" in sys.modules)
 
 
 def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("inputs", "results"):
+    for name in ("inputs", "results", "plans", "comparisons"):
         monkeypatch.delitem(sys.modules, f"cascadia.frames.{name}", raising=False)
         monkeypatch.delattr(f"cascadia.frames.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -15,7 +15,7 @@ from cascadia_sim.cascade.rolling import (
     VerdictTokens,
 )
 from cascadia_sim.engine.dispatch import Dispatch, Replica
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from tests.unit.sim.cascade.test_rolling_cascade import RULES, asked, random_asked
 from tests.unit.sim.machines import ints, machine, small_machines
 
@@ -153,10 +153,10 @@ def test_borders_that_do_not_fit_are_told(borders: tuple[float, ...]) -> None:
     cascade = RollingCascade(asked(ints(0)), None)
     cascade.open(0, machine())
     two = (Routing((0,), np.zeros((2, 1), bool)),) * 2
-    with pytest.raises(InputError, match="rising from above 0"):
+    with pytest.raises(BadInput, match="rising from above 0"):
         cascade.shift(two, borders)
 
 
 def test_a_share_of_nothing_is_told() -> None:
-    with pytest.raises(InputError, match="above 0"):
+    with pytest.raises(BadInput, match="above 0"):
         RollingCascade(asked(ints(0)), None).ready(0.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade, VerdictTokens
 from cascadia_sim.engine.dispatch import Dispatch, Replica
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
 from tests.unit.sim.machines import ints, machine, small_machines
 from tests.unit.sim.rolling_twin import REFUSED, Site, serve
@@ -207,26 +207,26 @@ def test_nobody_waits_for_stragglers_that_were_turned_away() -> None:
 def test_the_last_replica_of_a_stage_in_use_does_not_close() -> None:
     rolling = two_stages(ints(0))
     rolling.route((0, 1), np.ones((2, 1), bool))
-    with pytest.raises(InputError, match="last of a stage"):
+    with pytest.raises(BadInput, match="last of a stage"):
         rolling.close(1)
 
 
 def test_a_stage_without_a_replica_is_not_routed_to() -> None:
     rolling = RollingCascade(asked(ints(0)), None)
     rolling.open(0, machine())
-    with pytest.raises(InputError, match="stage 1 has no open replica"):
+    with pytest.raises(BadInput, match="stage 1 has no open replica"):
         rolling.route((0, 1), np.ones((2, 1), bool))
 
 
 def test_what_no_replica_could_hold_is_refused_before_it_runs() -> None:
-    with pytest.raises(InputError, match="the longest request has 12"):
+    with pytest.raises(BadInput, match="the longest request has 12"):
         RollingCascade(asked(ints(0)), None).open(0, machine(kv=11))
 
 
 def test_requests_without_a_routing_are_an_error() -> None:
     rolling = two_stages(ints(5))
     rolling.advance(5)
-    with pytest.raises(InputError, match="no routing"):
+    with pytest.raises(BadInput, match="no routing"):
         rolling.advance(6)
 
 
