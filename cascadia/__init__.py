@@ -1,6 +1,6 @@
 """Cascadia: plan, deploy and serve cascades of large language models.
 
-In Python, with `pip install 'cascadia[pandas]'`: `plan` and `read_plan` give a `Plan`; `read_trace`, `read_quality`
+In Python, with pandas installed: `plan` and `read_plan` give a `Plan`; `read_trace`, `read_quality`
 and `simulate` give DataFrames. These names, their arguments and columns are the public interface
 (docs/reference/python.md).
 """
@@ -50,4 +50,6 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "pandas":
             raise
-        raise ImportError(f"cascadia.{name} gives a DataFrame: pip install 'cascadia[pandas]'") from None
+        from cascadia.files.extras import install
+
+        raise ImportError(f"cascadia.{name} gives a DataFrame: {install('pandas')}") from None

@@ -6,7 +6,7 @@ size. Router and simulator both follow it; it is looked up while serving, never 
 """
 
 from bisect import bisect_left, bisect_right
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -132,6 +132,10 @@ class Policies:
         last."""
         borders = [level.up_to for level in self.levels]
         return self.levels[min(bisect_left(borders, load), len(borders) - 1)]
+
+    def only(self, load: float) -> "Policies":
+        """The same with the policy of this load alone."""
+        return replace(self, levels=(self.at(load),))
 
     def beyond(self, load: float) -> bool:
         """Tells whether the group has no policy for so much load: a reason for an alarm."""

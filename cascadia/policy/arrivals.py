@@ -13,9 +13,9 @@ from scipy.special import gammainc, gammaln
 
 from cascadia.domain.workload import Floats
 
-GRID = 192
+GRID = 96
 """Lengths of time at which a trace's counts are taken; between them they are interpolated."""
-STARTS = 4000
+STARTS = 2000
 """Windows of each length that a trace's counts are taken from."""
 
 

@@ -69,7 +69,7 @@ def gears(group: Group, unit_s: Floats, batch_share: float = 0.5, late_max: floa
     return group.policies(levels, "gears")
 
 
-def greedy(group: Group, share: float = 1.0, batch_share: float = 0.5) -> Policies:
+def greedy(group: Group, batch_share: float = 0.5, share: float = 1.0) -> Policies:
     """The most accurate model that takes at most `share` of the earliest request's slack, at any load."""
     caps = largest_batches(group.models, group.slo_s, batch_share)
     return group.policies([Policy(group.capacity_rps, by_slack(group.models, caps, share))], "greedy")

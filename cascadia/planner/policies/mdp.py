@@ -34,12 +34,15 @@ def mdp_ladder(
     to_rps: float,
     late_max: float | None = 0.01,
     slack_steps: int | None = 100,
+    kind: str = "mdp",
 ) -> Policies:
     """Policies for loads from `from_rps` to `to_rps`, between which more are put until neighbours are alike."""
 
     def at(rate_rps: float) -> Policy:
         return solved(group, arrivals.at(rate_rps), late_max, slack_steps)
 
+    # Beyond what they carry at all, one more policy says the same as the next.
+    to_rps = min(to_rps, max(group.capacity_rps, from_rps))
     step = (to_rps - from_rps) / (FIRST_LEVELS - 1)
     ladder = [at(from_rps + step * i) for i in range(FIRST_LEVELS)] if step > 0 else [at(to_rps)]
     i = 0
@@ -52,4 +55,4 @@ def mdp_ladder(
             i += 1
         else:
             ladder.insert(i + 1, at((low.up_to + high.up_to) / 2))
-    return group.policies(ladder, "mdp", queue="worker")
+    return group.policies(ladder, kind, queue="worker")

@@ -257,7 +257,11 @@ class OnePassCascade:
         step.answered_at_s = monotonic()
 
     def _call(self, ask: Ask, stage: Stage, step: Step, changes: Mapping[str, Any]) -> Call:
-        body = rewritten(ask.body, stage.settings.model, {**stage.told(ask.priority), **changes})
+        body = rewritten(
+            ask.body,
+            stage.settings.model,
+            {**stage.told(ask.priority, ask.fields, ask.api, ask.tokens), **changes},
+        )
         return Call(
             ask.path,
             body,

@@ -89,6 +89,7 @@ class _Stage(_Section):
     task: Task = Field("generate", description="What its models do; the same for all stages of a router.")
     group: Name | None = Field(None, description="Of `groups`: its workers have all the group's models.")
     max_model_len: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1, description="Of an answer whose request sets no limit.")
     balancing: Balancing = "least-outstanding"
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
@@ -421,6 +422,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         task=stage.task,
         group=stage.group,
         max_model_len=stage.max_model_len,
+        max_tokens=stage.max_tokens,
         balancing=stage.balancing,
         cost=stage.cost,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,

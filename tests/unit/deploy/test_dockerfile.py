@@ -12,7 +12,7 @@ from tests.data import ROOT
 
 DOCKER = ROOT / "docker"
 TEXT = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
-OURS = {"cascadia", "editables"}
+OURS = {"cascadia-llm", "editables"}
 """`editables` is how this checkout is installed."""
 
 IMPORTS = {
