@@ -54,6 +54,9 @@ COMMANDS = {
     ),
     "history": Entry("cascadia.cli.fleet.history:history", "Show what the controller decided."),
     "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
+    "thresholds": Entry(
+        "cascadia.cli.thresholds.group:thresholds", "Propose, approve, roll back thresholds."
+    ),
     "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }

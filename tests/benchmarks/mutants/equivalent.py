@@ -50,4 +50,16 @@ EQUIVALENT = (
         "continue",
         "each loop that is left at its last stage ends there by itself",
     ),
+    Equivalent(
+        "cascadia/controller/detect/e_detector.py",
+        "self._since = [0] * (2 * len(BETS))",
+        "self._since = [0] * ( 4 * len(BETS))",
+        "entries beyond those of the bets are never read",
+    ),
+    Equivalent(
+        "cascadia/controller/detect/e_detector.py",
+        "self._streak = [1.0] * (2 * len(BETS))",
+        "self._streak = [1.0] * ( 4 * len(BETS))",
+        "entries beyond those of the bets are never read",
+    ),
 )
