@@ -28,6 +28,7 @@ from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
+from cascadia.planner.pool.affordable import affordable
 from cascadia.planner.refinement.mixed_search import with_mixed
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
@@ -89,6 +90,7 @@ def plan(
     Raises `BadInput` for a stage that fits nowhere and `Infeasible` where no plan keeps the objective's bounds.
     """
     started = clock()
+    problem = affordable(problem)
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     routings, method = routings_of(problem)
