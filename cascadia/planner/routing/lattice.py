@@ -59,7 +59,7 @@ class Lattice:
 
     def chorded(self) -> "Lattice | None":
         """Lattice with chords in place of steps; None where routings a step apart are too near for that."""
-        steps = _steps(self.shape)
+        steps = np.concatenate([_steps(self.shape), _between_models(self.shape)])
         return replace(self, chords=steps) if 0 < len(steps) <= CHORDS else None
 
     @property
@@ -135,6 +135,18 @@ def _steps(shape: tuple[int, ...]) -> Ints:
         for axis, n in enumerate(shape)
     ]
     return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
+
+
+def _between_models(shape: tuple[int, ...]) -> Ints:
+    """Pairs of nodes that send all to one model each (c, 2), unless a step apart: mixtures without a gate."""
+    stages = range(len(shape) + 1)
+    alone = [
+        int(np.ravel_multi_index([n - 1 if at < s else 0 for at, n in enumerate(shape)], shape))
+        for s in stages
+    ]
+    known = set(map(tuple, _steps(shape).tolist()))
+    pairs = [(a, b) for i, a in enumerate(alone) for b in alone[i + 1 :] if (a, b) not in known]
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _levels(values: Floats, lowest: float, at_most: int) -> Floats:
