@@ -7,6 +7,7 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Metric, Objective, UnderLoad
 from cascadia.domain.policy import Policies
+from cascadia.domain.problem import External
 from cascadia_sim.iteration.engine_config import EngineConfig
 
 FORMAT_VERSION = 3
@@ -64,7 +65,8 @@ class StagePlan(Deployed):
     `config` is how its engines were simulated and are to be started; where it names a quantisation or a
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
     its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
-    load where that is not `model`.
+    load where that is not `model`. `external`: somebody else's API answers instead; None too where the plan does not
+    ask it.
     """
 
     name: str
@@ -77,6 +79,11 @@ class StagePlan(Deployed):
     config: EngineConfig = field(default_factory=EngineConfig)
     output_ratio: float = 1.0
     weights: str | None = None
+    external: External | None = None
+
+    @property
+    def deployed(self) -> bool:
+        return self.gpus > 0 or self.external is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +172,7 @@ class Predicted:
     """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated.
 
     `ttft` and `tpot` are as clients see them (`cascadia.domain.objective.Level`). `levels` are the objective's bounds.
+    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token.
     """
 
     e2e: Quantiles
@@ -179,6 +187,7 @@ class Predicted:
     usd_per_1k_requests: float
     tpot: Quantiles | None = None
     levels: tuple[LevelPrediction, ...] = ()
+    usd_per_hour_elsewhere: float = 0.0
 
     def rates_rps(self) -> dict[str, float]:
         """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""

@@ -10,7 +10,37 @@ from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.architecture import Architecture
 
+UNKNOWN_CONTEXT = 1_000_000
+"""Tokens that an API is taken to accept where its spec does not say."""
+
 Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
+EXTERNAL: Literal["external"] = "external"
+"""In place of an engine, of a stage that is somebody else's API."""
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Somebody else's API as a stage: it takes no GPU, and its tokens have a price.
+
+    TTFT and TPOT are lognormal through both quantiles each; `requests_per_minute` None: it has no limit. `base_url` is
+    without `/v1`; `api_key_env` names the variable that holds the key.
+    """
+
+    usd_per_million_input_tokens: float
+    usd_per_million_output_tokens: float
+    _: KW_ONLY
+    ttft_p50_s: float
+    ttft_p95_s: float
+    tpot_p50_s: float
+    tpot_p95_s: float
+    requests_per_minute: int | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+
+    def usd(self, input_tokens: float, output_tokens: float) -> float:
+        """Dollars for so many tokens."""
+        read, wrote = self.usd_per_million_input_tokens, self.usd_per_million_output_tokens
+        return (input_tokens * read + output_tokens * wrote) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +49,32 @@ class Stage:
 
     `weights` is what the engine loads where that is not `model`: a hub's id, or an absolute path.
     `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s.
+    `external` stages have no architecture, and are asked over the network.
     """
 
     name: str
     model: str
-    architecture: Architecture
+    architecture: Architecture | None
     _: KW_ONLY
-    engine: Engine
+    engine: Engine | Literal["external"]
     quantization: str | None
     config: EngineConfig
     weights: str | None = None
     searches_batch_tokens: bool = False
+    external: External | None = None
+
+    @property
+    def built(self) -> Architecture:
+        """Architecture of a stage on GPUs of ours."""
+        assert self.architecture is not None
+        return self.architecture
+
+    @property
+    def max_model_len(self) -> int:
+        """Longest context served, in tokens."""
+        return self.config.max_model_len or (
+            self.architecture.max_position if self.architecture else UNKNOWN_CONTEXT
+        )
 
 
 @dataclass(frozen=True, slots=True)

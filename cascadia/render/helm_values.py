@@ -22,6 +22,9 @@ def helm_values_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:
 
 def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
     """Values that the chart does not know by itself. Only deployed stages; the last has no threshold."""
+    if (away := next((stage.name for stage in plan.stages if stage.external is not None), None)) is not None:
+        what = "is somebody else's API, which the chart does not know"
+        raise BadInput(f"stage {away}", what, "run it by `cascadia serve` or `cascadia up`")
     threshold = dict(zip((stage.name for stage in plan.stages), plan.thresholds, strict=False))
     length = {stage.name: stage.max_model_len for stage in plan.stages}
     stages = list(_by_unit(groups, "stage"))
