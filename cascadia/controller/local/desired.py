@@ -185,6 +185,8 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
             entry["skip_below"] = least
         if costs is not None:
             entry["cost"] = costs.by_stage[stage.name]
+        if stage.max_tokens is not None:
+            entry["max_tokens"] = stage.max_tokens
         if (api := stage.external) is not None:
             if api.base_url is None:
                 raise BadInput(

@@ -65,6 +65,7 @@ def assemble(
             output_ratio=float(lengths[s] / lengths.mean()),
             weights=stage.weights,
             external=stage.external if predicted.stages[s].reached > 0 else None,
+            max_tokens=stage.max_tokens,
         )
         for s, stage in enumerate(problem.stages)
     )

@@ -110,7 +110,16 @@ def _external(spec: StageSpec, folder: Path, where: str) -> Stage:
         api_key_env=spec.api_key_env,
     )
     config = EngineConfig(max_model_len=spec.max_model_len)
-    return Stage(spec.name, spec.model, None, engine=EXTERNAL, quantization=None, config=config, external=api)
+    return Stage(
+        spec.name,
+        spec.model,
+        None,
+        engine=EXTERNAL,
+        quantization=None,
+        config=config,
+        external=api,
+        max_tokens=spec.max_tokens,
+    )
 
 
 def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
@@ -128,4 +137,5 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
+        max_tokens=spec.max_tokens,
     )

@@ -186,6 +186,13 @@ class StageSpec(EngineOptions):
             "API calls it."
         )
     )
+    max_tokens: Positive | None = Field(
+        None,
+        description=(
+            "Longest answer, in tokens, to a request that sets no limit; the engine's own where absent, mostly to the "
+            "end of its context."
+        ),
+    )
     placement: Literal["self-hosted", "external"] = Field(
         "self-hosted", description="On GPUs of this cluster, or behind somebody else's API."
     )

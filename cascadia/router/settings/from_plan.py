@@ -51,6 +51,7 @@ def settings_of(
                 threshold=threshold[stage.name],
                 skip_below=plan.skips(stage.name),
                 max_model_len=stage.max_model_len,
+                max_tokens=stage.max_tokens,
                 cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
             )
             for stage in deployed
