@@ -209,7 +209,7 @@ class Cascade:
             raise StageFailed(stage.name, "exhausted")
         written = reply.found
         decision.total = decision.total.plus(written.usage)
-        stage.counted(written.usage)
+        stage.counted(written.usage, step)
         step.used(*written.usage)
         if reply.first_at_s is not None:
             step.first_at_s = reply.first_at_s

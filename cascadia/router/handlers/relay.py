@@ -96,9 +96,10 @@ def _told(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
         if usage is None:
             step.output_tokens = parts
             stage.admission.length.seen(parts)
+            stage.learn(step, parts)
         else:
             step.used(*usage)
-            stage.counted(usage)
+            stage.counted(usage, step)
     if step.tpot_s is not None:
         stage.metrics.tpot.observe(step.tpot_s)
     stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
