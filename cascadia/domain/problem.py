@@ -4,7 +4,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.external import External
 from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.domain.plan import Balancing
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -16,31 +18,6 @@ UNKNOWN_CONTEXT = 1_000_000
 Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
 EXTERNAL: Literal["external"] = "external"
 """In place of an engine, of a stage that is somebody else's API."""
-
-
-@dataclass(frozen=True, slots=True)
-class External:
-    """Somebody else's API as a stage: it takes no GPU, and its tokens have a price.
-
-    TTFT and TPOT are lognormal through both quantiles each; `requests_per_minute` None: it has no limit. `base_url` is
-    without `/v1`; `api_key_env` names the variable that holds the key.
-    """
-
-    usd_per_million_input_tokens: float
-    usd_per_million_output_tokens: float
-    _: KW_ONLY
-    ttft_p50_s: float
-    ttft_p95_s: float
-    tpot_p50_s: float
-    tpot_p95_s: float
-    requests_per_minute: int | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
-
-    def usd(self, input_tokens: float, output_tokens: float) -> float:
-        """Dollars for so many tokens."""
-        read, wrote = self.usd_per_million_input_tokens, self.usd_per_million_output_tokens
-        return (input_tokens * read + output_tokens * wrote) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +39,7 @@ class Stage:
     config: EngineConfig
     weights: str | None = None
     searches_batch_tokens: bool = False
+    balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
     external: External | None = None
 

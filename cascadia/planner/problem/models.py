@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.problem import EXTERNAL, External, Stage
+from cascadia.domain.external import External
+from cascadia.domain.problem import EXTERNAL, Stage
 from cascadia.planner.problem.api_times import api_times
 from cascadia.planner.problem.calibration import calibration_path, stage_calibration
 from cascadia.planner.spec.models import EngineOptions, StageSpec
@@ -137,5 +138,6 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
+        balancing=spec.balancing,
         max_tokens=spec.max_tokens,
     )

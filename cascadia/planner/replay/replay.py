@@ -258,6 +258,7 @@ def _stage(stage: StagePlan, folder: Path) -> Stage:
         config=stage.config,
         weights=stage.weights,
         external=stage.external,
+        balancing=stage.balancing,
     )
 
 

@@ -186,6 +186,13 @@ class StageSpec(EngineOptions):
             "API calls it."
         )
     )
+    balancing: Literal["least-outstanding", "earliest-finish"] = Field(
+        "least-outstanding",
+        description=(
+            "Which replica gets a request. `least-outstanding`: the one with the fewest tokens in hand for its share. "
+            "`earliest-finish`: by learnt times and answer lengths, for replicas on unequal GPUs."
+        ),
+    )
     max_tokens: Positive | None = Field(
         None,
         description=(

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cascadia.domain.external import External
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Plan
-from cascadia.domain.problem import EXTERNAL, External, Problem, Stage
+from cascadia.domain.problem import EXTERNAL, Problem, Stage
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.account.break_even import usd_per_request
 from cascadia.planner.plan import plan
