@@ -122,17 +122,19 @@ def _rivals(made: Group, wanted: Wanted) -> Iterator[Policies]:
             yield mdp_ladder(made, law, from_rps=from_rps, to_rps=to_rps, late_max=wanted.late_max, kind=kind)
         except ValueError:
             continue  # A trace too short to count in says nothing of its law.
-    yield in_flight_ladder(made, Sample(_parts(wanted.arrival_s), (1.0,), wanted.skip), wanted.late_max)
+    parts = _parts(wanted.arrival_s)
+    yield in_flight_ladder(made, Sample(parts, (1.0,) * len(parts), wanted.skip), wanted.late_max)
 
 
 def _parts(arrival_s: Floats) -> tuple[Floats, ...]:
-    """A stretch to search on: that around the busiest moment, where borders matter most."""
-    if len(arrival_s) <= SEARCHED:
+    """Stretches to search on: a calm one, one at about the median rate, and the busiest."""
+    size = SEARCHED // 3
+    if len(arrival_s) <= 2 * size:
         return (arrival_s,)
-    step = SEARCHED // 10
-    lasts_s = arrival_s[SEARCHED::step] - arrival_s[:-SEARCHED:step]
-    begin = int(np.argmin(lasts_s)) * step
-    return (arrival_s[begin : begin + SEARCHED],)
+    begins = np.arange(0, len(arrival_s) - size, size // 5)
+    calmest_first = begins[np.argsort(arrival_s[begins + size - 1] - arrival_s[begins])[::-1]]
+    chosen = [calmest_first[round(at * (len(begins) - 1))] for at in (0.05, 0.5, 1.0)]
+    return tuple(arrival_s[begin : begin + size] for begin in chosen)
 
 
 def _play(policies: Policies, made: Group, wanted: Wanted) -> Outcome:
