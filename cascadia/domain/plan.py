@@ -5,7 +5,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.gear import Gear
-from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.domain.objective import Metric, Objective, UnderLoad
 from cascadia.domain.policy import Policies
 from cascadia_sim.iteration.engine_config import EngineConfig
 
@@ -64,7 +64,7 @@ class StagePlan(Deployed):
     `config` is how its engines were simulated and are to be started; where it names a quantisation or a
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
     its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
-    load where that is not `model`.
+    load where that is not `model`. `max_tokens` is of an answer whose request sets no limit; None: the engine's own.
     """
 
     name: str
@@ -77,6 +77,7 @@ class StagePlan(Deployed):
     config: EngineConfig = field(default_factory=EngineConfig)
     output_ratio: float = 1.0
     weights: str | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ class StagePrediction:
 
     `load` is the share of what the stage's replicas sustain that it is sent (1: as much as they ever could; None in
     plans older than version 3). `utilisation` is the busiest replica's share of time with work in hand, which is
-    near 1 long before that. `tokens_per_s` counts both inputs and outputs.
+    near 1 long before that. `tokens_per_s` counts both inputs and outputs. `tpot` is of its answers, held or not (None
+    in older plans).
     """
 
     name: str
@@ -134,6 +136,7 @@ class StagePrediction:
     utilisation: float
     tokens_per_s: float
     load: float | None = None
+    tpot: Quantiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +151,22 @@ class QualityPrediction:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelPrediction:
+    """A service level of the objective, what is reached at its quantile, and by which share (0-1) it is attained."""
+
+    metric: Metric
+    quantile: float
+    max_s: float
+    reached_s: float
+    attained: float
+
+
+@dataclass(frozen=True, slots=True)
 class Predicted:
-    """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated."""
+    """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated.
+
+    `ttft` and `tpot` are as clients see them (`cascadia.domain.objective.Level`). `levels` are the objective's bounds.
+    """
 
     e2e: Quantiles
     ttft: Quantiles
@@ -161,6 +178,8 @@ class Predicted:
     rate_rps: float
     usd_per_hour: float
     usd_per_1k_requests: float
+    tpot: Quantiles | None = None
+    levels: tuple[LevelPrediction, ...] = ()
 
     def rates_rps(self) -> dict[str, float]:
         """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""

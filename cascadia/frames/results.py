@@ -23,7 +23,7 @@ def simulate(
 ) -> pd.DataFrame:
     """One row a request of `trace`, replayed on `plan` (a plan.json, or its folder) as `cascadia simulate` does:
     `arrival_s`, `ttft_s` and `e2e_s` (seconds from arrival to the first byte and to the whole answer at the user), the
-    `stage` that wrote the answer, and `input_tokens`.
+    `stage` that wrote the answer, `input_tokens`, and the `gear` that the request got where gears are played.
 
     Paths through the cascade are drawn from the plan's shares (seeded), or decided by the scores of `quality_table`.
     Raises `BadInput`.
@@ -48,13 +48,14 @@ def simulated(
     requests, _ = read_trace_for(Path(trace), None, rate_rps, plan.seed)
     scale = None if plan.judge.scale == 100.0 else plan.judge.scale
     table = None if quality_table is None else read_quality(quality_table, tuple(names), scale=scale)
-    run = replay(plan, requests, folder=folder, table=table, seed=seed).run
-    return pd.DataFrame(
-        {
-            "arrival_s": run.arrival_ps * PS,
-            "ttft_s": (run.first_byte_ps - run.arrival_ps) * PS,
-            "e2e_s": run.latency_ps * PS,
-            "stage": pd.Categorical.from_codes(run.answered_by.tolist(), pd.Index(names), ordered=True),
-            "input_tokens": requests.input_tokens,
-        }
-    )
+    result = replay(plan, requests, folder=folder, table=table, seed=seed)
+    run = result.run
+    columns = {
+        "arrival_s": run.arrival_ps * PS,
+        "ttft_s": (run.first_byte_ps - run.arrival_ps) * PS,
+        "e2e_s": run.latency_ps * PS,
+        "stage": pd.Categorical.from_codes(run.answered_by.tolist(), pd.Index(names), ordered=True),
+        "input_tokens": requests.input_tokens,
+        "gear": result.gear,
+    }
+    return pd.DataFrame({name: column for name, column in columns.items() if column is not None})

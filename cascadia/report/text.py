@@ -115,8 +115,9 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
         (
             "latency",
             f"end to end p50 {seconds(e2e.p50_s)}, p95 {seconds(e2e.p95_s)}, p99 {seconds(e2e.p99_s)}; "
-            f"first token p50 {seconds(ttft.p50_s)}, p95 {seconds(ttft.p95_s)}",
+            f"first token p50 {seconds(ttft.p50_s)}, p95 {seconds(ttft.p95_s)}{_per_token(plan)}",
         ),
+        *([("levels", words.levels(plan))] if plan.objective.levels else []),
         *([("error", words.error_range(plan))] if plan.error_range else []),
         *([("mixture", words.mixture(plan))] if plan.mixture else []),
         *([("gears", words.gears(plan))] if len(plan.gears) > 1 else []),
@@ -125,6 +126,12 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
         ("proof", words.proof(plan)),
     ]
     return facts[:-2] + ([("judge", judge)] if shown else []) + facts[-2:]
+
+
+def _per_token(plan: Plan) -> str:
+    """TPOT as clients see it, and what the stages' engines take."""
+    tpot = plan.predicted.tpot
+    return "" if tpot is None else f"; per output token p50 {seconds(tpot.p50_s)}, p95 {seconds(tpot.p95_s)}"
 
 
 def _cost(plan: Plan, names: Mapping[str, str]) -> str:

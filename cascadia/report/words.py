@@ -3,7 +3,15 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from cascadia.domain.plan import ASKS_NONE, Plan, StageCalibration, StagePlan, StagePrediction
+from cascadia.domain.objective import Level
+from cascadia.domain.plan import (
+    ASKS_NONE,
+    LevelPrediction,
+    Plan,
+    StageCalibration,
+    StagePlan,
+    StagePrediction,
+)
 from cascadia.report import numbers
 from cascadia.report.names import (
     gpu_label,
@@ -28,7 +36,7 @@ def headline(plan: Plan, names: Names) -> str:
     start = f"{gpus_in_words(plan.groups, plan.cluster, names)} {verb} {rate(predicted.rate_rps)}"
     latency = f"{quantile_name(plan)} {seconds(predicted.objective_s)}"
     if goal.goal == "quality":
-        within = f" within {seconds(goal.latency_max_s)}" if goal.latency_max_s is not None else ""
+        within = f" within {seconds(goal.deadline.max_s)}" if goal.deadline is not None else ""
         return f"{start}{within} ({latency}) at quality {lower_bound(predicted.quality.lower)} or better"
     at = f" at quality ≥ {score(goal.quality_min)}" if goal.quality_min else ""
     cost = f" for {usd(predicted.usd_per_hour)}/h" if goal.goal == "cost" else ""
@@ -188,6 +196,19 @@ def latency(plan: Plan) -> str:
         f"99 % within {seconds(e2e.p99_s)}; the first token comes after {seconds(ttft.p50_s)} at the median "
         f"and {seconds(ttft.p95_s)} at p95."
     )
+
+
+def levels(plan: Plan) -> str:
+    """Sentence on what is reached of each service level; empty where none is asked for."""
+    return "; ".join(
+        f"{_level_name(level)} {seconds(level.reached_s)} (at most {seconds(level.max_s)}; "
+        f"{percent(level.attained, 1)} of requests keep it)"
+        for level in plan.predicted.levels
+    )
+
+
+def _level_name(level: LevelPrediction) -> str:
+    return Level(level.metric, level.quantile, level.max_s).name
 
 
 def error_range(plan: Plan) -> str:

@@ -27,6 +27,7 @@ from cascadia.domain.problem import Problem
 from cascadia.domain.quality import ScoredBy
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.levels import level_predictions, metric_s, stage_tpot_s
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.refinement.batch_tokens import engine_config
@@ -63,6 +64,7 @@ def assemble(
             config=engine_config(stage, deployment.mix(s)),
             output_ratio=float(lengths[s] / lengths.mean()),
             weights=stage.weights,
+            max_tokens=stage.max_tokens,
         )
         for s, stage in enumerate(problem.stages)
     )
@@ -165,6 +167,8 @@ def predict(
         rate_rps=rate,
         usd_per_hour=usd_per_hour,
         usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * judging_usd / max(n, 1),
+        tpot=quantiles(metric_s(problem, run, "tpot")),
+        levels=level_predictions(problem, run, problem.objective.bounds),
     )
 
 
@@ -191,6 +195,7 @@ def _stage_prediction(
             utilisation=0.0,
             tokens_per_s=0.0,
             load=0.0,
+            tpot=nothing,
         )
     w = problem.workload
     tokens = float((w.input_tokens[s] + w.output_tokens[s])[visits.requests].sum())
@@ -204,6 +209,7 @@ def _stage_prediction(
         utilisation=_utilisation(visits.run),
         tokens_per_s=tokens / max(visits.run.span_ps / PS_PER_S, 1e-9),
         load=load,
+        tpot=quantiles(stage_tpot_s(problem, visits)),
     )
 
 

@@ -8,11 +8,14 @@ compare as latencies do. The minimum SLO scale is the least multiple that 95 % o
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from math import inf
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.plan import ErrorRange
+from cascadia.domain.objective import Level
+from cascadia.domain.plan import ErrorRange, LevelPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import verdict_usd
 from cascadia.planner.account.error_range import error_range
@@ -23,6 +26,7 @@ from cascadia.planner.baselines.payoff_table import Gate, gates
 from cascadia.planner.baselines.prerouter import prerouter
 from cascadia.planner.baselines.single_model import Entry
 from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.levels import level_predictions, reached_s
 from cascadia.planner.deployment.measures import ATTAINMENT, Attainment, attainment, latencies_s
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.refinement.mixed_search import least_quality, mixtures
@@ -42,7 +46,8 @@ class Outcome:
     """One row of the comparison. Figures are NaN where the system has no answer: `why`.
 
     `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment. `assumed`: what of it nobody
-    has measured, in words. `error_range`: of ours, what the calibrations' errors make of that quantile.
+    has measured, in words. `error_range`: of ours, what the calibrations' errors make of that quantile. `ttft_s` and
+    `tpot_s`, as clients see them, are of the same quantile; `levels` are the objective's bounds.
     """
 
     name: str
@@ -60,6 +65,15 @@ class Outcome:
     why: str
     assumed: str = ""
     error_range: ErrorRange | None = None
+    ttft_s: float = float("nan")
+    tpot_s: float = float("nan")
+    levels: tuple[LevelPrediction, ...] = ()
+
+
+class _AsSeen(TypedDict):
+    ttft_s: float
+    tpot_s: float
+    levels: tuple[LevelPrediction, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +188,28 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         curve=attainment(latency) if latency is not None else None,
         why=found.why,
         assumed=found.assumed,
+        **_as_seen(problem, found),
     )
+
+
+def _as_seen(problem: Problem, found: Entry) -> _AsSeen:
+    """TTFT, TPOT and levels of a system that was run."""
+    if found.run is None:
+        return {"ttft_s": float("nan"), "tpot_s": float("nan"), "levels": ()}
+    played, objective = _played(problem, found), problem.objective
+    at = (Level(metric, objective.quantile, inf) for metric in ("ttft", "tpot"))
+    ttft_s, tpot_s = reached_s(played, found.run, tuple(at))
+    return {
+        "ttft_s": ttft_s,
+        "tpot_s": tpot_s,
+        "levels": level_predictions(played, found.run, objective.bounds),
+    }
+
+
+def _played(problem: Problem, found: Entry) -> Problem:
+    """Problem with the requests of a system's run."""
+    certificate = None if found.best is None else found.best.certificate
+    return problem if certificate is None else certificate.problem
 
 
 def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
@@ -183,9 +218,7 @@ def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
     """
     if found.run is None:
         return 0.0
-    played = (
-        problem if found.best is None or found.best.certificate is None else found.best.certificate.problem
-    )
+    played = _played(problem, found)
     return 1000 * verdict_usd(played, found.run) / max(len(played.workload), 1)
 
 

@@ -1,6 +1,7 @@
 """A deployment on the workload, end to end: stages, judge and escalation (DESIGN section 5.6)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,10 +97,18 @@ def replicas_of(mix: Mix) -> tuple[Replica, ...]:
     )
 
 
-def latency_by_request(load: Load, mix: Mix, requests: int) -> Floats:
-    """Seconds that each of the workload's requests spends under `load` on `mix`, all its visits summed; 0: none."""
+class Times(NamedTuple):
+    """Seconds (n) from a request's arrival at a stage to its first token and to its last, all its visits summed; 0
+    where there is none."""
+
+    first_s: Floats
+    whole_s: Floats
+
+
+def times_by_request(load: Load, mix: Mix, requests: int) -> Times:
+    """Times of each of the workload's requests under `load` on `mix`."""
     if not len(load):
-        return np.zeros(requests)
+        return Times(np.zeros(requests), np.zeros(requests))
     run = simulate_stage(
         replicas_of(mix),
         DEFAULT,
@@ -108,8 +117,11 @@ def latency_by_request(load: Load, mix: Mix, requests: int) -> Floats:
         load.output_tokens,
         load.cached_tokens,
     )
-    took = (run.finish_ps - load.arrival_ps) / PS_PER_S
-    return np.bincount(load.request, weights=took, minlength=requests).astype(np.float64)
+    first, whole = (
+        np.bincount(load.request, weights=(at_ps - load.arrival_ps) / PS_PER_S, minlength=requests)
+        for at_ps in (run.first_token_ps, run.finish_ps)
+    )
+    return Times(first.astype(np.float64), whole.astype(np.float64))
 
 
 def verdict_delays(problem: Problem) -> Ints | None:

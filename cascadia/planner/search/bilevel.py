@@ -135,7 +135,7 @@ def chebyshev(objective: Objective, routings: Routings, latency_s: Floats) -> Fl
     scale = max(float(finite.max()), 1e-9)
     spread = max(float(routings.mean.max() - routings.mean.min()), 1e-9)
     if objective.goal == "quality":
-        limit = objective.latency_max_s or np.inf
+        limit = objective.deadline.max_s if objective.deadline else float(finite.max())
         width = max(float(finite.max() - finite.min()), 1e-9)
         over = np.maximum(0.0, latency - limit) / width
         return np.where(np.isfinite(latency), -routings.lower + MU * over, np.inf)

@@ -22,7 +22,8 @@ def call_of(
     body = exchange.body
     urgency = urgency_of(exchange, fields, total_s)
     priority = urgency.priority
-    changes = stage.told(priority) if priority else {}
+    tokens = prompt_tokens_of(body)
+    changes = stage.told(priority, fields, exchange.head.api, tokens)
     if stage.settings.model != fields.model or fields.has_own or changes:
         body = rewritten(body, stage.settings.model, changes)
     step = Step(stage.name, exchange.started_s)
@@ -30,7 +31,6 @@ def call_of(
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     kept = exchange.head.api == "responses" and refers_elsewhere(fields) is not None
     most = 0 if exchange.head.api == "embeddings" else fields.most_output
-    tokens = prompt_tokens_of(body)
     return Call(
         exchange.head.path,
         body,

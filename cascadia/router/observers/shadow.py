@@ -171,6 +171,7 @@ class Shadow:
                 "output_tokens": written.usage.output_tokens,
                 "at_s": time.time(),
                 "seconds": seconds,
+                "gear": None if ask.gear is None else ask.gear.number,
             }
             if self.samples.settings.text:
                 row |= {"question": asked, "answer": answer(written.choices[0])}

@@ -85,6 +85,7 @@ class _Stage(_Section):
     replicas: list[_Replica] = Field(min_length=1)
     threshold: float = Field(0.0, ge=0, le=1000)
     max_model_len: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1, description="Of an answer whose request sets no limit.")
     balancing: Balancing = "least-outstanding"
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
@@ -383,6 +384,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         replicas=_replicas(at, stage.replicas, secrets),
         threshold=stage.threshold,
         max_model_len=stage.max_model_len,
+        max_tokens=stage.max_tokens,
         balancing=stage.balancing,
         cost=stage.cost,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,

@@ -52,6 +52,8 @@ class StageSettings:
     replicas: tuple[ReplicaSettings, ...]
     threshold: float = ACCEPTS_ALL
     max_model_len: int | None = None
+    max_tokens: int | None = None
+    """Of an answer whose request sets no limit; None: the engine's own, mostly up to the end of its context."""
     balancing: Balancing = "least-outstanding"
     cost: float | None = None
     """Of a token, on any scale that all stages share: active parameters, or dollars a million tokens."""

@@ -67,13 +67,15 @@ class Routing:
     """`stages` in order, until one accepts: `accept` [S, n]; the last accepts all.
 
     `enter` [S, n]: whom a stage is asked at all; None: all. The last stage is asked whoever comes. `judged` [S, n]:
-    whose answer waits for a verdict, others are answered there; None: all but the last stage's.
+    whose answer waits for a verdict, others are answered there; None: all but the last stage's. `looked_ps` [n]: how
+    long the question is looked at before; None: not at all.
     """
 
     stages: tuple[int, ...]
     accept: Bools
     enter: Bools | None = None
     judged: Bools | None = None
+    looked_ps: Ints | None = None
 
 
 DEAD_BAND, HOLD_S = 0.10, 1.0
@@ -95,6 +97,9 @@ class RollingCascade:
 
     A stage whose chosen replica has more than `most_load` tokens per weight in hand turns a request away: at the first
     stage it is lost, later the answer before is given. Verdicts are never refused.
+
+    A request is under way until its client has the answer, and goes on to judge and next stage then
+    (`engine/client.py`).
     """
 
     def __init__(
@@ -128,6 +133,7 @@ class RollingCascade:
 
     def open(self, group: int, timing: ReplicaTiming, weight: float = 1.0) -> int:
         """A replica that serves from now on; its number."""
+        from cascadia_sim.engine.client import constants
         from cascadia_sim.engine.fleet import fleet_of, with_more_lanes
 
         check_timing(timing)
@@ -141,7 +147,9 @@ class RollingCascade:
         self._fleet = fleet_of(self._timings) if fleet is None else with_more_lanes(fleet, self._timings)
         sites = self._sites
         self._sites = sites._replace(
-            weights=np.append(sites.weights, weight), credit=np.append(sites.credit, 0.0)
+            weights=np.append(sites.weights, weight),
+            client=np.append(sites.client, constants([timing]), axis=0),
+            credit=np.append(sites.credit, 0.0),
         )
         lane = len(self._timings) - 1
         self._open[group] = [*(r for r in self._open[group] if r not in self._closed), lane]
@@ -208,6 +216,12 @@ class RollingCascade:
             following = np.append(self._paths.following, np.full((more, depth, n), -1, np.int8), axis=0)
             judged = np.append(self._paths.judged, np.zeros((more, depth - 1, n), bool), axis=0)
             self._paths = self._paths._replace(following=following, judged=judged)
+        if any(routing.looked_ps is not None for routing in routings):
+            nothing = np.zeros(self.asked.arrival_ps.size, np.int64)
+            looked = [nothing if r.looked_ps is None else r.looked_ps for r in routings]
+            self._paths = self._paths._replace(looked_ps=np.stack(looked))
+        else:
+            self._paths = self._paths._replace(looked_ps=np.zeros((0, 0), np.int64))
         self._paths.rule[:2] = dead_band, hold_s
         self._paths = self._paths._replace(borders=np.array(borders, float), force=np.array([0.0, -1.0]))
 
@@ -407,8 +421,7 @@ def _paths(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) 
     """Paths before anybody has arrived, with no routing known."""
     stages, n = asked.input_tokens.shape
     unknown = np.full(n, -1, np.int64)
-    delays = isinstance(judge, VerdictDelays)
-    return no_paths()._replace(
+    return no_paths(requests=n)._replace(
         arrival_ps=asked.arrival_ps,
         following=np.full((1, stages + 1, n), -1, np.int8),
         judged=np.zeros((1, stages, n), bool),
@@ -420,8 +433,6 @@ def _paths(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) 
         gear=unknown.copy(),
         last_visit=unknown.copy(),
         last_stage=unknown.copy(),
-        later_ps=np.zeros(n if delays else 0, np.int64),
-        later=np.zeros(n if delays else 0, np.int64),
     )
 
 

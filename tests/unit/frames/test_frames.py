@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,19 @@ def test_a_replay_is_a_frame_with_a_row_a_request(tmp_path: Path) -> None:
     assert [shares[s.name] for s in found.stages] == pytest.approx(
         [s.accepted for s in found.predicted.stages]
     )
+
+
+def test_a_replay_on_gears_says_each_requests(tmp_path: Path) -> None:
+    table, trace = rising_table(2), traffic(300)
+    found = plan(problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=trace, table=table)).plan
+    light = replace(found.gears[-1], stages=(found.stages[0].name,))
+    heavy = replace(found.gears[-1], max_in_flight=2.0)
+    write_plan(replace(found, gears=(heavy, light), mixture=None), tmp_path / "plan.json")
+    write_trace(trace, tmp_path / "t.parquet")
+    write_quality(table, tmp_path / "q.parquet")
+    frame = cascadia.simulate(tmp_path, tmp_path / "t.parquet", quality_table=tmp_path / "q.parquet")
+    assert set(frame["gear"]) == {0, 1}
+    assert (frame.loc[frame["gear"] == 1, "stage"] == found.stages[0].name).all()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])

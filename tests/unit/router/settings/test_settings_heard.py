@@ -118,6 +118,7 @@ CASES: dict[str, list[Case]] = {
                 "replicas": [{"url": "http://h:2"}],
                 "threshold": 7,
                 "max_model_len": 9,
+                "max_tokens": 3,
                 "balancing": "prefix",
                 "cost": 2,
                 "hedge": {},

@@ -12,7 +12,7 @@ from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade, Verdic
 from cascadia_sim.engine.dispatch import Dispatch, Replica
 from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
-from tests.unit.sim.machines import ints, machine, small_machines
+from tests.unit.sim.machines import ints, machine, small_machines, with_clients
 from tests.unit.sim.rolling_twin import REFUSED, Site, serve
 
 NEVER = np.iinfo(np.int64).max
@@ -34,7 +34,7 @@ def random_asked(rng: np.random.Generator, n: int, stages: int) -> CascadeReques
 @given(st.integers(0, 2**32), st.integers(1, 30), RULES, st.lists(st.integers(0, 400_000), max_size=6))
 def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps: list[int]) -> None:
     rng = np.random.default_rng(seed)
-    kinds, requests = small_machines(rng), random_asked(rng, n, 2)
+    kinds, requests = with_clients(rng, small_machines(rng)), random_asked(rng, n, 2)
     groups = [
         tuple(Replica(kinds[rng.integers(3)], float(rng.integers(1, 3))) for _ in range(rng.integers(1, 4)))
         for _ in range(3)
