@@ -17,15 +17,33 @@ ASKS_NONE = 101.0
 """`skip_below` of a stage that is never asked, whatever the question: above all that can be foreseen."""
 
 
+Balancing = Literal["least-outstanding", "earliest-finish"]
+"""Rule by which a stage's replicas share its requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyLine:
+    """Latency of an answer on a replica, as simulated: see `cascadia.dispatch.latency_model`."""
+
+    base_s: float
+    read_s: float
+    step_s: float
+    load_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole."""
+    """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole.
+
+    `latency`: where the stage's balancing begins to learn from.
+    """
 
     pool: str
     tp: int
     pp: int
     count: int
     share: float
+    latency: LatencyLine | None = None
 
     @property
     def gpus(self) -> int:
@@ -77,6 +95,7 @@ class StagePlan(Deployed):
     config: EngineConfig = field(default_factory=EngineConfig)
     output_ratio: float = 1.0
     weights: str | None = None
+    balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
 
 
@@ -365,6 +384,14 @@ class Plan:
         """Thresholds and `skip_below` of the plan's own routing, and of the one that it is mixed with."""
         own = self.thresholds, self.skip_below
         return (own,) if self.mixture is None else (own, (self.mixture.thresholds, self.mixture.skip_below))
+
+    def balancing_document(self, name: str) -> dict[str, object]:
+        """What is written of how a stage's replicas share its requests, where that is not by what they have in hand."""
+        stage = next(stage for stage in self.stages if stage.name == name)
+        if stage.balancing == "least-outstanding":
+            return {}
+        within_s = self.objective.latency_max_s
+        return {"balancing": stage.balancing, **({} if within_s is None else {"latency_max_s": within_s})}
 
     def mixture_document(self) -> dict[str, object]:
         """The section `mixture` of a router's file; empty where none is mixed."""

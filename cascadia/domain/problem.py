@@ -5,6 +5,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.domain.plan import Balancing
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -31,6 +32,7 @@ class Stage:
     config: EngineConfig
     weights: str | None = None
     searches_batch_tokens: bool = False
+    balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
 
 

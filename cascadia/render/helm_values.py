@@ -56,10 +56,10 @@ def _skips(plan: Plan, stage: str) -> dict[str, float]:
     return {} if least is None else {"skipBelow": least}
 
 
-def _routing(plan: Plan, name: str) -> dict[str, int]:
+def _routing(plan: Plan, name: str) -> dict[str, object]:
     """What the router is told of the stage beside what the chart knows."""
     (limit,) = (stage.max_tokens for stage in plan.stages if stage.name == name)
-    return {} if limit is None else {"max_tokens": limit}
+    return {**plan.balancing_document(name), **({} if limit is None else {"max_tokens": limit})}
 
 
 def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:

@@ -183,6 +183,7 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
         entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
         if (least := plan.skips(stage.name)) is not None:
             entry["skip_below"] = least
+        entry |= plan.balancing_document(stage.name)
         if costs is not None:
             entry["cost"] = costs.by_stage[stage.name]
         if stage.max_tokens is not None:

@@ -3,16 +3,19 @@ predictions.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.dispatch.seed import seed_of
 from cascadia.domain.gear import Gear
 from cascadia.domain.plan import (
     ASKS_NONE,
     FORMAT_VERSION,
     ForesightPlan,
     JudgePlan,
+    LatencyLine,
     Mixture,
     Plan,
     Predicted,
@@ -60,10 +63,11 @@ def assemble(
             stage.engine,
             quantization=stage.quantization,
             max_model_len=stage.config.max_model_len or stage.architecture.max_position,
-            replicas=groups(deployment.mix(s)),
+            replicas=_seeded(problem, s, deployment.mix(s)),
             config=engine_config(stage, deployment.mix(s)),
             output_ratio=float(lengths[s] / lengths.mean()),
             weights=stage.weights,
+            balancing=stage.balancing,
             max_tokens=stage.max_tokens,
         )
         for s, stage in enumerate(problem.stages)
@@ -133,6 +137,21 @@ def groups(mix: Mix) -> tuple[ReplicaGroup, ...]:
         key = (r.shape.pool, r.shape.tp, r.shape.pp)
         merged[key] = (count + r.count, share + r.count / r.level / total)
     return tuple(ReplicaGroup(p, tp, pp, n, share) for (p, tp, pp), (n, share) in sorted(merged.items()))
+
+
+def _seeded(problem: Problem, stage: int, mix: Mix) -> tuple[ReplicaGroup, ...]:
+    """Groups of a stage, with the latency that a balancing which learns begins with."""
+    found = groups(mix)
+    if problem.stages[stage].balancing != "earliest-finish":
+        return found
+    w = problem.workload
+    lines = {
+        (r.shape.pool, r.shape.tp, r.shape.pp): LatencyLine(
+            *seed_of(r.shape.timing, w.input_tokens[stage], w.output_tokens[stage])
+        )
+        for r in mix
+    }
+    return tuple(replace(group, latency=lines[group.pool, group.tp, group.pp]) for group in found)
 
 
 def predict(

@@ -1,17 +1,26 @@
 """A deployment on the workload, end to end: stages, judge and escalation (DESIGN section 5.6)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.dispatch.earliest_finish import EarliestFinish
+from cascadia.dispatch.latency_model import Coefficients, LatencyModel
+from cascadia.dispatch.seed import seed_of
+from cascadia.dispatch.simulated import Known, Simulated
 from cascadia.domain.problem import Problem
-from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.tables.loads import Load, arrival_ps, cached_tokens, found_in, keeps_blocks
+from cascadia.planner.tables.shapes import Shape
+from cascadia_sim.cascade.by_rule import Rule
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import DEFAULT
@@ -50,6 +59,7 @@ class Simulator:
                 accept=decided.accepts[s],
                 enter=decided.enters[s],
                 judged=decided.judged[s],
+                rule=self._rule(s, deployment.mix(s)),
             )
             for s in range(len(self.problem.stages))
         ]
@@ -57,6 +67,14 @@ class Simulator:
         foresight_ps = np.where(decided.foresees.any(axis=0), np.int64(looked_ps), np.int64(0))
         gate = self._gate(deployment.mix(JUDGE))
         return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
+
+    def _rule(self, stage: int, mix: Mix) -> Callable[[], Rule] | None:
+        """The router's own code, where the stage's replicas share its requests by what they learn."""
+        if self.problem.stages[stage].balancing != "earliest-finish":
+            return None
+        w = self.problem.workload
+        lines = {r.shape: seed_of(r.shape.timing, w.input_tokens[stage], w.output_tokens[stage]) for r in mix}
+        return partial(earliest_finish, mix, lines, self.problem.objective.latency_max_s)
 
     def _cached(self, stage: int, mix: Mix, reached: NDArray[np.bool_]) -> Ints:
         """A hit rate's, or what these very replicas' caches hold."""
@@ -89,12 +107,31 @@ def replicas_of(mix: Mix) -> tuple[Replica, ...]:
     differ in how ties fall.
     """
     least = min((r.level for r in mix), default=1.0)
-    ordered = sorted(mix, key=lambda r: (r.shape.pool, r.shape.tp, r.shape.pp))
+    ordered = sorted(mix, key=_written_order)
     return tuple(
         Replica(r.shape.timing, max(round(least / r.level, WEIGHT_DIGITS), 10.0**-WEIGHT_DIGITS))
         for r in ordered
         for _ in range(r.count)
     )
+
+
+def _written_order(replicas: Replicas) -> tuple[str, int, int]:
+    return replicas.shape.pool, replicas.shape.tp, replicas.shape.pp
+
+
+def earliest_finish(mix: Mix, lines: Mapping[Shape, Coefficients], latency_max_s: float | None) -> Simulated:
+    """The rule over the replicas of `mix`, in the order of `replicas_of`, as it begins."""
+    shapes = [r.shape for r in sorted(mix, key=_written_order) for _ in range(r.count)]
+    known = [
+        Known(f"{i}", _kind(shape), replica.weight)
+        for i, (shape, replica) in enumerate(zip(shapes, replicas_of(mix), strict=True))
+    ]
+    models = {_kind(shape): LatencyModel(line, seeded=True) for shape, line in lines.items()}
+    return Simulated(EarliestFinish(models), known, inf if latency_max_s is None else latency_max_s)
+
+
+def _kind(shape: Shape) -> str:
+    return f"{shape.pool} TP={shape.tp} PP={shape.pp}"
 
 
 class Times(NamedTuple):

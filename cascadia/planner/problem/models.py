@@ -106,5 +106,6 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
+        balancing=spec.balancing,
         max_tokens=spec.max_tokens,
     )

@@ -254,6 +254,7 @@ def _stage(stage: StagePlan, folder: Path) -> Stage:
         quantization=stage.quantization,
         config=stage.config,
         weights=stage.weights,
+        balancing=stage.balancing,
     )
 
 

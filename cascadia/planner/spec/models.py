@@ -140,6 +140,13 @@ class StageSpec(EngineOptions):
 
     name: str = Field(min_length=1, max_length=100, description="Unique; clients may ask for it by name.")
     model: Text = Field(description="Hugging Face id of the bundled catalogue, or a path to a `config.json`.")
+    balancing: Literal["least-outstanding", "earliest-finish"] = Field(
+        "least-outstanding",
+        description=(
+            "Which replica gets a request. `least-outstanding`: the one with the fewest tokens in hand for its share. "
+            "`earliest-finish`: by learnt times and answer lengths, for replicas on unequal GPUs."
+        ),
+    )
     max_tokens: Positive | None = Field(
         None,
         description=(

@@ -41,6 +41,11 @@ class Call(Struct, frozen=True):
     """So many replicas may break off before it is taken for the request's doing, and no other is asked."""
 
 
+def kind_of(settings: ReplicaSettings) -> str:
+    """Kind of a replica: as it is said, else those of one share are of one kind."""
+    return settings.kind or f"{settings.share:g}"
+
+
 class Replica:
     """`name` is unique within the stage, and free of the address's secrets. Of one `identity` two are the same.
 
@@ -53,7 +58,9 @@ class Replica:
         "breaker",
         "health_request",
         "identity",
+        "kind",
         "limits",
+        "load",
         "max_concurrency",
         "name",
         "outstanding_tokens",
@@ -73,6 +80,7 @@ class Replica:
         self.address = settings.address
         self.identity = (settings.url, settings.address, settings.api_key, settings.health_path)
         self.weight = settings.share
+        self.kind = kind_of(settings)
         self.max_concurrency = settings.max_concurrency
         self.limits = limits
         self.pool = Pool(settings.url, limits.connect_s, settings.address, held)
@@ -82,6 +90,8 @@ class Replica:
         self.served: set[bytes] = set()
         """Paths at which it has done well."""
         self.outstanding_tokens = 0
+        self.load = 0.0
+        """Of both, as `cascadia.dispatch.latency_model.load_of` has it."""
         self.rest_s = 0.0
         self.rests_until_s = 0.0
         host = b"host: " + self.pool.netloc.encode("ascii") + b"\r\n"

@@ -45,6 +45,8 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
                 threshold=threshold[stage.name],
                 skip_below=plan.skips(stage.name),
                 max_model_len=stage.max_model_len,
+                balancing=stage.balancing,
+                latency_max_s=plan.objective.latency_max_s,
                 max_tokens=stage.max_tokens,
                 cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
             )
@@ -149,12 +151,22 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         replace(
             replica,
             share=planned.share / (count if replica.resolve else 1),
+            kind=replica.kind or planned.kind,
+            latency=replica.latency or planned.latency,
             planned=count if replica.resolve else 1,
             max_concurrency=planned.max_concurrency,
         )
         for replica, planned, count in zip(file.replicas, told.replicas, counts, strict=True)
     )
-    return replace(file, replicas=replicas, threshold=told.threshold, max_model_len=told.max_model_len)
+    balancing = told.balancing if file.balancing == "least-outstanding" else file.balancing
+    return replace(
+        file,
+        replicas=replicas,
+        threshold=told.threshold,
+        max_model_len=told.max_model_len,
+        balancing=balancing,
+        latency_max_s=file.latency_max_s or told.latency_max_s,
+    )
 
 
 def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
@@ -184,11 +196,27 @@ def _replicas(
     if len(urls) == len(groups):
         # A name for each group, e.g. its Service.
         shares = [group.share for group in groups]
+    told = [(_kind(group), _line(group)) for group in groups for _ in range(group.count)]
+    if len(urls) == len(groups):
+        told = [(_kind(group), _line(group)) for group in groups]
+    if len(told) != len(urls):
+        told = [(None, None)] * len(urls)
     if len(shares) != len(urls) or min(shares) <= 0:
         # Another number of replicas than planned, e.g. a Service in front of them: none is known to be larger.
         shares = [1.0] * len(urls)
     return tuple(
         # An engine's own batch and as many in its queue, so that it never waits for the router.
-        ReplicaSettings(check_url(url, f"--endpoint {name}"), share, 2 * max_num_seqs)
-        for url, share in zip(urls, shares, strict=True)
+        ReplicaSettings(
+            check_url(url, f"--endpoint {name}"), share, 2 * max_num_seqs, kind=kind, latency=line
+        )
+        for url, share, (kind, line) in zip(urls, shares, told, strict=True)
     )
+
+
+def _kind(group: ReplicaGroup) -> str | None:
+    return None if group.latency is None else f"{group.pool} TP={group.tp} PP={group.pp}"
+
+
+def _line(group: ReplicaGroup) -> tuple[float, float, float, float] | None:
+    line = group.latency
+    return None if line is None else (line.base_s, line.read_s, line.step_s, line.load_s)

@@ -73,6 +73,7 @@ def _simulate_in_turn(
             s.input_tokens[who],
             s.output_tokens[who],
             s.cached_tokens[who],
+            rule=s.rule() if s.rule is not None and len(s.replicas) > 1 else None,
         )
         visits.append(StageVisits(stage, who, arrive_ps[who], run))
         if stage in routing.gates and judge is not None:

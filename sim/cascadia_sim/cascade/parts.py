@@ -1,11 +1,12 @@
 """Parts of a simulated cascade, and the result of its simulation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia_sim.cascade.by_rule import Rule
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, Replica
 from cascadia_sim.errors import BadInput
@@ -21,7 +22,8 @@ class CascadeStage:
     Without replicas a stage is not deployed and is skipped. `accept` is the gate's decision, were it asked;
     the last deployed stage always accepts. `enter`: who is let in by the question alone; None lets all in, as the last
     deployed stage does. `judged`: whose answer waits for a verdict, told of all or of each; who is not judged is
-    answered here, and `accept` is then no matter.
+    answered here, and `accept` is then no matter. `rule` makes what shares its requests among the replicas, where that
+    is none of the simulator's own; it is not asked where a judge of several stages is simulated with them.
     """
 
     replicas: tuple[Replica, ...]
@@ -31,6 +33,7 @@ class CascadeStage:
     accept: Bools
     enter: Bools | None = None
     judged: bool | Bools = True
+    rule: Callable[[], Rule] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
