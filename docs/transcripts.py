@@ -3,7 +3,7 @@
 A page's blocks that begin with "```console run" are one session, in an empty folder: a line `$ command` is run by bash
 (`\\` at its end goes on in the next), the lines up to the next one are what it prints, standard error included. A
 command that ends in `# fails` may fail. `make demo-plan` stands for what the Makefile runs. Files of a page's blocks
-that begin with "```yaml file=NAME" are there from the start.
+that begin with "```yaml file=NAME" are there from the start, and so are the examples, under docs/examples.
 
 `python docs/transcripts.py` writes the pages; with `--check` it fails where one is stale.
 """
@@ -11,6 +11,7 @@ that begin with "```yaml file=NAME" are there from the start.
 import difflib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/tutorial/first-cascade.md", "docs/how-to/choose-a-quality-bar.md")
+PAGES = (
+    "README.md",
+    "docs/tutorial/first-cascade.md",
+    "docs/how-to/choose-a-quality-bar.md",
+    "docs/how-to/import.md",
+    "docs/reference/python.md",
+)
 SESSION = re.compile(r"(?<=^```console run\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INSTEAD = {"make demo-plan": "cascadia demo --plan-only"}
@@ -29,6 +36,7 @@ def replayed(page: str) -> str:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "session"
         folder.mkdir()
+        shutil.copytree(ROOT / "docs" / "examples", folder / "docs" / "examples")
         for name, text in FILE.findall(page):
             (folder / name).write_text(text, encoding="utf-8")
         return SESSION.sub(lambda match: "".join(session(match.group(), folder)), page)

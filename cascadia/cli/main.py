@@ -31,10 +31,15 @@ COMMANDS = {
     "plan": Entry("cascadia.cli.plan.plan:plan", "Plan a deployment from a spec."),
     "simulate": Entry("cascadia.cli.simulate.simulate:simulate", "Replay a trace on a plan."),
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
+    "policy": Entry("cascadia.cli.policy:policy", "Plan models that answer in one pass."),
     "catalogue": Entry("cascadia.cli.catalogue:catalogue", "Show what plans rest on, by GPU and engine."),
     "trace": Entry("cascadia.cli.trace.group:trace", "Inspect, convert, generate and scale traces."),
+    "import": Entry("cascadia.cli.imports.group:import_", "Make inputs of other programs' logs and tables."),
     "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
+    "engine": Entry("cascadia.cli.engine.group:engine", "Make, measure and serve classifiers and rerankers."),
+    "doctor": Entry("cascadia.cli.doctor:doctor", "Say what this machine has, lacks, and what to do."),
+    "chart": Entry("cascadia.cli.chart:chart", "Write the Helm chart to a folder."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
     "up": Entry("cascadia.cli.fleet.up:up", "Run a plan on this machine."),
@@ -49,6 +54,9 @@ COMMANDS = {
     ),
     "history": Entry("cascadia.cli.fleet.history:history", "Show what the controller decided."),
     "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
+    "thresholds": Entry(
+        "cascadia.cli.thresholds.group:thresholds", "Propose, approve, roll back thresholds."
+    ),
     "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }

@@ -17,6 +17,7 @@ from cascadia.controller.decide.planning import Planning, Replanner
 from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Alarm
+from cascadia.controller.detect.independence import independence
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.slo_watch import LOOKED_AT_S, violation
 from cascadia.controller.detect.stale_scores import alike
@@ -34,6 +35,8 @@ from cascadia.controller.speed.watch import Lengths, SpeedWatch
 
 STEADY = 0.15
 """Ten-minute rates that are no farther from their mean are one rate."""
+GEARS_S, DAY_S = 3600.0, 86_400.0
+"""So often it is looked whether second looks are enough, and so often told what they say of gears."""
 OTHER = 1.5
 """So many times the rate that a plan was made for, or that part of it, is another."""
 
@@ -83,7 +86,7 @@ class Controller:
         self.scaler = self._scaler(load) if load is not None and settings.scales else None
         self._sized: Fleet = self.scaler or fleet
         self._planned_s = 0.0
-        self._gpus_asked_s = self._scaled_asked_s = -inf
+        self._gpus_asked_s = self._scaled_asked_s = self._gears_looked_s = -inf
 
     async def adopt(self) -> None:
         """Ends the move that a controller before this one was killed in."""
@@ -111,6 +114,7 @@ class Controller:
         await self._look_at_speeds(samples)
         self._look_for_changes(samples)
         self._look_for_scores(samples)
+        self._look_at_gears()
         if self._waits() and self._clock() >= self.progress.until_s:
             self._goes(Event.PASSED)
         alarm = self.progress.alarm
@@ -205,6 +209,23 @@ class Controller:
         elif self.progress.phase is Phase.WANTING_SCORES and self._scores_tell(samples, alarm):
             self._goes(Event.ALIKE)
 
+    def _look_at_gears(self) -> None:
+        """Says once a day whether questions are as hard under load as without, as the bound on quality takes them."""
+        now_s = self._clock()
+        if self._evaluations is None or now_s < self._gears_looked_s + GEARS_S:
+            return
+        self._gears_looked_s = now_s
+        entries = self.state.entries()
+        told_s, moved_s = (
+            max((entry.at_s for entry in entries if entry.kind == kind), default=-inf)
+            for kind in ("gears", "moved")
+        )
+        if now_s < told_s + DAY_S:
+            return
+        found = independence(*self._evaluations.by_gear(moved_s))
+        if found is not None:
+            self.note("gears", str(found), {"p": found.p, "looks": found.looks, "points": found.points})
+
     def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
         """Tells whether there are scores of the new traffic, or those of before do. A router without shadow
         evaluations is not waited for.
@@ -240,9 +261,10 @@ class Controller:
     async def _after_a_broken_promise(self, samples: Samples) -> Decision | None:
         """A plan that does not hold though traffic seems the same was made on too little of it, or on a wrong model."""
         objective = self._planning.objective()
-        if objective is None or objective.latency_max_s is None:
+        if objective is None or not objective.bounds:
             return None
-        until_s = self._clock() - self.settings.lag_s - objective.latency_max_s
+        late_s = objective.deadline.max_s if objective.deadline else 0.0
+        until_s = self._clock() - self.settings.lag_s - late_s
         from_s = until_s - LOOKED_AT_S
         recent = samples.between(from_s, until_s)
         settled_s = max(self._planned_s, -inf if self.scaler is None else self.scaler.grown_s)

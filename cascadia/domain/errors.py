@@ -14,7 +14,10 @@ class CascadiaError(Exception):
 
 @dataclass(unsafe_hash=True)
 class BadInput(CascadiaError):
-    """The input cannot be used: where it stands, what is wrong, what to write instead."""
+    """The input cannot be used: where it stands, what is wrong, what to write instead.
+
+    Leaf packages (simulator, traces, judge) are usable alone and have errors of the same three fields.
+    """
 
     where: str
     what: str

@@ -25,7 +25,7 @@ def read_trace(
 
     Any format that `cascadia plan` reads, told from the content unless `format` names it. Rounded times of public
     formats are spread over the rounding step (seeded) unless not `spread`; `sort` accepts rows in any order; `note`
-    hears, in words, what was changed. Raises `TraceError`, naming file and row.
+    hears, in words, what was changed. Raises `BadInput`, naming file and row.
     """
     return trace_frame(reading.read_trace(path, format, spread=spread, sort=sort, seed=seed, note=note))
 

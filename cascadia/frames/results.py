@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.planner.problem.trace_file import read_trace_for
@@ -22,24 +23,39 @@ def simulate(
 ) -> pd.DataFrame:
     """One row a request of `trace`, replayed on `plan` (a plan.json, or its folder) as `cascadia simulate` does:
     `arrival_s`, `ttft_s` and `e2e_s` (seconds from arrival to the first byte and to the whole answer at the user), the
-    `stage` that wrote the answer, and `input_tokens`.
+    `stage` that wrote the answer, `input_tokens`, and the `gear` that the request got where gears are played.
 
     Paths through the cascade are drawn from the plan's shares (seeded), or decided by the scores of `quality_table`.
     Raises `BadInput`.
     """
-    found = read_plan(Path(plan))
     folder = Path(plan) if Path(plan).is_dir() else Path(plan).parent
-    names = [stage.name for stage in found.stages]
-    requests, _ = read_trace_for(Path(trace), None, rate_rps, found.seed)
-    scale = None if found.judge.scale == 100.0 else found.judge.scale
-    table = None if quality_table is None else read_quality(quality_table, tuple(names), scale=scale)
-    run = replay(found, requests, folder=folder, table=table, seed=seed).run
-    return pd.DataFrame(
-        {
-            "arrival_s": run.arrival_ps * PS,
-            "ttft_s": (run.first_byte_ps - run.arrival_ps) * PS,
-            "e2e_s": run.latency_ps * PS,
-            "stage": pd.Categorical.from_codes(run.answered_by.tolist(), pd.Index(names), ordered=True),
-            "input_tokens": requests.input_tokens,
-        }
+    return simulated(
+        read_plan(Path(plan)), folder, trace, rate_rps=rate_rps, quality_table=quality_table, seed=seed
     )
+
+
+def simulated(
+    plan: Plan,
+    folder: Path,
+    trace: str | Path,
+    *,
+    rate_rps: float | None,
+    quality_table: str | Path | None,
+    seed: int | None,
+) -> pd.DataFrame:
+    """The same of a plan in hand, whose relative paths start at `folder`."""
+    names = [stage.name for stage in plan.stages]
+    requests, _ = read_trace_for(Path(trace), None, rate_rps, plan.seed)
+    scale = None if plan.judge.scale == 100.0 else plan.judge.scale
+    table = None if quality_table is None else read_quality(quality_table, tuple(names), scale=scale)
+    result = replay(plan, requests, folder=folder, table=table, seed=seed)
+    run = result.run
+    columns = {
+        "arrival_s": run.arrival_ps * PS,
+        "ttft_s": (run.first_byte_ps - run.arrival_ps) * PS,
+        "e2e_s": run.latency_ps * PS,
+        "stage": pd.Categorical.from_codes(run.answered_by.tolist(), pd.Index(names), ordered=True),
+        "input_tokens": requests.input_tokens,
+        "gear": result.gear,
+    }
+    return pd.DataFrame({name: column for name, column in columns.items() if column is not None})

@@ -13,6 +13,7 @@ import numpy as np
 from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
+from cascadia.planner.account.break_even import break_even_notes
 from cascadia.planner.account.calibration_notes import calibration_notes
 from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
@@ -23,7 +24,7 @@ from cascadia.planner.deployment.measures import stage_latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.gears.notes import gear_notes
-from cascadia.planner.gears.placement import Placed, cheaper_on_gears
+from cascadia.planner.gears.placement import Placed, cheaper_on_gears, keeps_levels
 from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
@@ -184,7 +185,7 @@ def asking(
 
     def sustains(search: Search) -> bool:
         """A deployment that carries as much as any settles it, mostly; else one from the loop or a combination."""
-        unbounded = replace(search.problem.objective, latency_max_s=None)
+        unbounded = replace(search.problem.objective, latency_max_s=None, levels=())
         search = replace(search, problem=replace(search.problem, objective=unbounded))
         full = nearly_full(search)
         if not (starts := list(fullest(full))):
@@ -229,13 +230,14 @@ def _finish(
     elapsed: Callable[[], float],
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
-    proving = search.threads.submit(
-        solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
-    )
+    prove, demands = solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
+    proving = search.threads.submit(lambda: prove(demands) if demands else Allocation({}, 0.0, 0.0))
     assert best.certificate is not None
     # Of a trace that is over before anything has settled, figures are of so many rounds of it as it takes.
     certificate = best.certificate
-    simulator, run = certificate.simulator, certificate.run
+    # A cheaper plan was searched for under bounds of its own; what is told is of the objective as it was asked.
+    as_asked = replace(certificate.problem, objective=problem.objective)
+    simulator, run = replace(certificate.simulator, problem=as_asked), certificate.run
     shares = search.capacities.shares(problem, best.deployment, search.decisions(routing))
     carries = headroom(
         Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
@@ -288,7 +290,12 @@ def _finish(
         stability=certificate.stability,
         headroom=carries,
     )
-    notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
+    notes = (
+        *problem.notes,
+        *_notes(problem, plan_),
+        *break_even_notes(search),
+        *_spared(problem, best, found.best or best),
+    )
     return PlanResult(
         plan_,
         notes,
@@ -323,6 +330,7 @@ def _with_gears(
         found: FoundLadder | None = placed.ladder
     else:
         found = None if alone.mixture else find_ladder(search, simulator, deployment, own_s, goals)
+        found = found if found is not None and keeps_levels(simulator.problem, found) else None
     dearer = result.fastest.usd_per_hour if placed is not None else 0.0
     notes = (*result.notes, *gear_notes(search, deployment, goals, found, alone, own_s, dearer_usd=dearer))
     if found is None:

@@ -109,7 +109,8 @@ class LoadOverTime:
 @dataclass(frozen=True, slots=True, eq=False)
 class Swing:
     """The trace at `time_s` (k): its rate, the mean `gear` (0 the heaviest, NaN where none comes) of who comes about
-    then, and how it goes `on_gears` and with the plan's own setting `alone`. Late is beyond `bound_s`.
+    then, and how it goes `on_gears` and, where that was simulated, with the plan's own setting `alone`. Late is beyond
+    `bound_s`.
     """
 
     time_s: Floats
@@ -118,7 +119,7 @@ class Swing:
     switches: int
     bound_s: float
     on_gears: LoadOverTime
-    alone: LoadOverTime
+    alone: LoadOverTime | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -98,10 +98,15 @@ def swing(told: Swing) -> str:
     """How late the trace's requests are on gears, and with the single setting."""
     changed = "once" if told.switches == 1 else f"{told.switches:,} times"
     on, alone = told.on_gears, told.alone
+    beside = (
+        f"; with the plan's own single setting on the same replicas {lower_bound(alone.quality_lower)} and"
+        f" {percent(alone.late_share, 1)}"
+        if alone is not None
+        else ""
+    )
     return (
         f"On the planning trace the gear changes {changed}. Quality is at least {lower_bound(on.quality_lower)}, and"
-        f" {percent(on.late_share, 1)} of the requests take longer than {seconds(told.bound_s)}; with the plan's own"
-        f" single setting on the same replicas {lower_bound(alone.quality_lower)} and {percent(alone.late_share, 1)}."
+        f" {percent(on.late_share, 1)} of the requests take longer than {seconds(told.bound_s)}{beside}."
     )
 
 

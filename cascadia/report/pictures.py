@@ -1,6 +1,6 @@
 """The report's charts of a plan itself. A stage has the same colour in all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from cascadia.report.charts import (
     line_chart,
 )
 from cascadia.report.charts.svg import Colour
-from cascadia.report.data import Floats, LatencySamples, QueueLength, Swing
+from cascadia.report.data import Floats, LatencySamples, LoadOverTime, QueueLength, Swing
 from cascadia.report.names import model_label, printable
 from cascadia.report.numbers import percent, score, seconds
 
@@ -92,17 +92,16 @@ def _since_start(longest_s: float) -> tuple[float, str]:
 
 
 def swing(told: Swing) -> tuple[str, ...]:
-    """The trace's rate, and what gears make of it beside the plan's own setting."""
+    """The trace's rate, and what gears make of it, beside the plan's own setting where that was simulated."""
     unit, x_label = _since_start(float(told.time_s[-1]))
     at = told.time_s / unit
 
-    def both(on_gears: Floats, alone: Floats) -> list[Series]:
-        return [
-            Series("single setting", at, alone, "grey", dashed=True),
-            Series("on gears", at, on_gears, 0, bold=True),
-        ]
+    def both(of: Callable[[LoadOverTime], Floats]) -> list[Series]:
+        on_gears = Series("on gears", at, of(told.on_gears), 0, bold=True)
+        if told.alone is None:
+            return [on_gears]
+        return [Series("single setting", at, of(told.alone), "grey", dashed=True), on_gears]
 
-    on, alone = told.on_gears, told.alone
     return (
         line_chart(
             [Series("rate", at, told.rate_rps, "ink")],
@@ -111,7 +110,7 @@ def swing(told: Swing) -> tuple[str, ...]:
             y_label="requests/s",
         ),
         line_chart(
-            both(on.in_flight, alone.in_flight),
+            both(lambda load: load.in_flight),
             title="Requests in flight",
             x_label=x_label,
             y_label="requests under way",
@@ -123,7 +122,7 @@ def swing(told: Swing) -> tuple[str, ...]:
             y_label="mean gear of who comes, 0 the heaviest",
         ),
         line_chart(
-            both(on.late, alone.late),
+            both(lambda load: load.late),
             title=f"Later than {seconds(told.bound_s)}",
             x_label=x_label,
             y_label="share of who comes",

@@ -1,8 +1,8 @@
 """Error for what a judge cannot use, said in one line."""
 
 
-class BadVerdict(ValueError):
-    """Error that says where it stands, what is wrong, what to write instead."""
+class BadVerdict(Exception):
+    """Error that says where it stands, what is wrong, what to write instead, as `cascadia.domain.errors.BadInput`."""
 
     def __init__(self, where: str, what: str, instead: str) -> None:
         super().__init__(where, what, instead)

@@ -22,6 +22,16 @@ def test_shown_commands_print_what_is_shown() -> None:
     assert done.returncode == 0, f"run docs/transcripts.py to write the pages anew:\n{done.stderr}"
 
 
+def test_notebooks_run_and_print_what_they_show() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "notebooks.py", "--check"],
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, f"run docs/notebooks.py to write them anew:\n{done.stderr}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)

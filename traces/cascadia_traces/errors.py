@@ -1,8 +1,11 @@
-"""The one error of bad trace data, in one line: where it stands, what is wrong, what to write instead."""
+"""The one error of this package: a trace that cannot be used, with the fields of `cascadia.domain.errors.BadInput`."""
 
 
-class TraceError(ValueError):
-    """A trace that cannot be used. `where` names the file and, where one is to blame, its first bad row."""
+class BadInput(Exception):
+    """`where` names the file and, where one is to blame, its first bad row; what is wrong; what to write instead.
+
+    Told in one line: names of files and what they hold may have several.
+    """
 
     def __init__(self, where: str, what: str, instead: str = "") -> None:
         super().__init__(where, what, instead)

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia_traces.checks import Floats, Ints, first_fault
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 
-__all__ = ["Trace", "TraceError", "join"]
+__all__ = ["BadInput", "Trace", "join"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """n >= 1 requests in order of arrival; raises TraceError naming the first request that is not valid.
+    """n >= 1 requests in order of arrival; raises BadInput naming the first request that is not valid.
 
     `arrival_s` (float64, n) is >= 0 and does not decrease; `input_tokens` and `output_tokens` (int64, n) are
     >= 1. `prefix_tokens` (int64, n) counts the leading input tokens that earlier requests shared, below
@@ -44,10 +44,10 @@ class Trace:
         if any(column is not None and len(column) != len(self) for column in columns):
             raise ValueError("the columns of a trace are equally long")
         if len(self) == 0:
-            raise TraceError("trace", "it holds no requests", "give at least one request")
+            raise BadInput("trace", "it holds no requests", "give at least one request")
         fault = first_fault(self.arrival_s, self.input_tokens, self.output_tokens, self.prefix_tokens)
         if fault is not None:
-            raise TraceError(f"trace, request {fault.row + 1}", fault.what, fault.instead)
+            raise BadInput(f"trace, request {fault.row + 1}", fault.what, fault.instead)
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -65,9 +65,9 @@ class Trace:
     def scaled(self, rate_rps: float) -> "Trace":
         """The same requests with arrival times stretched so that `rate_rps` is their mean rate."""
         if not 0 < rate_rps < float("inf"):
-            raise TraceError("rate_rps", f"{rate_rps:g} is not a rate", "write a finite number above 0")
+            raise BadInput("rate_rps", f"{rate_rps:g} is not a rate", "write a finite number above 0")
         if self.rate_rps == 0:
-            raise TraceError(
+            raise BadInput(
                 "trace", "all requests arrive at once, so there is no rate to scale", "give times that differ"
             )
         return self.stretched(self.rate_rps / rate_rps)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cascadia.cli.demo.plan import EXAMPLE, refuse_strangers, run_plan
 from cascadia.cli.demo.table import CASCADE, answers_json, as_json, examples_table, findings, results_table
+from cascadia.cli.shared.linux import needs_linux
 from cascadia.cli.shared.output import Output, write
 from cascadia.demo.children import Children
 from cascadia.demo.fleet import Fleet, start_fleet
@@ -23,6 +24,7 @@ from cascadia.demo.questions.questions import demo_questions
 from cascadia.demo.stages import ENCODER, SLOTS, STAGES, free_cores
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
+from cascadia.files.extras import install
 
 if TYPE_CHECKING:
     from cascadia.clients.hub.catalogue import CatalogueModel
@@ -32,8 +34,9 @@ LOGS = "logs"
 
 
 def run(out: Path, output: Output, *, keep: bool, port: int, calibrate_again: bool) -> None:
+    needs_linux("cascadia demo")
     if find_spec("xllamacpp") is None:
-        raise BadInput("cascadia demo", "llama.cpp is not installed", "pip install 'cascadia[cpu]'")
+        raise BadInput("cascadia demo", "llama.cpp is not installed", install("cpu"))
     refuse_strangers(out, (EXAMPLE, LOGS))
     with _ended_by_signals():
         weights = _models(output)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput, CascadiaError
+from cascadia.files.extras import install
 
 try:
     from cascadia.clients.cluster.kubernetes_api import ApiFailed, KubernetesApi
 except ModuleNotFoundError as missing:
-    raise BadInput(
-        "--backend kubernetes", f"needs {missing.name}", "pip install 'cascadia[kubernetes]'"
-    ) from None
+    raise BadInput("--backend kubernetes", f"needs {missing.name}", install("kubernetes")) from None
 from cascadia.clients.cluster.router_samples import RouterSamples, SamplesMissing
 from cascadia.controller.decide.replan import replan
 from cascadia.controller.decide.settings import Settings

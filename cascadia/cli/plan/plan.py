@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from cascadia.cli.shared.options import (
     number,
     positive,
     share,
+    with_goodput,
     with_gpus,
     with_output,
     with_quality_min,
@@ -21,6 +23,7 @@ from cascadia.cli.shared.options import (
 )
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Level
 
 
 @click.command()
@@ -47,6 +50,7 @@ from cascadia.domain.errors import BadInput
     metavar="P",
     help="Quantile of the latency that the objective is about, 0-1. Default: the spec's.",
 )
+@with_goodput
 @click.option(
     "--within",
     type=share,
@@ -104,6 +108,7 @@ def plan(
     quality_min: float | None,
     latency_max_s: float | None,
     quantile: float | None,
+    levels: tuple[tuple[Level, ...], ...],
     within: float | None,
     confidence: float | None,
     gears: int | None,
@@ -136,6 +141,7 @@ def plan(
         seed=seed,
         within=within,
         gears=gears,
+        levels=tuple(chain.from_iterable(levels)),
     )
     with ExitStack() as stack:
         folder = None

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from cascadia.clients.engines.facts import EngineFacts
 from cascadia.domain.errors import BadInput
 from cascadia.planner.spec.gpu_file import gpu_path, read_gpu
-from cascadia_sim.errors import InputError
+from cascadia_sim import errors as sim_errors
 from cascadia_sim.fit.profile_fit import Setup
 from cascadia_sim.hardware.catalogue import UnknownGpu, gpu, known_gpus
 from cascadia_sim.hardware.gpu import Gpu
@@ -46,7 +46,7 @@ def setup_of(asked: LatencyFlags, facts: EngineFacts) -> Setup:
     try:
         weight_format(asked.quantization)
         check_shape(found, asked.tp, asked.pp)
-    except InputError as error:
+    except sim_errors.BadInput as error:
         raise BadInput(f"--{error.where}", error.what, error.instead) from None
     usual = EngineConfig()
     config = EngineConfig(
@@ -105,7 +105,7 @@ def _named_architecture(name: str) -> Architecture:
         if path.is_dir():
             return read_architecture(path / "config.json")
         return read_architecture(path) if name.endswith(".json") else architecture(name)
-    except InputError as error:
+    except sim_errors.BadInput as error:
         raise BadInput(f"--architecture: {error.where}", error.what, error.instead) from None
 
 

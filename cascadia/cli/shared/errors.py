@@ -15,7 +15,7 @@ DEBUG_VARIABLE = "CASCADIA_DEBUG"
 
 @runtime_checkable
 class _Refusal(Protocol):
-    """A leaf package's own error for input that it cannot use."""
+    """Error for input that cannot be used: `BadInput` of cascadia, or of a leaf package, which cannot import it."""
 
     where: str
     what: str
@@ -43,15 +43,13 @@ class Failure:
 def failure(error: BaseException) -> Failure:
     """Message and exit code for `error`. Anything unforeseen is an internal error, never a result."""
     match error:
-        case BadInput():
+        case Exception() if isinstance(error, _Refusal):
             return _bad_input(error.where, error.what, error.instead)
         case Infeasible():
             details = {"constraint": error.constraint, "nearest": error.nearest}
             return Failure("infeasible", error.exit_code, one_line(str(error)), _clean(details))
         case CascadiaError():
             return Failure("error", error.exit_code, one_line(str(error)))
-        case ValueError() if isinstance(error, _Refusal):
-            return _bad_input(error.where, error.what, error.instead)
         case click.UsageError():
             return Failure("usage", 2, _usage(error))
         case click.ClickException():

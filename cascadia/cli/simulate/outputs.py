@@ -6,14 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from cascadia.domain.objective import Level
 from cascadia.domain.plan import Plan, Quantiles
 from cascadia.files.text import write_whole
-from cascadia.planner.deployment.measures import attainment, latencies_s, queues, stage_latencies_s
+from cascadia.planner.deployment.measures import (
+    attainment,
+    latencies_s,
+    queues,
+    stage_latencies_s,
+    window_means,
+    windows,
+)
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.replay.replay import Replay
 from cascadia.report import pictures, words
 from cascadia.report.charts import Series, line_chart
-from cascadia.report.data import LatencySamples, QueueLength
+from cascadia.report.data import LatencySamples, LoadOverTime, QueueLength, Swing
 from cascadia.report.numbers import percent, plural, rate, seconds
 from cascadia.report.page import Section, page
 
@@ -26,18 +34,25 @@ def tables(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[object]:
     table = Table(
         title=f"{len(result.run.arrival_ps):,} requests at {rate(p.rate_rps)}", title_justify="left"
     )
-    for name in ("", "reached", "p50", "p95", "p99", "TTFT p95", "load"):
+    for name in ("", "reached", "p50", "p95", "p99", "TTFT p95", "TPOT p95", "load"):
         table.add_column(name, justify="left" if not name else "right")
     for stage in p.stages:
         if stage.reached > 0:
-            shown = _row(stage.latency, stage.ttft)
+            shown = _row(stage.latency, stage.ttft, stage.tpot)
             table.add_row(stage.name, percent(stage.reached), *shown, words.load(stage))
     if p.judge is not None:
         load = words.load(p.judge) if plan.judge.replicas else "-"
-        table.add_row("judge", percent(p.judge.reached), *_row(p.judge.latency, p.judge.ttft), load)
-    table.add_row("end to end", "", *_row(p.e2e, p.ttft), "", end_section=True, style="bold")
-    table.add_row("as planned", "", *_row(plan.predicted.e2e, plan.predicted.ttft), "", style="dim")
+        table.add_row("judge", percent(p.judge.reached), *_row(p.judge.latency, p.judge.ttft, None), load)
+    table.add_row("end to end", "", *_row(p.e2e, p.ttft, p.tpot), "", end_section=True, style="bold")
+    planned = plan.predicted
+    table.add_row("as planned", "", *_row(planned.e2e, planned.ttft, planned.tpot), "", style="dim")
     yield table
+    for level in p.levels:
+        name = Level(level.metric, level.quantile, level.max_s).name
+        yield (
+            f"{name}: {seconds(level.reached_s)}, at most {seconds(level.max_s)} is asked for;"
+            f" {percent(level.attained, 1)} of requests keep it"
+        )
     if (gears := _gears(plan, result)) is not None:
         yield gears
         yield f"the gear changed {plural(result.switches, 'time')}"
@@ -107,7 +122,7 @@ def as_json(plan: Plan, result: Replay, slo_s: float | None) -> dict[str, Any]:
     }
 
 
-def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None:
+def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str, slo_s: float | None = None) -> None:
     latency = latencies_s(result.run)
     samples = LatencySamples(latency, stage_latencies_s(result.problem, result.run))
     curve = attainment(latency)
@@ -122,6 +137,7 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None
     )
     loads = tuple((s.name, words.load(s)) for s in result.predicted.stages if s.reached > 0)
     sections = (
+        *_gears_section(plan, result, slo_s),
         Section("Latency", body=pictures.latency_curves(plan, samples) + sla),
         Section("Queues", body=pictures.queues(plan, lengths)),
         Section("Load", columns=("stage", "of what its replicas sustain"), rows=loads),
@@ -129,5 +145,46 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str) -> None
     write_whole(path, page(f"{trace_name} on a plan of {plan.gpus} GPUs", sections))
 
 
-def _row(latency: Quantiles, ttft: Quantiles) -> tuple[str, ...]:
-    return seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s), seconds(ttft.p95_s)
+def _gears_section(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[Section]:
+    """Nothing where no ladder was played."""
+    if result.gear is None:
+        return
+    rows = tuple(
+        (
+            "beyond" if served["max_in_flight"] is None else f"up to {served['max_in_flight']:,.0f}",
+            ", ".join(served["stages"]),
+            f"{served['requests']:,} ({percent(served['request_share'], 1)})",
+            "-" if served["p95_s"] is None else seconds(served["p95_s"]),
+        )
+        for served in _served(plan, result)
+    )
+    yield Section(
+        "Gears",
+        lead=f"The gear changed {plural(result.switches, 'time')}.",
+        body="".join(pictures.swing(_swing(plan, result, slo_s))),
+        columns=("under way", "asks", "requests", "p95"),
+        rows=rows,
+    )
+
+
+def _swing(plan: Plan, result: Replay, slo_s: float | None) -> Swing:
+    """The trace on the plan's gears. Late is beyond `slo_s`, or the plan's bound, or what it predicts."""
+    assert result.gear is not None
+    deadline = plan.objective.deadline
+    bound_s = slo_s or (deadline.max_s if deadline else plan.predicted.objective_s)
+    found = windows(result.run, bound_s)
+    late_share = 1.0 - within(result, bound_s)
+    return Swing(
+        time_s=found.time_s,
+        rate_rps=found.rate_rps,
+        gear=window_means(result.run, result.gear.astype(float)),
+        switches=result.switches,
+        bound_s=bound_s,
+        on_gears=LoadOverTime(found.in_flight, found.late, late_share, result.predicted.quality.lower),
+        alone=None,
+    )
+
+
+def _row(latency: Quantiles, ttft: Quantiles, tpot: Quantiles | None) -> tuple[str, ...]:
+    whole = seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s)
+    return *whole, seconds(ttft.p95_s), "-" if tpot is None else seconds(tpot.p95_s)

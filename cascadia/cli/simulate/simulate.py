@@ -132,7 +132,7 @@ def simulate(
         _explain(found, result.predicted, folder, asked, output, decoded_contexts(result))
         return
     if plots is not None:
-        write_plots(plots, found, result, trace_file.name)
+        write_plots(plots, found, result, trace_file.name, slo_s)
     for table_ in tables(found, result, slo_s):
         output.show(table_)
     mixed = (mixture(found),) if found.mixture else ()

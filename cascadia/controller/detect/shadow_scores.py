@@ -4,11 +4,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from cascadia.clients.cluster.evaluations_asked import ask
 from cascadia.controller.detect.samples_file import KEPT_S
+from cascadia.domain.workload import Floats, Ints
 from cascadia.planner.problem.quality_judge import metadata_of
 
 PATTERN = "quality-*.parquet"
+GEAR = "gear"
 COLUMNS = ["prompt_id", "stage", "score", "input_tokens", "output_tokens"]
 
 
@@ -21,6 +25,10 @@ class ShadowEvaluations(Protocol):
 
     def write(self, since_s: float, path: Path) -> None:
         """A quality table of them."""
+        ...
+
+    def by_gear(self, since_s: float) -> tuple[Ints, Floats]:
+        """The gear in which each such question's client was answered, and its answers' mean score, by time."""
         ...
 
     def ask(self) -> None:
@@ -51,6 +59,14 @@ class ShadowFiles:
         table = pa.Table.from_pylist(rows).replace_schema_metadata(metadata_of(None))
         parquet.write_table(table, path)
 
+    def by_gear(self, since_s: float) -> tuple[Ints, Floats]:
+        looks = [look for look in self._whole(since_s) if _gear(look) is not None]
+        looks.sort(key=_at_s)
+        scores = [[look[stage]["score"] for stage in self.stages] for look in looks]
+        mean = np.array(scores, float).reshape(-1, len(self.stages)).mean(axis=1)
+        told = np.isfinite(mean)
+        return np.array([_gear(look) for look in looks], np.int64)[told], mean[told]
+
     def ask(self) -> None:
         with suppress(OSError):  # a log that may only be read: they come as before
             ask(self.folder)
@@ -64,11 +80,14 @@ class ShadowFiles:
         import pyarrow as pa
         from pyarrow import parquet
 
+        wanted = {*COLUMNS, "at_s", GEAR}
         for path in sorted(self.folder.glob(PATTERN)):
             if path.name in self._known:
                 continue
             try:
-                rows = parquet.read_table(path, columns=[*COLUMNS, "at_s"]).to_pylist()
+                # A router of before wrote no gears.
+                there = parquet.read_schema(path).names
+                rows = parquet.read_table(path, columns=[n for n in there if n in wanted]).to_pylist()
             except (OSError, pa.ArrowException):
                 continue
             self._known.add(path.name)
@@ -76,6 +95,10 @@ class ShadowFiles:
                 self._looks.setdefault(row["prompt_id"], {})[row["stage"]] = row
         oldest_s = max(map(_at_s, self._looks.values()), default=0.0) - KEPT_S
         self._looks = {prompt: look for prompt, look in self._looks.items() if _at_s(look) >= oldest_s}
+
+
+def _gear(look: dict[str, dict[str, Any]]) -> int | None:
+    return next(iter(look.values())).get(GEAR)
 
 
 def _at_s(look: dict[str, dict[str, Any]]) -> float:

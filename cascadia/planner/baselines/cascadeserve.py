@@ -59,7 +59,7 @@ def cascadeserve(
         return nothing(NAME, f"misses the bar: {best:.1f} at most")
     whole = {d.stage: d for d, _ in search.whole_demands()}
     apart = search.routings.first_apart(_by_gpu_time(search.routings, whole, good), most_routings, APART)
-    found = [d for k in apart for d in _tried(search, whole, _parts(search, whole, k), k, PREFERENCES)]
+    found = [d for k in apart for d in _tried(search, whole, parts_of(search, whole, k), k, PREFERENCES)]
     rate = carried_rps(search, _most(search, apart[:FASTEST])) if with_rate else 0.0
     state = Refinement(search, Simulator.of(search.problem), References(search))
     state.simulate(found)
@@ -117,9 +117,9 @@ def _gpu_time(demand: Demand, shape: int) -> float:
     return float(demand.table.saturated[shape]) * demand.shapes[shape].usd_per_hour
 
 
-def _parts(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[int, float]:
+def parts_of(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[int, float]:
     """Part of the requests (of all gates' verdicts: the judge) that reaches each of a routing's demands."""
-    stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
+    stages = search.on_gpus(routing)
     parts = {s: float(search.routings.reached[routing, s]) for s in stages}
     judged = np.flatnonzero(search.decisions(routing).judged.any(axis=1)).tolist()
     if JUDGE in whole and judged:

@@ -5,7 +5,7 @@ setting k at level l the quality q[k] and the share late[k, l] that is too late:
 
     maximise    sum over l of  w[l] q[k(l)]
     subject to  sum over l of  w[l] late[k(l), l] <= allowed
-                k(0) <= k(1) <= ...          (work never rises with load)
+                k(0) <= k(1) <= ...          (work never rises with load, and neither does quality)
                 at most G different settings
 
 With a multiplier m on lateness the rest is a walk through (level, setting), solved exactly; m is found by bisection
@@ -15,6 +15,7 @@ two points of the hull leaves is taken by changes of one level, as long as one h
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +42,23 @@ class Choices:
     late: Floats
     weight: Floats
 
+    @property
+    def follows(self) -> NDArray[np.bool_]:
+        """As `falls` says of the settings."""
+        return falls(self.quality)
+
     def late_of(self, chosen: Sequence[int]) -> float:
         return float(self.weight @ self.late[list(chosen), np.arange(len(self.weight))])
 
     def quality_of(self, chosen: Sequence[int]) -> float:
         return float(self.weight @ self.quality[list(chosen)])
+
+
+def falls(quality: Floats) -> NDArray[np.bool_]:
+    """(K, K): marks j, k where setting k may come after j as load rises: it takes no more work, and is less good."""
+    later = np.arange(len(quality)) > np.arange(len(quality))[:, None]
+    less: NDArray[np.bool_] = later & (quality < quality[:, None])
+    return less
 
 
 def choose(choices: Choices, allowed: float, most: int) -> tuple[int, ...]:
@@ -85,15 +98,17 @@ def _walk(choices: Choices, multiplier: float, most: int) -> tuple[int, ...]:
     price = np.where(met, multiplier, max(multiplier, MULTIPLIER_BEYOND))
     gain = weight * (choices.quality[:, None] - price * choices.late)
     settings, levels = gain.shape
+    barred = np.where(choices.follows.T, 0.0, -np.inf)
     value = np.full((most, settings), -np.inf)
     value[0] = gain[:, 0]
     came: list[tuple[Ints, NDArray[np.bool_]]] = []
     for level in range(1, levels):
-        first = _best_before(value)
-        best = np.take_along_axis(value, first, axis=1)
+        before = value[:, None, :] + barred
+        first = before.argmax(axis=2)
+        best = np.take_along_axis(before, first[:, :, None], axis=2)[:, :, 0]
         # From a heavier setting, which makes one more; or from the same.
         changed = np.full_like(value, -np.inf)
-        changed[1:, 1:] = best[:-1, :-1]
+        changed[1:] = best[:-1]
         stays = value >= changed
         came.append((first, stays))
         value = np.where(stays, value, changed) + gain[:, level]
@@ -101,18 +116,11 @@ def _walk(choices: Choices, multiplier: float, most: int) -> tuple[int, ...]:
     return _back(came, int(used), int(at))
 
 
-def _best_before(value: Floats) -> Ints:
-    """Place, in each row, of the largest so far."""
-    best = np.maximum.accumulate(value, axis=1)
-    new = np.concatenate([np.ones((len(value), 1), bool), best[:, 1:] > best[:, :-1]], axis=1)
-    return np.maximum.accumulate(np.where(new, np.arange(value.shape[1]), 0), axis=1)
-
-
 def _back(came: Sequence[tuple[Ints, NDArray[np.bool_]]], used: int, at: int) -> tuple[int, ...]:
     chosen = [at]
     for first, stays in reversed(came):
         if not stays[used, at]:
-            used, at = used - 1, int(first[used - 1, at - 1])
+            used, at = used - 1, int(first[used - 1, at])
         chosen.append(at)
     return tuple(reversed(chosen))
 
@@ -123,11 +131,11 @@ def _one_level_better(
     """The change of one level that gains most quality."""
     if choices.late_of(chosen) > allowed + TINY:
         return None
-    best, found = choices.quality_of(chosen) + TINY, None
+    best, found, follows = choices.quality_of(chosen) + TINY, None, choices.follows
     for level in range(len(chosen)):
         for setting in range(len(choices.quality)):
             other = (*chosen[:level], setting, *chosen[level + 1 :])
-            if list(other) != sorted(other) or len(set(other)) > most:
+            if any(a != b and not follows[a, b] for a, b in pairwise(other)) or len(set(other)) > most:
                 continue
             if choices.late_of(other) <= allowed + TINY and choices.quality_of(other) > best:
                 best, found = choices.quality_of(other), other

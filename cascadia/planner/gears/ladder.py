@@ -12,18 +12,19 @@ where less is too late than may be, where its quality keeps the bar, and where i
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.gear import Ladder
+from cascadia.domain.objective import Level
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.gears.candidates import Candidates, candidates
-from cascadia.planner.gears.choose import Choices, choose
+from cascadia.planner.gears.choose import Choices, choose, falls
 from cascadia.planner.gears.levels import Spread, spread
 from cascadia.planner.gears.measured import Measured, measured
 from cascadia.planner.gears.played import Decided, Played, play
@@ -77,9 +78,10 @@ class Goals:
         """`own_s`: the objective's quantile under the plan's own setting, which stands in for a bound."""
         objective, floor = problem.objective, problem.quality_floor
         bar = objective.quality_min or 0.0
+        deadline = objective.deadline or Level("e2e", objective.quantile, own_s)
         return Goals(
-            objective.latency_max_s or own_s,
-            1 - objective.quantile,
+            deadline.max_s,
+            1 - deadline.quantile,
             bar,
             bar if floor is None else floor,
             problem.gears,
@@ -166,14 +168,18 @@ class _Finder:
     decided: Decided
     seen: dict[tuple[tuple[int, ...], tuple[float, ...]], FoundLadder] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.follows = falls(self.search.routings.lower[self.among.routings])
+
     def best(self) -> FoundLadder | None:
         alone = self._best_alone()
         base = self._played((alone,), ())
         chosen = [alone] * (len(self.spread) - 1)
         # Beyond all that the trace has a lighter gear changes nothing on it.
-        if self._lighter(len(self.among) - 1, alone):
+        lightest = self._lightest(alone)
+        if self._lighter(lightest, alone):
             self._played(
-                (alone, len(self.among) - 1),
+                (alone, lightest),
                 _rising([BEYOND_MET * (int(_under_way(base.played).max(initial=0)) + 1)]),
             )
         for _ in range(CORRECTED):
@@ -204,7 +210,7 @@ class _Finder:
         met = _under_way(self._played((alone,), ()).played)
         for heavier, lighter in PAIRS:
             gears = order[min(at + heavier, len(order) - 1)], order[max(at - lighter, 0)]
-            if gears[0] < gears[1] and self._lighter(gears[1], gears[0]):
+            if self.follows[gears] and self._lighter(gears[1], gears[0]):
                 for quantile in MET:
                     yield gears, _rising([float(np.quantile(met, quantile))])
 
@@ -256,6 +262,10 @@ class _Finder:
         work, total = self.among.work, self.among.total
         return bool(work[candidate] <= LIGHTER * work[than] or total[candidate] <= LIGHTER * total[than])
 
+    def _lightest(self, than: int) -> int:
+        """The candidate with the least work of those that are less good; itself where none is."""
+        return int(np.flatnonzero(self.follows[than]).max(initial=than))
+
     def _finite(self, candidate: int) -> list[float]:
         under_way = self.measured.in_flight[candidate]
         return list(under_way[np.isfinite(under_way)].tolist())
@@ -303,7 +313,7 @@ class _Finder:
             yield gears, moved
         for at, by in product(range(len(gears)), (-1, 1, -3, 3)):
             other = [*gears[:at], gears[at] + by, *gears[at + 1 :]]
-            if 0 <= other[at] < len(self.among) and other == sorted(set(other)):
+            if 0 <= other[at] < len(self.among) and all(self.follows[pair] for pair in pairwise(other)):
                 yield tuple(other), borders
 
     def _worse(self, found: FoundLadder) -> float:

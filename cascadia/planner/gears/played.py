@@ -92,12 +92,15 @@ def _gears(
     for stage, mix in deployment.mixes:
         for replica in replicas_of(mix):
             cascade.open(stages if stage == JUDGE else stage, replica.timing, replica.weight)
-    cascade.shift([_routing(each) for each in decided], ladder.borders)
+    looked_ps = round(simulator.problem.foresight_s * PS_PER_S)
+    cascade.shift([_routing(each, looked_ps) for each in decided], ladder.borders)
     cascade.finish()
     return cascade.gears
 
 
-def _routing(decided: Decisions) -> Routing:
+def _routing(decided: Decisions, looked_ps: int) -> Routing:
     """Routing of each request, as the network of stages has it."""
     asked = tuple(np.flatnonzero(decided.enters.any(axis=1)).tolist())
-    return Routing(asked, decided.accepts, decided.enters, decided.judged)
+    looked = np.where(decided.foresees.any(axis=0), np.int64(looked_ps), np.int64(0))
+    waits = looked if looked.any() else None
+    return Routing(asked, decided.accepts, decided.enters, decided.judged, waits)

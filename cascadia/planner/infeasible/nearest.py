@@ -148,7 +148,7 @@ def _nearest(
     if at is None:
         return Nearest(None, None)
     kept: int | None = at
-    if search.problem.objective.latency_max_s is not None:
+    if search.problem.objective.bounds:
         kept = first_that_holds(at - 1, len(values), at, lambda i: planning.keeps(asked(i)), MOST_KEPT)
     return Nearest(values[at], None if kept is None else values[kept])
 

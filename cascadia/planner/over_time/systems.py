@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.baselines import cascadeserve
 from cascadia.planner.baselines.single_model import stand_alone
 from cascadia.planner.deployment.deployment import Deployment
@@ -174,18 +173,14 @@ def _shared(search: Search, alone: Mapping[int, int]) -> Iterator[Deployment]:
 def _theirs(search: Search, ours: Deployment) -> list[Deployment]:
     """Deployments for cascades of much to little work, as many as fit; and ours."""
     found: dict[object, Deployment] = {ours.key: ours}
+    whole = {demand.stage: demand for demand, _ in search.whole_demands()}
     apart: list[int] = []
     for k in np.argsort(-search.routings.mean, kind="stable").tolist():
         if len(found) > PLACEMENTS:
             break
-        parts = {
-            s: float(search.routings.reached[k, s])
-            for s in np.flatnonzero(search.routings.deployed[k]).tolist()
-        }
-        if len(parts) < 2 or not search.routings.apart(k, apart, UNLIKE):
+        if search.routings.deployed[k].sum() < 2 or not search.routings.apart(k, apart, UNLIKE):
             continue
-        if search.self_hosted_judge and search.routings.asks(k):
-            parts[JUDGE] = 1.0
+        parts = cascadeserve.parts_of(search, whole, k)
         if fit := cascadeserve.placed(search, parts, k)[:1]:
             apart.append(k)
             found.setdefault(fit[0].key, fit[0])

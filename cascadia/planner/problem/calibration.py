@@ -6,9 +6,9 @@ from typing import get_args
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Engine
+from cascadia_sim import errors as sim_errors
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.calibration.file import read_calibration
-from cascadia_sim.errors import InputError
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.architecture import Architecture
 
@@ -27,7 +27,7 @@ def stage_calibration(
         return None
     try:
         measured = read_calibration(path)
-    except InputError as error:
+    except sim_errors.BadInput as error:
         raise BadInput(f"{where}: {error.where}", error.what, error.instead) from None
     if measured.engine in get_args(Engine) and measured.engine != engine:
         raise BadInput(where, f"{path.name} was measured on {measured.engine}, this runs {engine}", AGAIN)

@@ -139,9 +139,10 @@ def _columns(path: Path, table: Any) -> dict[str, Any]:
     import pyarrow as pa
 
     names: list[str] = table.column_names
-    for name in REQUIRED:
-        if name not in names:
-            raise BadInput(str(path), f"no column {name!r}", f"write columns {', '.join(REQUIRED)}")
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        instead = f"write columns {', '.join(REQUIRED)}, or see `cascadia import quality`"
+        raise BadInput(str(path), f"no column {' and none '.join(map(repr, missing))}", instead)
     if table.num_rows == 0:
         raise BadInput(str(path), "the table has no rows", "write one row per prompt and stage")
     columns: dict[str, Any] = {}

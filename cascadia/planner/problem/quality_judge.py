@@ -58,12 +58,17 @@ def refuse_unlikely(path: Path, column: str, values: Any) -> None:
     """Refuses a column (n numbers, 0-100) that never leaves a scale that judges commonly use, where none was
     named.
     """
-    greatest = float(values.max())
-    likely = next((scale for scale in USUAL_SCALES if greatest <= scale), None)
-    if greatest > 0 and likely is not None:
+    likely = likely_scale(values)
+    if likely is not None:
         instead = (
             f"write quality: {{table: {path.name}, scale: {likely:g}}}, or scale: 100 if they are of 100"
         )
         raise BadInput(
             str(path), f"column {column!r} never exceeds {likely:g}, and no scale is named", instead
         )
+
+
+def likely_scale(values: Any) -> float | None:
+    """The scale that scores (n) seem to go up to, where it is one that judges commonly use; None for one of 100."""
+    greatest = float(values.max())
+    return next((scale for scale in USUAL_SCALES if 0 < greatest <= scale), None)

@@ -11,7 +11,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable
-from cascadia_traces.errors import TraceError
+from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.formats.rows import Rows
 from cascadia_traces.trace import Trace
@@ -41,7 +41,7 @@ def read_samples(folder: Path) -> Sampled:
     looks = sorted(folder.glob("quality-*.parquet"))
     try:
         trace = _by_arrival([read_trace(file) for file in requests])
-    except TraceError as error:
+    except trace_errors.BadInput as error:
         raise BadInput(error.where, error.what, error.instead) from None
     quality, left_out = _quality(looks) if looks else (None, 0)
     return Sampled(trace, quality, len(requests) + len(looks), left_out)

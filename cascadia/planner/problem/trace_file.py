@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cascadia.domain.errors import BadInput
 from cascadia.planner.problem.join import at_rate
-from cascadia_traces.errors import TraceError
+from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.trace import Trace
 
@@ -17,6 +17,6 @@ def read_trace_for(
     try:
         trace = read_trace(path, format_, seed=seed, note=notes.append)
         trace = trace if rate_rps is None else at_rate(trace, rate_rps, "--rate")
-    except TraceError as error:
+    except trace_errors.BadInput as error:
         raise BadInput(error.where, error.what, error.instead) from None
     return trace, tuple(notes)

@@ -10,7 +10,7 @@ from cascadia.files.field_errors import bad_input, shown
 from cascadia.files.strict_yaml import MAX_BYTES, parse_yaml
 from cascadia.files.text import read_text
 from cascadia.planner.spec.gpu import GpuSpec
-from cascadia_sim.errors import InputError
+from cascadia_sim import errors as sim_errors
 from cascadia_sim.hardware.own import OwnGpu, Tflops
 
 _PATH_STARTS = ("./", "../", "/", "~")
@@ -46,5 +46,5 @@ def own_gpu(described: GpuSpec, where: str) -> OwnGpu:
     figures = described.model_dump(exclude={"tflops"})
     try:
         return OwnGpu(**figures, tflops=Tflops(**described.tflops.model_dump()))
-    except InputError as error:
+    except sim_errors.BadInput as error:
         raise BadInput(f"{where}.{error.where}", error.what, error.instead) from None

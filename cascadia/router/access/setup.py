@@ -1,6 +1,7 @@
 """Access as the settings ask for it."""
 
 from cascadia.domain.errors import BadInput
+from cascadia.files.extras import install
 from cascadia.router.access.access import Access
 from cascadia.router.access.key_metrics import KeyMetrics
 from cascadia.router.access.keys import Keyring
@@ -28,8 +29,7 @@ def keep_up(access: Access | None, settings: KeySettings | None, metrics: Metric
     try:
         from cascadia.router.access.redis_store import RedisStore
     except ModuleNotFoundError:
-        instead = 'install it: pip install "cascadia[redis]"'
-        raise BadInput("keys.redis_url", "needs the package redis", instead) from None
+        raise BadInput("keys.redis_url", "needs the package redis", install("redis")) from None
     from cascadia.router.access.shared_limits import SharedLimits
 
     failures = Counts(

@@ -81,5 +81,6 @@ def _quality(pa: Any, text: bool) -> list[tuple[str, Any]]:
         ("output_tokens", pa.int64()),
         ("at_s", pa.float64()),
         ("seconds", pa.float64()),
+        ("gear", pa.int64()),
         *([("question", pa.string()), ("answer", pa.string())] if text else []),
     ]

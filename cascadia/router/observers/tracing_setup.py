@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from cascadia.domain.errors import BadInput
+from cascadia.files.extras import install
 from cascadia.router.observers.tracing import Tracing
 from cascadia.router.settings.model import TracingSettings
 
@@ -47,9 +48,8 @@ def tracing_of(settings: TracingSettings, lost: Callable[[int], None]) -> Tracin
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
-        raise BadInput(
-            "tracing", "OpenTelemetry is not installed", "install cascadia[otel], or leave the endpoint out"
-        ) from None
+        instead = f"{install('otel')}, or leave the endpoint out"
+        raise BadInput("tracing", "OpenTelemetry is not installed", instead) from None
     # What it has to say is counted (`spans_lost_total`), and would stand between the lines of our log.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     return Tracing(settings, OTLPSpanExporter(endpoint=settings.endpoint), lost)

@@ -8,7 +8,7 @@ so these constants belong to the pair of GPU and engine. Equations: docs/models/
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, get_args
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.hardware.gpu import Efficiency
 
 Evidence = Literal["served", "mixed", "kernels", "none"]
@@ -16,7 +16,7 @@ EVIDENCE = get_args(Evidence)
 """Best first: what a calibration rests on."""
 
 
-class BadCalibration(InputError):
+class BadCalibration(BadInput):
     """A calibration that cannot be read, or whose numbers mean nothing."""
 
 

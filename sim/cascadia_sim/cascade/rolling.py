@@ -22,7 +22,7 @@ from cascadia_sim.cascade.parts import Bools
 from cascadia_sim.engine.arrays import Fleet, Network, Paths, Requests, Sites, no_paths
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, check_dispatch
 from cascadia_sim.engine.requests import check_timing
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
 FIRST_CAPACITY = 1 << 16
@@ -42,7 +42,7 @@ class CascadeRequests:
 
     def __post_init__(self) -> None:
         if (np.diff(self.arrival_ps) < 0).any():
-            raise InputError("arrival_ps", "falls", "sort the requests by arrival")
+            raise BadInput("arrival_ps", "falls", "sort the requests by arrival")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,15 @@ class Routing:
     """`stages` in order, until one accepts: `accept` [S, n]; the last accepts all.
 
     `enter` [S, n]: whom a stage is asked at all; None: all. The last stage is asked whoever comes. `judged` [S, n]:
-    whose answer waits for a verdict, others are answered there; None: all but the last stage's.
+    whose answer waits for a verdict, others are answered there; None: all but the last stage's. `looked_ps` [n]: how
+    long the question is looked at before; None: not at all.
     """
 
     stages: tuple[int, ...]
     accept: Bools
     enter: Bools | None = None
     judged: Bools | None = None
+    looked_ps: Ints | None = None
 
 
 DEAD_BAND, HOLD_S = 0.10, 1.0
@@ -95,6 +97,9 @@ class RollingCascade:
 
     A stage whose chosen replica has more than `most_load` tokens per weight in hand turns a request away: at the first
     stage it is lost, later the answer before is given. Verdicts are never refused.
+
+    A request is under way until its client has the answer, and goes on to judge and next stage then
+    (`engine/client.py`).
     """
 
     def __init__(
@@ -128,20 +133,23 @@ class RollingCascade:
 
     def open(self, group: int, timing: ReplicaTiming, weight: float = 1.0) -> int:
         """A replica that serves from now on; its number."""
+        from cascadia_sim.engine.client import constants
         from cascadia_sim.engine.fleet import fleet_of, with_more_lanes
 
         check_timing(timing)
         room = timing.kv_tokens // timing.block_size * timing.block_size * timing.lanes
         if self._longest[group] > room:
             what = f"holds {room} tokens, and the longest request has {self._longest[group]}"
-            raise InputError("timing.kv_tokens", what, "drop it, or give the replica more memory")
+            raise BadInput("timing.kv_tokens", what, "drop it, or give the replica more memory")
         self._timings.append(timing)
         self._group_of.append(group)
         fleet = self._fleet
         self._fleet = fleet_of(self._timings) if fleet is None else with_more_lanes(fleet, self._timings)
         sites = self._sites
         self._sites = sites._replace(
-            weights=np.append(sites.weights, weight), credit=np.append(sites.credit, 0.0)
+            weights=np.append(sites.weights, weight),
+            client=np.append(sites.client, constants([timing]), axis=0),
+            credit=np.append(sites.credit, 0.0),
         )
         lane = len(self._timings) - 1
         self._open[group] = [*(r for r in self._open[group] if r not in self._closed), lane]
@@ -155,7 +163,7 @@ class RollingCascade:
         if others:
             self._open[group] = others
         elif any(group in self._served(routing.stages) for routing in self._routings):
-            raise InputError(
+            raise BadInput(
                 "replica", "is the last of a stage that is sent to", "open another, or reroute first"
             )
         self._closed.add(replica)
@@ -196,11 +204,11 @@ class RollingCascade:
         """
         if len(borders) != len(routings) - 1 or (np.diff([0.0, *borders]) <= 0).any():
             what = f"are {tuple(borders)} for {len(routings)} routings"
-            raise InputError("borders", what, "give one less than routings, rising from above 0")
+            raise BadInput("borders", what, "give one less than routings, rising from above 0")
         for group in (group for routing in routings for group in self._served(routing.stages)):
             if not set(self._open[group]) - self._closed:
                 what = "the judge" if group == self.judge_group else f"stage {group}"
-                raise InputError("stages", f"{what} has no open replica", "open one first")
+                raise BadInput("stages", f"{what} has no open replica", "open one first")
         self._routings = tuple(routings)
         more = len(routings) - self._paths.following.shape[0]
         if more > 0:
@@ -208,13 +216,19 @@ class RollingCascade:
             following = np.append(self._paths.following, np.full((more, depth, n), -1, np.int8), axis=0)
             judged = np.append(self._paths.judged, np.zeros((more, depth - 1, n), bool), axis=0)
             self._paths = self._paths._replace(following=following, judged=judged)
+        if any(routing.looked_ps is not None for routing in routings):
+            nothing = np.zeros(self.asked.arrival_ps.size, np.int64)
+            looked = [nothing if r.looked_ps is None else r.looked_ps for r in routings]
+            self._paths = self._paths._replace(looked_ps=np.stack(looked))
+        else:
+            self._paths = self._paths._replace(looked_ps=np.zeros((0, 0), np.int64))
         self._paths.rule[:2] = dead_band, hold_s
         self._paths = self._paths._replace(borders=np.array(borders, float), force=np.array([0.0, -1.0]))
 
     def ready(self, capacity: float) -> None:
         """Lowers all borders, from now on, to what that share of the planned replicas can carry."""
         if capacity <= 0:
-            raise InputError("capacity", f"is {capacity:g}", "give a share above 0")
+            raise BadInput("capacity", f"is {capacity:g}", "give a share above 0")
         self._paths.rule[2] = capacity
 
     @property
@@ -307,7 +321,7 @@ class RollingCascade:
         if not who.size:
             return
         if not self._routings:
-            raise InputError("stages", "requests arrive, and no routing is set", "call `route` first")
+            raise BadInput("stages", "requests arrive, and no routing is set", "call `route` first")
         comes, judged = self._follow(who)
         for stage in np.flatnonzero(comes.any(axis=1)):
             here = who[comes[stage]]
@@ -407,8 +421,7 @@ def _paths(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) 
     """Paths before anybody has arrived, with no routing known."""
     stages, n = asked.input_tokens.shape
     unknown = np.full(n, -1, np.int64)
-    delays = isinstance(judge, VerdictDelays)
-    return no_paths()._replace(
+    return no_paths(requests=n)._replace(
         arrival_ps=asked.arrival_ps,
         following=np.full((1, stages + 1, n), -1, np.int8),
         judged=np.zeros((1, stages, n), bool),
@@ -420,8 +433,6 @@ def _paths(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) 
         gear=unknown.copy(),
         last_visit=unknown.copy(),
         last_stage=unknown.copy(),
-        later_ps=np.zeros(n if delays else 0, np.int64),
-        later=np.zeros(n if delays else 0, np.int64),
     )
 
 

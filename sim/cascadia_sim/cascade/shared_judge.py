@@ -20,7 +20,6 @@ from cascadia_sim.cascade.parts import (
 )
 from cascadia_sim.cascade.stage import StageRun, check_replicas
 from cascadia_sim.engine.arrays import Network, no_paths
-from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
 from cascadia_sim.engine.requests import RequestArrays, check_fit, check_ran, request_arrays
 from cascadia_sim.iteration.timing import Ints
@@ -116,26 +115,16 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
         due=np.zeros(successor.size, np.int64),
         ended=np.zeros(1, np.int64),
     )
-    kernel.together(fleet, requests, sites, network, no_paths(), kernel.NEVER)
+    paths = no_paths(successor.size, entry.size)
+    kernel.together(fleet, requests, sites, network, paths, kernel.NEVER)
     check_ran(requests.arrival_ps, requests.finish_ps)
-    late_ps = delays_ps(
-        [r.timing for r in replicas],
-        network.replica,
-        requests.first_token_ps,
-        requests.finish_ps,
-        requests.output_tokens,
-    )
-    before_ps = _before(late_ps, network.entry, successor)
-    arrival_ps = requests.arrival_ps + before_ps
-    first_token_ps, finish_ps = (
-        t + before_ps + late_ps for t in (requests.first_token_ps, requests.finish_ps)
-    )
+    first_token_ps, finish_ps = (t + paths.wait_ps for t in (requests.first_token_ps, requests.finish_ps))
     runs, arrivals = [], []
     busy_ps = fleet.state[:, kernel.BUSY] // fleet.limits[:, kernel.STAGES]
     ends = np.cumsum(sizes)
     for i, end in enumerate(ends):
         mine, own = slice(end - sizes[i], end), slice(first_replica[i], first_replica[i + 1])
-        arrivals.append(arrival_ps[mine])
+        arrivals.append(requests.arrival_ps[mine])
         runs.append(
             StageRun(
                 replica=network.replica[mine] - own.start,
@@ -143,22 +132,7 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
                 finish_ps=finish_ps[mine],
                 busy_ps=busy_ps[own],
                 preemptions=int(fleet.state[own, kernel.PREEMPTIONS].sum()),
-                span_ps=int(finish_ps[mine].max() - arrival_ps[mine].min()),
+                span_ps=int(finish_ps[mine].max() - requests.arrival_ps[mine].min()),
             )
         )
     return arrivals, runs
-
-
-def _before(late_ps: Ints, entry: Ints, successor: Ints) -> Ints:
-    """Time that clients have waited for the visits before each visit, beyond the engines' own.
-
-    Engines see later visits so much earlier than they would come, all of a stage by about the same.
-    """
-    before_ps = np.zeros_like(late_ps)
-    visits = entry
-    while visits.size:
-        then = successor[visits]
-        visits, then = visits[then >= 0], then[then >= 0]
-        before_ps[then] = before_ps[visits] + late_ps[visits]
-        visits = then
-    return before_ps

@@ -92,11 +92,13 @@ class Pipeline(NamedTuple):
 class Sites(NamedTuple):
     """Replicas [R], each a lane; `open`: those that get requests, group after group.
 
-    `credit` is what round robin owes them. By group [G], for the least outstanding: its `turn` (the place where it
-    looks first), the tokens `written` by so many `answers`, and `most_output` of one.
+    `client` are what their clients wait beyond the engine (`engine/client.py`): a fixed time, decode steps, and what
+    one of these takes alone, in ps. `credit` is what round robin owes them. By group [G], for the least outstanding:
+    its `turn` (the place where it looks first), the tokens `written` by so many `answers`, and `most_output` of one.
     """
 
     weights: Floats
+    client: Floats  # [R, 3]
     credit: Floats
     open: Ints
     turn: Ints
@@ -135,9 +137,11 @@ class Paths(NamedTuple):
     none; a judged stage without such a visit waits for `verdict_ps` [S, N]. `borders` [G - 1] and `rule` (dead band,
     hold in s, ready share of the planned capacity) say which gear is chosen; `force` is the one in force, and since
     when, in s, less is under way (`cascadia.domain.gear.Shift`). Written: `gear`, `last_visit` and `last_stage` by
-    request, `wait_ps` by visit; `later_ps` and `later` are a heap of `waiting` [1] visits that wait for a verdict.
+    request, `wait_ps` by visit: from the engine's finish to the client's, and then for a verdict. `later_ps` and
+    `later` are a heap of `waiting` [1] visits, and until when each waits; ~v: visit v begins then. `looked_ps` [G, N]
+    is how long a question is looked at before its first visit; empty: never.
 
-    Without requests all is empty, and the network's own `successor` stands.
+    Without requests the network's own `successor` stands, and there is room for no more than who waits.
     """
 
     arrival_ps: Ints  # [N]
@@ -149,6 +153,7 @@ class Paths(NamedTuple):
     borders: Floats
     rule: Floats  # [3]
     force: Floats  # [2]
+    looked_ps: Ints
     gear: Ints  # [N]
     last_visit: Ints  # [N]
     last_stage: Ints  # [N]
@@ -158,7 +163,7 @@ class Paths(NamedTuple):
     waiting: Ints  # [1]
 
 
-def no_paths() -> Paths:
+def no_paths(visits: int = 0, requests: int = 0) -> Paths:
     """Paths of a network whose visits follow each other as its `successor` says."""
     none = np.zeros(0, np.int64)
     table = np.zeros((0, 0), np.int64)
@@ -172,11 +177,12 @@ def no_paths() -> Paths:
         borders=np.zeros(0),
         rule=np.zeros(3),
         force=np.zeros(2),
+        looked_ps=table,
         gear=none,
         last_visit=none,
         last_stage=none,
-        wait_ps=none,
-        later_ps=none,
-        later=none,
+        wait_ps=np.zeros(visits, np.int64),
+        later_ps=np.zeros(requests, np.int64),
+        later=np.zeros(requests, np.int64),
         waiting=np.zeros(1, np.int64),
     )

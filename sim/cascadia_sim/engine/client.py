@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cascadia_sim.engine.arrays import Floats
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
 
@@ -22,15 +23,14 @@ def delays_ps(
     """Delay of each request [n], which ran on `timings[replica]`; 0 where the times are not known (-1)."""
     if not any(t.client_ps or t.client_steps for t in timings):
         return np.zeros_like(finish_ps)
-    fixed, steps, alone = (
-        np.array([value(t) for t in timings])[replica]
-        for value in (
-            lambda t: t.client_ps,
-            lambda t: t.client_steps,
-            lambda t: int(t.token_ps[1] + t.sequence_ps[1]),
-        )
-    )
+    fixed, steps, alone = constants(timings)[replica].T
     further = output_tokens - 1
     pace = np.where(further > 0, (finish_ps - first_token_ps) // np.maximum(further, 1), alone)
-    late = fixed + np.rint(steps * pace).astype(np.int64)
+    late = fixed.astype(np.int64) + np.rint(steps * pace).astype(np.int64)
     return np.where(finish_ps < 0, 0, late)
+
+
+def constants(timings: Sequence[ReplicaTiming]) -> Floats:
+    """By replica [R, 3]: the fixed time, the decode steps, and what one of these takes alone, in ps."""
+    told = [(t.client_ps, t.client_steps, int(t.token_ps[1] + t.sequence_ps[1])) for t in timings]
+    return np.array(told, np.float64).reshape(-1, 3)

@@ -8,7 +8,7 @@ tokens are those that a router can know of.
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import ReplicaTiming
 
 Dispatch = Literal["round-robin", "least-outstanding"]
@@ -24,11 +24,11 @@ class Replica:
 
     def __post_init__(self) -> None:
         if not 0 < self.weight < float("inf"):
-            raise InputError("weight", f"is {self.weight}", "write one above 0, or leave the replica out")
+            raise BadInput("weight", f"is {self.weight}", "write one above 0, or leave the replica out")
 
 
 def check_dispatch(dispatch: str) -> None:
     if dispatch not in get_args(Dispatch):
-        raise InputError(
+        raise BadInput(
             "dispatch", f"unknown rule {dispatch!r}", f"write one of {', '.join(get_args(Dispatch))}"
         )

@@ -6,6 +6,7 @@ import numpy as np
 
 from cascadia_sim.engine import kernel
 from cascadia_sim.engine.arrays import Fleet, Requests, Sites
+from cascadia_sim.engine.client import constants
 from cascadia_sim.engine.dispatch import Replica
 from cascadia_sim.iteration.scheduling import VLLM_V1
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
@@ -108,6 +109,7 @@ def sites_of(replicas: Sequence[Replica], most_output: Sequence[int | None] = (N
     groups = len(most_output)
     return Sites(
         weights=np.array([r.weight for r in replicas], np.float64),
+        client=constants([r.timing for r in replicas]),
         credit=np.zeros(len(replicas)),
         open=np.arange(len(replicas), dtype=np.int64),
         turn=np.zeros(groups, np.int64),

@@ -978,7 +978,7 @@ def _set_out(network: Network, paths: Paths, request: int, now_ps: int) -> int:
 
 @compiled
 def _wait(paths: Paths, visit: int, until_ps: int) -> None:
-    """Puts a visit on the heap of those that wait for a verdict."""
+    """Puts a visit on the heap of those that wait, or ~visit, which then begins."""
     at = paths.waiting[0]
     paths.waiting[0] = at + 1
     while at > 0 and paths.later_ps[(at - 1) >> 1] > until_ps:
@@ -989,7 +989,7 @@ def _wait(paths: Paths, visit: int, until_ps: int) -> None:
 
 @compiled
 def _told(paths: Paths) -> int:
-    """Takes the visit whose verdict comes first off the heap."""
+    """Takes the visit that waits no longer off the heap."""
     visit = paths.later[0]
     size = paths.waiting[0] - 1
     paths.waiting[0] = size
@@ -1021,10 +1021,23 @@ def _set_off(network: Network, visit: int, due: int) -> int:
 
 
 @compiled
+def _client_ps(requests: Requests, sites: Sites, which: int, visit: int) -> int:
+    """`client.delays_ps` of a visit that ended at lane `which`."""
+    fixed, steps = sites.client[which, 0], sites.client[which, 1]
+    if fixed == 0 and steps == 0:
+        return 0
+    further = requests.output_tokens[visit] - 1
+    pace = sites.client[which, 2]
+    if further > 0:
+        pace = float((requests.finish_ps[visit] - requests.first_token_ps[visit]) // further)
+    return int(fixed) + int(np.rint(steps * pace))
+
+
+@compiled
 def together(
     fleet: Fleet, requests: Requests, sites: Sites, network: Network, paths: Paths, until_ps: int
 ) -> None:
-    """Runs all lanes of a network of stages in step: who finishes here arrives there at that instant.
+    """Runs all lanes of a network of stages in step: whose client has the answer here arrives there at that instant.
 
     At each instant before `until_ps`: end what ends then, deliver what that sets free, and only then schedule.
     """
@@ -1045,18 +1058,29 @@ def together(
         while entered < network.entry.size:
             if (paths.arrival_ps[entered] if chooses else requests.arrival_ps[network.entry[entered]]) > now:
                 break
-            network.due[due] = _set_out(network, paths, entered, now) if chooses else network.entry[entered]
-            due += 1
+            visit = _set_out(network, paths, entered, now) if chooses else network.entry[entered]
+            looked_ps = paths.looked_ps[paths.gear[entered], entered] if paths.looked_ps.size > 0 else 0
+            if looked_ps > 0:
+                _wait(paths, ~visit, now + looked_ps)
+            else:
+                network.due[due] = visit
+                due += 1
             entered += 1
         network.entered[0] = entered
         while paths.waiting[0] > 0 and paths.later_ps[0] <= now:
-            due = _set_off(network, _told(paths), due)
+            visit = _told(paths)
+            if visit < 0:
+                network.due[due] = ~visit
+                due += 1
+            else:
+                due = _set_off(network, visit, due)
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:
                 advance(fleet, requests, which, now)
                 for i in range(fleet.state[which, FINISHED]):
                     visit = fleet.finished[which, i]
-                    if chooses and paths.wait_ps[visit] > 0:
+                    paths.wait_ps[visit] += _client_ps(requests, sites, which, visit)
+                    if paths.wait_ps[visit] > 0:
                         _wait(paths, visit, now + paths.wait_ps[visit])
                     else:
                         due = _set_off(network, visit, due)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
 
@@ -19,7 +19,7 @@ class RequestArrays(NamedTuple):
     cached_tokens: Ints
 
 
-class BadRequests(InputError):
+class BadRequests(BadInput):
     """Requests that no engine could serve."""
 
 
@@ -80,7 +80,7 @@ def check_ran(arrival_ps: Ints, finish_ps: Ints) -> None:
 
 
 def check_timing(timing: ReplicaTiming) -> None:
-    """Raises `InputError` for tables and limits at which the engine would stand still or read past an end."""
+    """Raises `BadInput` for tables and limits at which the engine would stand still or read past an end."""
     t = timing
     wrong = {
         "token_ps": (
@@ -106,6 +106,6 @@ def check_timing(timing: ReplicaTiming) -> None:
     }
     for name, (bad, what) in wrong.items():
         if bad:
-            raise InputError(
+            raise BadInput(
                 f"timing.{name}", what, "build it with cascadia_sim.iteration.build.replica_timing"
             )

@@ -7,11 +7,11 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from cascadia_sim.errors import InputError, nearest_text
+from cascadia_sim.errors import BadInput, nearest_text
 from cascadia_sim.hardware.gpu import Efficiency, Gpu
 
 
-class UnknownGpu(InputError):
+class UnknownGpu(BadInput):
     """No such GPU in the catalogue; `nearest` are the names that look most like it."""
 
     def __init__(self, name: str, nearest: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import isfinite, log
 from typing import Literal
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.hardware.catalogue import (
     efficiency_of,
     generations,
@@ -24,7 +24,7 @@ UNLIKE = 2.0
 """A precision that only one of two GPUs has sets them as far apart as a factor of e^2 in one figure."""
 
 
-class BadGpu(InputError):
+class BadGpu(BadInput):
     """A figure of a GPU of one's own that means nothing."""
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.hardware.gpu import Gpu
 from cascadia_sim.iteration.build import setting_of, tabulated
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -18,7 +18,7 @@ from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 from cascadia_sim.models.architecture import Architecture
 
 
-class BeyondTheTables(InputError):
+class BeyondTheTables(BadInput):
     """An iteration that the engine's settings never allow."""
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.hardware.gpu import Gpu
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.sharding import (
@@ -21,7 +21,7 @@ FIXED_RESERVE_BYTES = 1_500_000_000
 NCCL_BYTES = 411_041_792
 
 
-class DoesNotFit(InputError):
+class DoesNotFit(BadInput):
     """Weights, reserve and the smallest useful KV cache exceed one GPU's memory. Both figures are per GPU."""
 
     def __init__(self, needed_bytes: int, available_bytes: int) -> None:

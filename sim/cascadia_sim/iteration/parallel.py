@@ -43,7 +43,7 @@ class Split:
 
 
 def check_split(architecture: Architecture, split: Split) -> None:
-    """Raises an `InputError` where ranks do not divide the GPUs, or experts do not spread over them."""
+    """Raises an `BadInput` where ranks do not divide the GPUs, or experts do not spread over them."""
     if split.attention_dp < 1 or split.tp % split.attention_dp:
         raise BadParallel(
             "attention_dp",

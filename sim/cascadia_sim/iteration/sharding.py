@@ -7,11 +7,11 @@ down-projections are on each. KV heads fewer than GPUs are replicated, as vLLM a
 
 from typing import NamedTuple
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.models.architecture import Architecture
 
 
-class InvalidShape(InputError):
+class InvalidShape(BadInput):
     """The model cannot be split so."""
 
 

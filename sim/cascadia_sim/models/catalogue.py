@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from cascadia_sim.errors import InputError, nearest_text
+from cascadia_sim.errors import BadInput, nearest_text
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.config_json import from_config
 
@@ -30,7 +30,7 @@ _SUFFIXES = (
 )
 
 
-class UnknownModel(InputError):
+class UnknownModel(BadInput):
     """No such id in the catalogue; `nearest` are the ids that look most like it."""
 
     def __init__(self, name: str, nearest: tuple[str, ...]) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 
 # Far above any model, and small enough that no product of two overflows anything.
 LARGEST = 10_000_000
 
 
-class ArchitectureError(InputError):
+class ArchitectureError(BadInput):
     """The config describes no architecture that the simulator can time."""
 
 

@@ -15,12 +15,12 @@ followed: such a file is larger than said here.
 
 from dataclasses import dataclass
 
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 
 BF16_BYTES = 2.0
 
 
-class UnknownQuantization(InputError):
+class UnknownQuantization(BadInput):
     """No such weight or KV format."""
 
 

@@ -186,20 +186,20 @@ def square(seed: int = 0, half_s: float = HOUR_S) -> Day:
     return _one(f"square wave of {2 * half_s / HOUR_S:g} h", Arrivals(rate, 1.2), seed)
 
 
-def azure(seed: int = 0) -> Day:
-    """Azure's 2023 traces, an hour each, end to end: conversations, code, both, conversations at twice the rate."""
+def azure(seed: int = 0, hours: float = 6.0) -> Day:
+    """Azure's 2023 traces, `hours` each, end to end: conversations, code, both, conversations at twice the rate."""
     conv, code = (read_trace(data_path(f"traces/azure_2023_{name}.csv")) for name in ("conv", "code"))
     table = made_table()
     plan = (
-        ("conversations", [conv], 6.0, 20.0, 0.40),
-        ("code", [code], 6.0, 24.0, 0.55),
-        ("conversations, twice as many", [conv], 6.0, 40.0, 0.40),
-        ("code at night", [code], 6.0, 8.0, 0.55),
+        ("conversations", [conv], 20.0, 0.40),
+        ("code", [code], 24.0, 0.55),
+        ("conversations, twice as many", [conv], 40.0, 0.40),
+        ("code at night", [code], 8.0, 0.55),
     )
     rng = np.random.default_rng(seed)
     pieces: list[tuple[Regime, Trace, Ints]] = []
     at_s = 0.0
-    for name, traces, hours, rate_rps, hardness in plan:
+    for name, traces, rate_rps, hardness in plan:
         piece = _repeated(join(traces).scaled(rate_rps), hours * HOUR_S)
         pieces.append((Regime(at_s, name, hardness), piece, rows(rng, table, hardness, len(piece))))
         at_s += hours * HOUR_S
@@ -210,6 +210,7 @@ DAYS: dict[str, Callable[[], Day]] = {
     "changing": changing,
     "changing-6h": changing_shortly,
     "azure": azure,
+    "azure-6h": lambda: azure(hours=1.5),
     "stationary": stationary,
     "sine": periodic,
     "square": square,

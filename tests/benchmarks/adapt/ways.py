@@ -19,6 +19,7 @@ from cascadia.controller.memory.state import write_in_force
 from cascadia.controller.move.state import Kind
 from cascadia.controller.move.steps import AwaitReady, Drain, Start, Stop
 from cascadia.controller.shipped import AT_ONCE, LEAST_EVALUATIONS, WINDOW_S
+from cascadia.domain.workload import Floats
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.router.observers.shadow import BURST_S
@@ -218,6 +219,10 @@ class Evaluations:
 
     def write(self, since_s: float, path: Path) -> None:
         write_quality(self.day.table_of(self._since(since_s)), path)
+
+    def by_gear(self, since_s: float) -> tuple[Ints, Floats]:
+        """Nobody is served in a gear here."""
+        return np.zeros(0, np.int64), np.zeros(0)
 
     def ask(self) -> None:
         part = self.day.part(self.fleet.now_s, self.fleet.now_s + BURST_S)

@@ -78,6 +78,17 @@ def test_a_gear_that_serves_nobody_has_no_latency(folder: Path, tmp_path: Path) 
     assert "0 (0 %)" in run(*scored).stdout
 
 
+def test_plots_show_which_gear_served_when(folder: Path, tmp_path: Path) -> None:
+    plan, page = str(geared(folder, tmp_path / "geared")), tmp_path / "sim.html"
+    asked = ["simulate", plan, "--trace", str(folder / "trace.csv"), "--rate", "2"]
+    asked += ["--quality-table", str(folder / "quality.csv"), "--plots", str(page)]
+    assert run(*asked).exit_code == 0
+    found, text = json.loads(run(*asked, "--json").stdout), page.read_text()
+    assert f"The gear changed {found['switches']} time" in text
+    assert all(chart in text for chart in ("Rate over the trace", "Requests in flight", ">Gear<"))
+    assert "single setting" not in text
+
+
 def test_without_scores_gears_are_not_played(folder: Path, tmp_path: Path) -> None:
     plan = str(geared(folder, tmp_path / "geared"))
     result = run("simulate", plan, "--trace", str(folder / "trace.csv"))

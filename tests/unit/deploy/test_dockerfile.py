@@ -12,14 +12,14 @@ from tests.data import ROOT
 
 DOCKER = ROOT / "docker"
 TEXT = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
-OURS = {"cascadia", "editables"}
+OURS = {"cascadia-llm", "editables"}
 """`editables` is how this checkout is installed."""
 
 IMPORTS = {
     "router": "cascadia.cli.serve, cascadia.router.server.app, cascadia.router.server.server, "
     "cascadia.router.settings.file, cascadia.router.admin.server, cascadia.router.live.reload, "
     "cascadia.router.access.redis_store",
-    "judge": "cascadia.cli.judge.serve, cascadia.judge_service.app, cascadia.judge_service.server, "
+    "judge": "cascadia.cli.judge.serve, cascadia.judge_service.app, cascadia.clients.processes.http_server, "
     "cascadia_judge.embedding",
 }
 PROBE = """

@@ -25,3 +25,8 @@ def test_requests_that_take_turns_themselves_are_mixed_alike() -> None:
     for period in (2, 3, 5, 7, 10):
         for phase in range(period):
             assert turns[phase::period].mean() == pytest.approx(0.4, abs=0.02)
+
+
+def test_it_is_the_sequence_of_the_golden_ratio() -> None:
+    assert [n for n in range(12) if takes_other(n, 0.25)] == [0, 2, 5, 10]
+    assert [n for n in range(2**32, 2**32 + 12) if takes_other(n, 0.25)] == [2**32 + n for n in (0, 2, 5, 10)]

@@ -7,10 +7,12 @@ import pytest
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.gear import Gear
-from cascadia.domain.objective import bar_meant
+from cascadia.domain.objective import UnderLoad, bar_meant
 from cascadia.domain.plan import ASKS_NONE, JudgePlan, Mixture, Plan, ReplicaGroup
+from cascadia.domain.problem import Foresight, Judge
 from cascadia.domain.workload import Workload
 from cascadia.testing.plans import NO_JUDGE, POOLS, plan, stage, three_stages
+from tests.unit.planner.problems import ON_ROUTER, problem
 
 ONE = ReplicaGroup("h100", tp=1, pp=1, count=1, share=1.0)
 
@@ -146,3 +148,35 @@ def test_of_what_a_plan_does_not_say_nothing_is_assumed() -> None:
         None,
     )
     assert stage("a", ONE).output_ratio == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "rate"), [((0.0, 1.0, 2.0), 1.5), ((0.0, 0.5), 4.0), ((0.0,), 0.0), ((0.0, 0.0), 0.0)]
+)
+def test_requests_that_all_come_at_once_have_no_rate(arrivals: tuple[float, ...], rate: float) -> None:
+    ones = np.ones(len(arrivals), dtype=np.int64)
+    assert Workload(np.array(arrivals), ones, ones[None], ones[None], ones).rate_rps == rate
+
+
+@pytest.mark.parametrize(
+    ("bar", "meant"), [(0.0, None), (0.01, 1.0), (0.5, 50.0), (1.0, 100.0), (1.5, None), (2.0, None)]
+)
+def test_up_to_one_a_bar_is_taken_for_a_fraction(bar: float, meant: float | None) -> None:
+    assert bar_meant(bar) == meant
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1.0, 50.0])
+def test_any_threshold_above_nothing_is_judged(threshold: float) -> None:
+    assert of(True, True, thresholds=(threshold,)).judges
+    assert not of(True, True, thresholds=(0.0,)).judges
+
+
+def test_a_verdict_is_one_token_unless_it_is_said_to_be_longer() -> None:
+    assert Judge("llm", "external").output_tokens == 1
+
+
+def test_foresight_and_the_floor_under_load_are_the_problems_own_where_it_has_them() -> None:
+    known = problem(judge=ON_ROUTER)
+    assert (known.quality_floor, known.foresight_s) == (None, ON_ROUTER.latency_p50_s)
+    other = replace(known, under_load=UnderLoad(45.0), foresight=Foresight("0" * 64, 0.125))
+    assert (other.quality_floor, other.foresight_s) == (45.0, 0.125)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import write_plan
 from cascadia.planner.plan import plan
 from cascadia.planner.problem.quality_file import write_quality
-from cascadia_traces.errors import TraceError
+from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, problem, rising_table, traffic
@@ -43,7 +44,7 @@ def test_a_trace_is_a_frame_of_the_columns_that_it_has(tmp_path: Path, suffix: s
 
 def test_a_faulty_trace_is_refused_by_its_row(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,1,1\n1,0.5,1\n")
-    with pytest.raises(TraceError, match=r"t\.csv, row 2"):
+    with pytest.raises(trace_errors.BadInput, match=r"t\.csv, row 2"):
         cascadia.read_trace(tmp_path / "t.csv")
 
 
@@ -84,6 +85,19 @@ def test_a_replay_is_a_frame_with_a_row_a_request(tmp_path: Path) -> None:
     )
 
 
+def test_a_replay_on_gears_says_each_requests(tmp_path: Path) -> None:
+    table, trace = rising_table(2), traffic(300)
+    found = plan(problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=trace, table=table)).plan
+    light = replace(found.gears[-1], stages=(found.stages[0].name,))
+    heavy = replace(found.gears[-1], max_in_flight=2.0)
+    write_plan(replace(found, gears=(heavy, light), mixture=None), tmp_path / "plan.json")
+    write_trace(trace, tmp_path / "t.parquet")
+    write_quality(table, tmp_path / "q.parquet")
+    frame = cascadia.simulate(tmp_path, tmp_path / "t.parquet", quality_table=tmp_path / "q.parquet")
+    assert set(frame["gear"]) == {0, 1}
+    assert (frame.loc[frame["gear"] == 1, "stage"] == found.stages[0].name).all()
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_what_is_read_for_a_plan_is_read_without_pandas(tmp_path: Path, suffix: str) -> None:
     write_trace(traffic(30), tmp_path / f"t.{suffix}")
@@ -104,11 +118,11 @@ print("pandas" in sys.modules)
 
 
 def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("inputs", "results"):
+    for name in ("inputs", "results", "plans", "comparisons"):
         monkeypatch.delitem(sys.modules, f"cascadia.frames.{name}", raising=False)
         monkeypatch.delattr(f"cascadia.frames.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install 'cascadia\[pandas\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'pandas[<>=,.0-9]+'"):
         cascadia.read_trace("t.csv")
 
 

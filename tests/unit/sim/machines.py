@@ -1,5 +1,8 @@
 """Replica timings made by hand, for tests in which each term of an iteration's time is known."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from cascadia_sim.cascade.stage import Replica
@@ -54,4 +57,13 @@ def small_machines(rng: np.random.Generator) -> list[ReplicaTiming]:
             lanes=lanes,
         )
         for lanes in (1, 2, 1)
+    ]
+
+
+def with_clients(rng: np.random.Generator, machines: Sequence[ReplicaTiming]) -> list[ReplicaTiming]:
+    """The same, whose clients have their answers some time after the engine; some at once."""
+    late_ps, steps = rng.choice([0, 700, 5_000], len(machines)), rng.choice([0.0, 0.4, 3.0], len(machines))
+    return [
+        replace(m, client_ps=int(ps), client_steps=float(of))
+        for m, ps, of in zip(machines, late_ps, steps, strict=True)
     ]

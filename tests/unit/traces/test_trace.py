@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cascadia_traces.trace import Trace, TraceError, join
+from cascadia_traces.trace import BadInput, Trace, join
 from tests.unit.traces.samples import same, trace_of
 
 
@@ -21,13 +21,13 @@ def test_starting_at_zero_shifts_all_arrivals_alike() -> None:
 
 
 def test_a_trace_whose_requests_come_at_once_has_no_rate_to_scale() -> None:
-    with pytest.raises(TraceError, match="arrive at once"):
+    with pytest.raises(BadInput, match="arrive at once"):
         trace_of([3, 3]).scaled(1)
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
 def test_a_rate_to_scale_to_is_finite_and_positive(rate: float) -> None:
-    with pytest.raises(TraceError, match="not a rate"):
+    with pytest.raises(BadInput, match="not a rate"):
         trace_of([0, 1]).scaled(rate)
 
 
@@ -43,12 +43,12 @@ def test_a_rate_to_scale_to_is_finite_and_positive(rate: float) -> None:
     ],
 )
 def test_the_first_invalid_request_is_named(arrival_s: list[float], inputs: list[int], told: str) -> None:
-    with pytest.raises(TraceError, match=told):
+    with pytest.raises(BadInput, match=told):
         trace_of(arrival_s, inputs)
 
 
 def test_a_prefix_leaves_a_token_to_compute() -> None:
-    with pytest.raises(TraceError, match="request 1: prefix_tokens is 10; write a whole number from 0 to"):
+    with pytest.raises(BadInput, match="request 1: prefix_tokens is 10; write a whole number from 0 to"):
         trace_of([0], [10], prefix_tokens=np.array([10]))
 
 
@@ -65,6 +65,6 @@ def test_parts_join_to_the_whole() -> None:
 
 
 def test_an_error_is_one_line() -> None:
-    error = TraceError("a\nb.csv", "odd", "write\nthis")
+    error = BadInput("a\nb.csv", "odd", "write\nthis")
     assert str(error) == "a b.csv: odd; write this"
     assert (error.where, error.what, error.instead) == ("a\nb.csv", "odd", "write\nthis")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.source import Source
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ def csv_fault(
     head_lines: int,
     width: int,
     error: Exception,
-) -> TraceError:
-    """The TraceError for `error`, which pyarrow raised on the columns `found` (our name to position)."""
+) -> BadInput:
+    """The BadInput for `error`, which pyarrow raised on the columns `found` (our name to position)."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -57,8 +57,8 @@ def csv_fault(
         where = f"{source.name}, row {torn[0].number - head_lines}"
         fields = "1 field" if torn[0].actual_columns == 1 else f"{torn[0].actual_columns} fields"
         what = f"{fields} where the header has {torn[0].expected_columns}"
-        return TraceError(where, what, "give every row a value for each column")
-    return TraceError(f"{source.name}, after row {read}", str(error)[:200], "check the rows that follow")
+        return BadInput(where, what, "give every row a value for each column")
+    return BadInput(f"{source.name}, after row {read}", str(error)[:200], "check the rows that follow")
 
 
 def _first_unreadable(column: "pa.Array", wanted: "pa.DataType") -> int | None:
@@ -90,13 +90,13 @@ def _reads(column: "pa.Array", wanted: "pa.DataType") -> bool:
     return True
 
 
-def _unreadable(source: Source, row: int, ours: str, value: bytes, wanted: "pa.DataType") -> TraceError:
+def _unreadable(source: Source, row: int, ours: str, value: bytes, wanted: "pa.DataType") -> BadInput:
     import pyarrow as pa
 
     shown = value[:40].decode(errors="backslashreplace")
     where = f"{source.name}, row {row}"
     if pa.types.is_string(wanted):
-        return TraceError(where, f"{ours} is not valid UTF-8: {shown!r}", "save the file as UTF-8")
+        return BadInput(where, f"{ours} is not valid UTF-8: {shown!r}", "save the file as UTF-8")
     if pa.types.is_timestamp(wanted):
-        return TraceError(where, f"{shown!r} is not a date", "write it like 2023-11-16 18:15:46.680")
-    return TraceError(where, f"{ours} is not a number: {shown!r}", "write a number")
+        return BadInput(where, f"{shown!r} is not a date", "write it like 2023-11-16 18:15:46.680")
+    return BadInput(where, f"{ours} is not a number: {shown!r}", "write a number")

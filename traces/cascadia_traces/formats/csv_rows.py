@@ -23,7 +23,7 @@ TEXT = ("prompt_id", "session_id", "hash_ids")
 
 
 def read_csv(source: Source, layout: Layout, on_progress: Callable[[int], None]) -> Iterator[Rows]:
-    """Batches of rows; a row that cannot be parsed is named by TraceError."""
+    """Batches of rows; a row that cannot be parsed is named by BadInput."""
     import pyarrow as pa
     from pyarrow import csv
 

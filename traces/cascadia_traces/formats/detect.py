@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.layout import LAYOUTS, Layout, csv_layouts
 from cascadia_traces.formats.names import COUNTS, OPENAI_TIMES, is_known, nearest, plain
 from cascadia_traces.formats.source import HEAD_BYTES, LONGEST_LINE_BYTES, Source
@@ -27,13 +27,13 @@ def layout_of(source: Source, name: str | None = None) -> Layout:
         return _detected(source)
     if name not in LAYOUTS:
         near = difflib.get_close_matches(name, LAYOUTS, n=1)
-        raise TraceError("format", f"unknown format {name!r}", f"write {(near or ['one of ' + _names()])[0]}")
+        raise BadInput("format", f"unknown format {name!r}", f"write {(near or ['one of ' + _names()])[0]}")
     layout = LAYOUTS[name]
     if name == "openai" and not _is_parquet(source) and not text_head(source).lstrip().startswith("{"):
         layout = next((each for each in csv_layouts(header(source)[1]) if each.name == name), layout)
     if (layout.kind == "parquet") != _is_parquet(source):
         holds = "holds" if _is_parquet(source) else "does not hold"
-        raise TraceError(source.name, f"read as {name}, but the file {holds} Parquet", "leave out the format")
+        raise BadInput(source.name, f"read as {name}, but the file {holds} Parquet", "leave out the format")
     return layout
 
 
@@ -44,9 +44,9 @@ def header(source: Source) -> tuple[int, list[str]]:
     for index, line in enumerate(lines):
         if line.strip():
             if not any(rest.strip() for rest in lines[index + 1 :]) and len(source.head) < HEAD_BYTES:
-                raise TraceError(source.name, "it holds no requests", "give a row below the header")
+                raise BadInput(source.name, "it holds no requests", "give a row below the header")
             return index + 1, [name.strip() for name in next(csv.reader([line]))]
-    raise TraceError(source.name, "no header in the first 64 KiB", "start with a line of column names")
+    raise BadInput(source.name, "no header in the first 64 KiB", "start with a line of column names")
 
 
 def first_value(source: Source, head_lines: int, column: int) -> str:
@@ -57,16 +57,20 @@ def first_value(source: Source, head_lines: int, column: int) -> str:
 
 
 def find_columns(source: Source, layout: Layout, names: Sequence[str]) -> dict[str, int]:
-    """Position of each of the layout's columns among `names`; raises for a required one that is not there."""
+    """Position of each of the layout's columns among `names`; raises for all required ones that are not there."""
     positions: dict[str, int] = {}
+    missing: list[str] = []
     for ours, theirs in layout.columns.items():
         found = [i for i, name in enumerate(names) if plain(name) == plain(theirs)]
         if len(found) > 1:
-            raise TraceError(source.name, f"{len(found)} columns are called {theirs!r}", "keep one of them")
+            raise BadInput(source.name, f"{len(found)} columns are called {theirs!r}", "keep one of them")
         if found:
             positions[ours] = found[0]
         elif theirs in layout.required:
-            raise TraceError(source.name, f"no column {theirs!r}", _rename(theirs, names, layout))
+            missing.append(theirs)
+    if missing:
+        said = f"no column {' and none '.join(map(repr, missing))}"
+        raise BadInput(source.name, said, _rename(missing[0], names, layout))
     return positions
 
 
@@ -74,14 +78,14 @@ def text_head(source: Source) -> str:
     """The head as text; raises where it is not UTF-8 or its first line holds NUL."""
     head = source.head.removeprefix(BOM)
     if b"\0" in head.lstrip().split(b"\n", 1)[0]:
-        raise TraceError(source.name, "binary data, but not Parquet", f"give one of {_names()}")
+        raise BadInput(source.name, "binary data, but not Parquet", f"give one of {_names()}")
     # A character may be cut in two by the end of the head.
     cut = len(head) - 3 if len(source.head) == HEAD_BYTES else len(head)
     try:
         head[:cut].decode()
     except UnicodeDecodeError as error:
         line = head.count(b"\n", 0, error.start) + 1
-        raise TraceError(f"{source.name}, line {line}", "not valid UTF-8", "save it as UTF-8") from error
+        raise BadInput(f"{source.name}, line {line}", "not valid UTF-8", "save it as UTF-8") from error
     return head.decode(errors="ignore")
 
 
@@ -92,7 +96,7 @@ def _detected(source: Source) -> Layout:
     if text.startswith("{"):
         return _of_json(source, text)
     if text.startswith("["):
-        raise TraceError(source.name, "a JSON array", "write one JSON object a line (JSONL)")
+        raise BadInput(source.name, "a JSON array", "write one JSON object a line (JSONL)")
     _, names = header(source)
     return _of_csv(source, names)
 
@@ -103,7 +107,7 @@ def _of_csv(source: Source, names: Sequence[str]) -> Layout:
     whole = [layout for layout in formats if _hits(layout.required, names) == 3]
     if len(whole) > 1:
         pairs = " and ".join(f"{layout.input_tokens!r} with {layout.output_tokens!r}" for layout in whole)
-        raise TraceError(source.name, f"its columns count tokens twice: {pairs}", "keep one pair")
+        raise BadInput(source.name, f"its columns count tokens twice: {pairs}", "keep one pair")
     if whole:
         return whole[0]
     paired = [layout for layout in formats if _hits(layout.required[1:], names) == 2]
@@ -119,7 +123,7 @@ def _refuse_mixture(source: Source, names: Sequence[str]) -> None:
         return
     if _hits(LAYOUTS["mooncake"].required[1:], names) == 2:
         what = "'input_length' and 'output_length' are Mooncake's names, and its times are milliseconds"
-        raise TraceError(source.name, what, "write arrival_s in seconds, input_tokens, output_tokens")
+        raise BadInput(source.name, what, "write arrival_s in seconds, input_tokens, output_tokens")
     # What each holds is clear, so the way out keeps it: to our names beside our time, else to OpenAI's.
     ours = LAYOUTS["csv" if _hits(("arrival_s",), names) else "openai"].columns
     said = " and ".join(repr(name) for name in counts.values())
@@ -128,7 +132,7 @@ def _refuse_mixture(source: Source, names: Sequence[str]) -> None:
         for role, name in counts.items()
         if plain(name or "") != plain(ours[role])
     ]
-    raise TraceError(source.name, f"{said} are names of different formats", f"rename {' and '.join(renames)}")
+    raise BadInput(source.name, f"{said} are names of different formats", f"rename {' and '.join(renames)}")
 
 
 def _of_json(source: Source, text: str) -> Layout:
@@ -145,7 +149,7 @@ def _of_json(source: Source, text: str) -> Layout:
         return LAYOUTS[best]
     wanted = ("arrival_s", "input_tokens", "output_tokens")
     near = _rename(wanted[0], sorted(keys), LAYOUTS["jsonl"]) if keys else f"write {', '.join(wanted)}"
-    raise TraceError(f"{source.name}, line 1", "the object has none of a trace's fields", near)
+    raise BadInput(f"{source.name}, line 1", "the object has none of a trace's fields", near)
 
 
 def _first_line(source: Source) -> str:
@@ -171,9 +175,7 @@ def _rename(wanted: str, names: Sequence[str], layout: Layout) -> str:
 
 def _is_parquet(source: Source) -> bool:
     if source.head.startswith(PARQUET_MAGIC) and source.gzipped:
-        raise TraceError(
-            source.name, "Parquet inside gzip", f"decompress it: gunzip {Path(source.name).name}"
-        )
+        raise BadInput(source.name, "Parquet inside gzip", f"decompress it: gunzip {Path(source.name).name}")
     return source.head.startswith(PARQUET_MAGIC)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cascadia_traces.checks import Floats, Ints
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.detect import BOM
 from cascadia_traces.formats.source import LONGEST_LINE_BYTES, Source
 
@@ -44,7 +44,7 @@ def _line_blocks(source: Source) -> Iterator[tuple[list[bytes], int]]:
             held = lines.pop()
             number += len(lines)
             if len(held) > LONGEST_LINE_BYTES:
-                raise TraceError(f"{source.name}, line {number}", "longer than 64 MiB", "one object a line")
+                raise BadInput(f"{source.name}, line {number}", "longer than 64 MiB", "one object a line")
             if lines:
                 yield lines, below.tell()
         yield [held], below.tell()
@@ -67,15 +67,15 @@ def _object(where: str, line: bytes) -> Object:
     try:
         value = json.loads(line)
     except UnicodeDecodeError as error:
-        raise TraceError(where, "not valid UTF-8", "save the file as UTF-8") from error
+        raise BadInput(where, "not valid UTF-8", "save the file as UTF-8") from error
     except json.JSONDecodeError as error:
-        raise TraceError(where, f"not JSON: {error.msg} at character {error.pos + 1}", instead) from error
+        raise BadInput(where, f"not JSON: {error.msg} at character {error.pos + 1}", instead) from error
     except ValueError as error:
-        raise TraceError(where, f"not JSON: {error}", instead) from error
+        raise BadInput(where, f"not JSON: {error}", instead) from error
     except RecursionError as error:
-        raise TraceError(where, "nested too deeply", instead) from error
+        raise BadInput(where, "nested too deeply", instead) from error
     if type(value) is not dict:
-        raise TraceError(where, f"a JSON {type(value).__name__}, not an object", instead)
+        raise BadInput(where, f"a JSON {type(value).__name__}, not an object", instead)
     return value
 
 
@@ -85,13 +85,13 @@ def numbers_of(source: Source, batch: Batch, key: str, values: list[Any]) -> Flo
         for index, value in enumerate(values):
             if value is not None and type(value) not in (int, float):
                 where = f"{source.name}, line {batch.line[index]}"
-                raise TraceError(where, f"{key} is not a number: {_shown(value)}", "write a number")
+                raise BadInput(where, f"{key} is not a number: {_shown(value)}", "write a number")
     try:
         return np.array(values, dtype=np.float64)
     except OverflowError:
         index = next(i for i, value in enumerate(values) if type(value) is int and abs(value) > 1 << 1000)
         where = f"{source.name}, line {batch.line[index]}"
-        raise TraceError(where, f"{key} is too large a number", "check its unit") from None
+        raise BadInput(where, f"{key} is too large a number", "check its unit") from None
 
 
 def texts_of(source: Source, batch: Batch, key: str, values: list[Any]) -> list[str]:
@@ -100,11 +100,11 @@ def texts_of(source: Source, batch: Batch, key: str, values: list[Any]) -> list[
     for index, value in enumerate(values):
         if value is not None and not isinstance(value, str | int):
             where = f"{source.name}, line {batch.line[index]}"
-            raise TraceError(where, f"{key} is not text: {_shown(value)}", "write it in quotes")
+            raise BadInput(where, f"{key} is not text: {_shown(value)}", "write it in quotes")
         text = "" if value is None else str(value)
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             where = f"{source.name}, line {batch.line[index]}"
-            raise TraceError(where, f"{key} holds half a character (a lone surrogate)", "save it as UTF-8")
+            raise BadInput(where, f"{key} holds half a character (a lone surrogate)", "save it as UTF-8")
         texts.append(text)
     return texts
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.detect import find_columns
 from cascadia_traces.formats.json_lines import numbers_of, read_objects, texts_of
 from cascadia_traces.formats.layout import Layout
@@ -26,7 +26,7 @@ def read_jsonl(source: Source, layout: Layout, on_progress: Callable[[int], None
             key = missing.args[0]
             index = next(i for i, row in enumerate(batch.objects) if key not in row)
             where = f"{source.name}, line {batch.line[index]}"
-            raise TraceError(where, f"no {key!r}", "write it in every object, like the first") from None
+            raise BadInput(where, f"no {key!r}", "write it in every object, like the first") from None
         texts = {
             key: texts_of(source, batch, key, [row.get(key) for row in batch.objects])
             for key in ("prompt_id", "session_id", "hash_ids")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cascadia_traces.checks import Floats
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.json_lines import Batch, numbers_of, read_objects
 from cascadia_traces.formats.layout import Layout
 from cascadia_traces.formats.rows import Rows
@@ -56,7 +56,7 @@ def _known_blocks(where: str, ids: Any, seen: set[int | str]) -> int:
     if ids is None:
         return 0
     if type(ids) is not list or not all(type(block) in (int, str) for block in ids):
-        raise TraceError(where, "hash_ids is not a list of numbers", "write it like [0, 1, 2]")
+        raise BadInput(where, "hash_ids is not a list of numbers", "write it like [0, 1, 2]")
     known = 0
     for block in ids:
         if block not in seen:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cascadia_traces.checks import Floats
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.epoch import EPOCH_UNITS
 from cascadia_traces.formats.json_lines import Batch, Object, numbers_of, read_objects, texts_of
 from cascadia_traces.formats.layout import Layout
@@ -57,11 +57,11 @@ def _request(where: str, row: Object) -> tuple[Any, Any, Any, Any, Any, Any]:
     usage = next((place["usage"] for place in places if type(place.get("usage")) is dict), None)
     if usage is None and _first(places, INPUTS) is None:
         if not _failed(places):
-            raise TraceError(where, "no usage", f"write token counts, as in {EXAMPLE}")
+            raise BadInput(where, "no usage", f"write token counts, as in {EXAMPLE}")
         return np.nan, 0, 0, None, None, None
     time = _first(places, OPENAI_TIMES)
     if time is None:
-        raise TraceError(
+        raise BadInput(
             where, "no time of the request", f"write one of {', '.join(OPENAI_TIMES)}, as in {EXAMPLE}"
         )
     counted = places if usage is None else [usage]
@@ -92,10 +92,10 @@ def _epoch_s(where: str, time: Any) -> float:
         try:
             date = datetime.fromisoformat(time)
         except ValueError:
-            raise TraceError(where, f"{time[:40]!r} is not a date", "write it in ISO 8601") from None
+            raise BadInput(where, f"{time[:40]!r} is not a date", "write it in ISO 8601") from None
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     if type(time) not in (int, float):
-        raise TraceError(where, "the time is neither a number nor a date", f"write it as in {EXAMPLE}")
+        raise BadInput(where, "the time is neither a number nor a date", f"write it as in {EXAMPLE}")
     for unit, beyond in EPOCH_UNITS:
         if abs(time) < beyond:
             return float(time / unit)

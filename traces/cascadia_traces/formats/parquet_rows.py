@@ -7,7 +7,7 @@ import numpy as np
 
 from cascadia_traces.arrow import numbers
 from cascadia_traces.checks import Numbers
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.detect import find_columns
 from cascadia_traces.formats.layout import Layout
 from cascadia_traces.formats.rows import Rows
@@ -40,7 +40,7 @@ def read_parquet(source: Source, layout: Layout, on_progress: Callable[[int], No
         # MemoryError: a damaged page may claim any size.
         where = f"{source.name}, after row {read}" if read else source.name
         first_line = (str(error).splitlines() or [""])[0][:120]
-        raise TraceError(where, f"truncated or broken Parquet ({first_line})", "write it anew") from error
+        raise BadInput(where, f"truncated or broken Parquet ({first_line})", "write it anew") from error
 
 
 def _batches(file: "ParquetFile", columns: list[str]) -> "Iterator[pa.RecordBatch]":
@@ -64,7 +64,7 @@ def _numbers(source: Source, ours: str, column: "pa.Array") -> Numbers:
     if pa.types.is_int64(column.type) and column.null_count == 0 and ours != "arrival_s":
         return numbers(column)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise TraceError(source.name, f"column {ours!r} holds {column.type}", "write it as numbers")
+        raise BadInput(source.name, f"column {ours!r} holds {column.type}", "write it as numbers")
     return numbers(column.cast(pa.float64(), safe=False))
 
 
@@ -72,5 +72,5 @@ def _texts(source: Source, ours: str, column: "pa.Array") -> list[str]:
     import pyarrow as pa
 
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-        raise TraceError(source.name, f"column {ours!r} holds {column.type}", "write it as text")
+        raise BadInput(source.name, f"column {ours!r} holds {column.type}", "write it as text")
     return ["" if text is None else text for text in column.cast(pa.string()).to_pylist()]

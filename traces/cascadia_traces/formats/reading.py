@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cascadia_traces.checks import Numbers, first_fault
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.csv_rows import read_csv
 from cascadia_traces.formats.detect import layout_of
 from cascadia_traces.formats.jsonl_rows import read_jsonl
@@ -49,7 +49,7 @@ def read_trace(
 
     Public formats are shifted to start at 0. `spread` lays requests whose times are rounded over the rounding
     step, seeded (see `spread.py`); `sort` accepts rows in any order. `note` hears, in words, what was
-    changed; `on_progress` the bytes of the file read so far. Raises TraceError.
+    changed; `on_progress` the bytes of the file read so far. Raises BadInput.
     """
     source = open_source(path)
     layout = layout_of(source, format)
@@ -115,7 +115,7 @@ def _checked(
         )
         if fault is not None:
             unit = "line" if layout.kind == "jsonl" else "row"
-            raise TraceError(f"{source.name}, {unit} {rows.number[fault.row]}", fault.what, fault.instead)
+            raise BadInput(f"{source.name}, {unit} {rows.number[fault.row]}", fault.what, fault.instead)
         if kept == 0 and layout.public:
             origin_s = float(rows.arrival_s[0])
         after_s = float(rows.arrival_s[-1])
@@ -123,7 +123,7 @@ def _checked(
         yield _trace(rows, origin_s)
     if kept == 0:
         what = f"all {failed} requests failed" if failed else "it holds no requests"
-        raise TraceError(source.name, what, "give at least one request with input and output")
+        raise BadInput(source.name, what, "give at least one request with input and output")
     if failed:
         note(f"left out {failed} of {kept + failed} requests: without input or output they failed")
 

@@ -9,7 +9,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 
 HEAD_BYTES = 1 << 16
 LONGEST_LINE_BYTES = 64 << 20
@@ -40,36 +40,36 @@ class Source:
 
 
 def open_source(path: str | Path) -> Source:
-    """Looks at the file; raises TraceError where it is not a readable file or is empty."""
+    """Looks at the file; raises BadInput where it is not a readable file or is empty."""
     path = Path(path)
     name = str(path)
     if "\0" in name:
-        raise TraceError(repr(name), "a path cannot hold a NUL character", "name a trace file")
+        raise BadInput(repr(name), "a path cannot hold a NUL character", "name a trace file")
     with reading(name):
         if path.is_dir():
-            raise TraceError(name, "this is a directory", "name a trace file in it")
+            raise BadInput(name, "this is a directory", "name a trace file in it")
         if path.exists() and not path.is_file():
-            raise TraceError(name, "this is not a regular file", "write the stream to a file first")
+            raise BadInput(name, "this is not a regular file", "write the stream to a file first")
         with path.open("rb") as file:
             gzipped = file.read(2) == GZIP_MAGIC
         source = Source(path, gzipped, b"")
         with source.opened() as (stream, _):
             head = stream.read(HEAD_BYTES)
     if not head.strip():
-        raise TraceError(name, "the file is empty", "give a trace with at least one request")
+        raise BadInput(name, "the file is empty", "give a trace with at least one request")
     return Source(path, gzipped, head)
 
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Turns what the file system or gzip objects to into a TraceError."""
+    """Turns what the file system or gzip objects to into a BadInput."""
     try:
         yield
     except FileNotFoundError as error:
-        raise TraceError(name, "no such file", "check the path") from error
+        raise BadInput(name, "no such file", "check the path") from error
     except PermissionError as error:
-        raise TraceError(name, "not allowed to read it", "change its permissions") from error
+        raise BadInput(name, "not allowed to read it", "change its permissions") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TraceError(name, f"broken gzip: {error}", "copy or compress it anew") from error
+        raise BadInput(name, f"broken gzip: {error}", "copy or compress it anew") from error
     except OSError as error:
-        raise TraceError(name, f"cannot be read: {error.strerror or error}", "check the file") from error
+        raise BadInput(name, f"cannot be read: {error.strerror or error}", "check the file") from error

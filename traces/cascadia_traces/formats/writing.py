@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def write_trace(trace_or_chunks: Trace | Iterable[Trace], path: str | Path) -> i
     """Writes consecutive parts of a trace in the format of the path's suffix; returns how many requests.
 
     The file appears under its name only when it is complete: it is written beside it and renamed. Raises
-    TraceError for a suffix not in SUFFIXES, a place that cannot be written, chunks that are out of order or
+    BadInput for a suffix not in SUFFIXES, a place that cannot be written, chunks that are out of order or
     that differ in their optional columns.
     """
     path = Path(path)
     suffix = next((s for s in sorted(SUFFIXES, key=len, reverse=True) if path.name.endswith(s)), None)
     if suffix is None:
-        raise TraceError(str(path), f"unknown suffix {path.suffix!r}", f"end it in {', '.join(SUFFIXES)}")
+        raise BadInput(str(path), f"unknown suffix {path.suffix!r}", f"end it in {', '.join(SUFFIXES)}")
     chunks = [trace_or_chunks] if isinstance(trace_or_chunks, Trace) else trace_or_chunks
     write = {"parquet": _write_parquet, "csv": _write_csv, "jsonl": _write_jsonl}[suffix.split(".")[1]]
     with _replacing(path) as file:
@@ -52,15 +52,15 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         file = beside.open("wb")
     except OSError as error:
         instead = "create the directory" if isinstance(error, FileNotFoundError) else "choose another place"
-        raise TraceError(str(path), f"cannot be written: {error.strerror}", instead) from error
+        raise BadInput(str(path), f"cannot be written: {error.strerror}", instead) from error
     try:
         with file:
             yield file
         if path.is_dir():
-            raise TraceError(str(path), "this is a directory", "name a file in it")
+            raise BadInput(str(path), "this is a directory", "name a file in it")
         beside.replace(path)
     except OSError as error:
-        raise TraceError(str(path), f"cannot be written: {error.strerror}", "free some space") from error
+        raise BadInput(str(path), f"cannot be written: {error.strerror}", "free some space") from error
     finally:
         beside.unlink(missing_ok=True)
 
@@ -71,13 +71,13 @@ def _consistent(path: Path, chunks: Iterable[Trace]) -> Iterator[Trace]:
     for chunk in chunks:
         columns = _columns(chunk) if columns is None else columns
         if _columns(chunk) != columns:
-            raise TraceError(str(path), "parts of the trace differ in columns", "give all the same columns")
+            raise BadInput(str(path), "parts of the trace differ in columns", "give all the same columns")
         if chunk.arrival_s[0] < last_s:
-            raise TraceError(str(path), "a part starts before the one ahead of it ends", "order the parts")
+            raise BadInput(str(path), "a part starts before the one ahead of it ends", "order the parts")
         last_s = float(chunk.arrival_s[-1])
         yield chunk
     if columns is None:
-        raise TraceError(str(path), "there are no requests to write", "give at least one request")
+        raise BadInput(str(path), "there are no requests to write", "give at least one request")
 
 
 def _columns(trace: Trace) -> list[str]:

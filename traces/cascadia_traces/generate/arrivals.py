@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cascadia_traces.checks import Floats
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.generate.rates import Constant, Pieces, Rate
 
 LARGEST_CV = 100.0
@@ -27,7 +27,7 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         if not 0 <= self.cv <= LARGEST_CV:
-            raise TraceError("cv", f"{self.cv:g} is out of range", f"write a number from 0 to {LARGEST_CV:g}")
+            raise BadInput("cv", f"{self.cv:g} is out of range", f"write a number from 0 to {LARGEST_CV:g}")
 
     def times(self, rng: np.random.Generator, rows: int) -> Iterator[Floats]:
         """Chunks of `rows` arrival times in seconds without end; how they are cut does not change them."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.generate.arrivals import Arrivals
 from cascadia_traces.generate.lengths import Lengths
 from cascadia_traces.trace import Trace, join
@@ -21,7 +21,7 @@ def generate(
     """A trace of `requests` requests, or of those that come before `duration_s`, or whichever ends first.
 
     The same arguments give the same trace, bit for bit; arrivals don't change with the lengths, nor the other
-    way round. Raises TraceError where no request comes.
+    way round. Raises BadInput where no request comes.
     """
     return join(list(generate_chunks(arrivals, lengths, seed, requests=requests, duration_s=duration_s)))
 
@@ -37,11 +37,11 @@ def generate_chunks(
 ) -> Iterator[Trace]:
     """The trace that `generate` gives, in parts of at most `rows` requests."""
     if requests is None and duration_s is None:
-        raise TraceError("trace", "it has no end", "give the number of requests, or the duration")
+        raise BadInput("trace", "it has no end", "give the number of requests, or the duration")
     if requests is not None and requests < 1:
-        raise TraceError("requests", f"{requests} is out of range", "write a number from 1 on")
+        raise BadInput("requests", f"{requests} is out of range", "write a number from 1 on")
     if seed < 0:
-        raise TraceError("seed", f"{seed} is out of range", "write a number from 0 on")
+        raise BadInput("seed", f"{seed} is out of range", "write a number from 0 on")
     arrival_rng, length_rng = np.random.default_rng(seed).spawn(2)
     left = requests
     for times in arrivals.times(arrival_rng, rows if left is None else min(rows, left)):
@@ -56,4 +56,4 @@ def generate_chunks(
         if left == 0 or stop < len(times):
             return
     if left == requests:
-        raise TraceError("duration_s", f"no request comes within {duration_s:g} s", "make it longer")
+        raise BadInput("duration_s", f"no request comes within {duration_s:g} s", "make it longer")

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cascadia_traces.checks import LONGEST_TOKENS, Floats, Ints
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.generate.rates import positive
 from cascadia_traces.trace import Trace
 
@@ -51,7 +51,7 @@ class Lognormal:
         positive("median_tokens", self.median_tokens)
         _max_tokens(self.max_tokens, LONGEST_TOKENS)
         if not 0 <= self.sigma <= 20:
-            raise TraceError("sigma", f"{self.sigma:g} is out of range", "write a number from 0 to 20")
+            raise BadInput("sigma", f"{self.sigma:g} is out of range", "write a number from 0 to 20")
 
     def at(self, score: Floats) -> Ints:
         tokens = np.exp(log(self.median_tokens) + self.sigma * score)
@@ -96,7 +96,7 @@ class Correlated:
 
     def __post_init__(self) -> None:
         if not -1 <= self.correlation <= 1:
-            raise TraceError("correlation", f"{self.correlation:g} is out of range", "write -1 to 1")
+            raise BadInput("correlation", f"{self.correlation:g} is out of range", "write -1 to 1")
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         first, second = rng.standard_normal((rows, 2)).T
@@ -137,4 +137,4 @@ def _normal_table() -> tuple[Floats, Floats]:
 
 def _max_tokens(value: int, largest: int) -> None:
     if not 1 <= value <= largest:
-        raise TraceError("max_tokens", f"{value} is out of range", f"write a number from 1 to {largest}")
+        raise BadInput("max_tokens", f"{value} is out of range", f"write a number from 1 to {largest}")

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cascadia_traces.checks import Floats
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 
 DIURNAL_PIECES = 288
 """Pieces a period: five minutes of a day."""
@@ -73,9 +73,9 @@ class Steps:
         for duration_s, rate_rps in self.steps:
             positive("a step's duration", duration_s)
             if not 0 <= rate_rps < np.inf:
-                raise TraceError("steps", f"{rate_rps:g} is not a rate", "write a finite number from 0 on")
+                raise BadInput("steps", f"{rate_rps:g} is not a rate", "write a finite number from 0 on")
         if not any(rate_rps > 0 for _, rate_rps in self.steps):
-            raise TraceError("steps", "no step has a rate above 0", "write DURATION_S:RATE_RPS, as in 60:5")
+            raise BadInput("steps", "no step has a rate above 0", "write DURATION_S:RATE_RPS, as in 60:5")
 
     def pieces(self, rng: np.random.Generator) -> Iterator[Pieces]:  # noqa: ARG002
         duration_s, rate_rps = np.tile(
@@ -120,9 +120,9 @@ class OnOff:
 
 def positive(name: str, value: float) -> None:
     if not 0 < value < np.inf:
-        raise TraceError(name, f"{value:g} is out of range", "write a finite number above 0")
+        raise BadInput(name, f"{value:g} is out of range", "write a finite number above 0")
 
 
 def share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise TraceError(name, f"{value:g} is out of range", "write a number from 0 to 1")
+        raise BadInput(name, f"{value:g} is out of range", "write a number from 0 to 1")

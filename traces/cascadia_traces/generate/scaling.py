@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.trace import Trace
 
 
@@ -33,9 +33,9 @@ def rate_span(chunks: Iterable[Trace]) -> Span:
 def stretch(span: Span, rate_rps: float) -> float:
     """Factor by which to multiply arrival times so that the mean rate becomes `rate_rps`."""
     if not 0 < rate_rps < float("inf"):
-        raise TraceError("rate", f"{rate_rps:g} is not a rate", "write a finite number above 0")
+        raise BadInput("rate", f"{rate_rps:g} is not a rate", "write a finite number above 0")
     if span.rate_rps == 0:
-        raise TraceError("trace", "all requests arrive at once: no rate to scale", "give times that differ")
+        raise BadInput("trace", "all requests arrive at once: no rate to scale", "give times that differ")
     return span.rate_rps / rate_rps
 
 

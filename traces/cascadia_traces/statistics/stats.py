@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cascadia_traces.errors import TraceError
+from cascadia_traces.errors import BadInput
 from cascadia_traces.statistics.burstiness import Burstiness, RateSeries, WindowCounts
 from cascadia_traces.statistics.correlation import LengthPairs
 from cascadia_traces.statistics.histogram import LengthHistogram
@@ -77,7 +77,7 @@ def summarise(chunks: Trace | Iterable[Trace]) -> TraceSummary:
     parts = iter([chunks] if isinstance(chunks, Trace) else chunks)
     first = next(parts, None)
     if first is None:
-        raise TraceError("trace", "it holds no requests", "give at least one request")
+        raise BadInput("trace", "it holds no requests", "give at least one request")
     summing = _Summing(float(first.arrival_s[0]))
     for chunk in chain([first], parts):
         for start in range(0, len(chunk), SLICE_REQUESTS):
@@ -101,7 +101,7 @@ class _Summing:
 
     def add(self, chunk: Trace) -> None:
         if chunk.arrival_s[0] < self.last_s:
-            raise TraceError("trace", "a part starts before the one ahead of it ends", "order the parts")
+            raise BadInput("trace", "a part starts before the one ahead of it ends", "order the parts")
         # The first request has no gap before it.
         gaps_s = np.diff(chunk.arrival_s, prepend=self.last_s)[0 if self.requests else 1 :]
         self.gaps += Moments.of(gaps_s, gaps_s)

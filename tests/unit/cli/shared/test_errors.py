@@ -1,19 +1,23 @@
 """Every failure has a kind, one line and an exit code."""
 
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, field_validator
 
 from cascadia.cli.shared.errors import failure, one_line
 from cascadia.domain.errors import BadInput, Infeasible
-from cascadia_sim.errors import InputError
-from cascadia_traces.errors import TraceError
+from cascadia_judge.errors import BadVerdict
+from cascadia_sim.errors import BadInput as SimBadInput
+from cascadia_traces.errors import BadInput as TraceBadInput
 
 REPORT = "please report it, with what CASCADIA_DEBUG=1 prints"
 
@@ -23,12 +27,12 @@ REPORT = "please report it, with what CASCADIA_DEBUG=1 prints"
     [
         (BadInput("a.yaml: x", "is wrong", "mend it"), "bad-input", 2, "error: a.yaml: x: is wrong; mend it"),
         (
-            TraceError("t.csv row 3", "is negative", "mend it"),
+            TraceBadInput("t.csv row 3", "is negative", "mend it"),
             "bad-input",
             2,
             "error: t.csv row 3: is negative; mend it",
         ),
-        (InputError("gpu", "unknown GPU 'x'"), "bad-input", 2, "error: gpu: unknown GPU 'x'"),
+        (SimBadInput("gpu", "unknown GPU 'x'"), "bad-input", 2, "error: gpu: unknown GPU 'x'"),
         (
             Infeasible("quality 93 needs 40 GPUs", "with 32: 91.2"),
             "infeasible",
@@ -80,6 +84,33 @@ def test_the_parts_of_bad_input_reach_programs() -> None:
         "what": "b",
         "instead": "c",
     }
+
+
+class Refusal(Protocol):
+    def __call__(self, where: str, what: str, instead: str) -> Exception: ...
+
+
+@pytest.mark.parametrize("refusal", [BadInput, SimBadInput, TraceBadInput, BadVerdict])
+def test_each_packages_refusal_is_told_alike_and_crosses_processes_whole(refusal: Refusal) -> None:
+    error = refusal("a", "b", "c")
+    assert failure(error) == failure(pickle.loads(pickle.dumps(error))) == failure(BadInput("a", "b", "c"))
+    assert str(error) == "a: b; c"
+
+
+@pytest.mark.parametrize("refusal", [BadInput, SimBadInput, TraceBadInput, BadVerdict])
+def test_a_refusal_keeps_its_place_where_a_failure_to_read_a_value_is_caught(
+    refusal: type[Exception],
+) -> None:
+    class Model(BaseModel):
+        number: int
+
+        @field_validator("number")
+        @classmethod
+        def refused(cls, _: int) -> int:
+            raise refusal("a", "b", "c")
+
+    with pytest.raises(refusal, match="a: b; c"):
+        Model(number=1)
 
 
 @given(st.text())

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from pyarrow import parquet
+
 from cascadia.controller.detect.shadow_scores import KEPT_S, ShadowFiles
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.router.observers.samples_rows import QUALITY, Row, schema_of
@@ -28,6 +30,26 @@ def test_questions_that_went_through_all_stages_since_become_a_quality_table(tmp
     assert evaluations.count(5.0) == 2
     evaluations.write(5.0, tmp_path / "table.parquet")
     assert read_quality(tmp_path / "table.parquet", STAGES).prompt_ids == ("p", "q")
+
+
+def test_they_say_in_which_gear_the_client_was_answered_and_how_hard_the_question_is(tmp_path: Path) -> None:
+    easy = [
+        row | {"gear": 0, "score": score}
+        for row, score in zip(whole("p", at_s=12.0), (80.0, 90.0), strict=True)
+    ]
+    hard = [row | {"gear": 2, "score": 40.0} for row in whole("q", at_s=11.0)]
+    write(tmp_path, "a", QUALITY, *easy, *hard, *whole("no gear"))
+    gear, score = ShadowFiles(tmp_path, STAGES).by_gear(5.0)
+    assert (gear.tolist(), score.tolist()) == ([2, 0], [40.0, 85.0])
+
+
+def test_a_log_of_before_tells_no_gears(tmp_path: Path) -> None:
+    write(tmp_path, "a", QUALITY, *whole("p"))
+    (file,) = tmp_path.glob("quality-*.parquet")
+    parquet.write_table(parquet.read_table(file).drop_columns(["gear"]), file)
+    evaluations = ShadowFiles(tmp_path, STAGES)
+    assert evaluations.count(5.0) == 1
+    assert len(evaluations.by_gear(5.0)[0]) == 0
 
 
 def test_a_look_may_be_spread_over_two_files_and_a_damaged_file_is_skipped(tmp_path: Path) -> None:

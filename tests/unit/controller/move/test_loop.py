@@ -13,13 +13,14 @@ from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.windows import Samples
 from cascadia.controller.loop import Controller
-from cascadia.controller.memory.history import Entry
+from cascadia.controller.memory.history import Entry, read_history
 from cascadia.controller.memory.state import UNDER_WAY, write_in_force
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
 from cascadia.controller.move.steps import AwaitReady, Step, apply
 from cascadia.controller.speed.watch import SpeedWatch
 from cascadia.domain.objective import Objective
+from cascadia.domain.workload import Floats, Ints
 from cascadia.files.plan_file import write_plan
 from tests.unit.controller.machine import two_stages
 from tests.unit.controller.traffic import joined, traffic
@@ -307,8 +308,22 @@ class Evaluations:
     def write(self, since_s: float, path: Path) -> None:
         path.write_bytes(b"a table")
 
+    def by_gear(self, since_s: float) -> tuple[Ints, Floats]:
+        """Every third is in a lighter gear, and as hard as others."""
+        at = np.arange(self.count(since_s))
+        return (at % 3 == 2).astype(np.int64), 50.0 + at * 7 % 10
+
     def ask(self) -> None:
         self.asked_at_s.append(self.world.now_s)
+
+
+def test_it_is_told_once_a_day_whether_questions_are_as_hard_under_load(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.live(4 * HOUR_S, world.controller(Evaluations(world)))
+    (told,) = [entry for entry in read_history(world.settings.folder) if entry.kind == "gears"]
+    assert told.what.startswith("load and difficulty look independent: p = ")
+    assert told.facts["looks"] >= 100
+    assert 0 < told.facts["p"] <= 1
 
 
 def test_a_change_is_planned_for_again_when_there_are_scores_of_it(tmp_path: Path) -> None:

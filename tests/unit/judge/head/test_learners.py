@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cascadia_judge.head.head import raw_score
 from cascadia_judge.head.learners import Growth, boost, fit_line
 from cascadia_judge.scores.calibration import smoothed
 
@@ -132,3 +133,14 @@ def test_the_smoothed_fit_never_descends_and_keeps_the_mean_within_the_data(
     assert said.max() <= quality.max() + 1e-9
     assert (np.diff(fit.score) > 0).all()
     assert (np.diff(fit.quality) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "trees", "score"),
+    [(0.0, 0.0, 50.0), (2.0, 0.0, 73.1059), (1.0, -3.0, 26.8941), (99.0, 99.0, 100.0)],
+)
+def test_a_score_is_the_chance_by_the_mean_log_odds_of_both_learners(
+    line: float, trees: float, score: float
+) -> None:
+    found = raw_score(lambda x: x + line, lambda x: x + trees, np.zeros(1))  # type: ignore[arg-type]
+    assert found.tolist() == pytest.approx([score], abs=1e-4)

@@ -63,3 +63,31 @@ def test_reading_twice_changes_nothing_more(text: str) -> None:
     once = plain(text, 200)
     assert plain(once, 200) == once
     assert len(once) <= 200
+
+
+@pytest.mark.parametrize(
+    ("text", "characters", "expected"),
+    [
+        ("abcdefghij", 10, "abcdefghij"),
+        ("abcdefghij", 9, "abcd\nghij"),
+        ("abcdefghij", 6, "ab\nij"),
+        ("abc", 1, "a\nc"),
+    ],
+)
+def test_a_text_that_is_too_long_gives_each_end_half(text: str, characters: int, expected: str) -> None:
+    assert ends(text, characters) == expected
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "界", "\U0001f600"])
+@pytest.mark.parametrize("before", ["", "a", "ab国", "abcdefgh"])
+@pytest.mark.parametrize("after", ["", "b"])
+def test_more_than_eight_of_a_kind_are_eight_wherever_they_stand(
+    letter: str, before: str, after: str
+) -> None:
+    for count in (7, 8, 9, 10, 17, 100):
+        assert plain(before + letter * count + after) == before + letter * min(count, 8) + after
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u1680", "\u2028", "\u2003", "\u3000", "\t"])
+def test_every_kind_of_space_between_words_is_one(space: str) -> None:
+    assert plain(f"one{space}two") == "one two"

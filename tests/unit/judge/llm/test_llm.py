@@ -116,3 +116,25 @@ def test_probabilities_count_where_there_are_some(
     said = verdict("7", tokens, forced=forced)
     assert said.score == pytest.approx(score)
     assert said.expected is expected
+
+
+CUT = "[... {} characters left out ...]"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("q" * 3, "a" * 3, ("q" * 3, "a" * 3)),
+        ("q" * 3, "a" * 9 + "z" * 8, ("q" * 3, f"aaaaa\n{CUT.format(8)}\nzzzz")),
+        ("q" * 17, "a" * 3, (f"qqqqq\n{CUT.format(8)}\nqqqq", "a" * 3)),
+        ("q" * 20, "a" * 20, (f"qqq\n{CUT.format(14)}\nqqq", f"aaa\n{CUT.format(14)}\naaa")),
+    ],
+)
+def test_what_one_text_does_not_need_the_other_may_have(
+    question: str, answer: str, expected: tuple[str, str]
+) -> None:
+    assert clipped(question, answer, 3) == expected
+
+
+def test_a_single_character_is_the_first() -> None:
+    assert clipped("abc", "xyz", 0) == (f"a\n{CUT.format(2)}\n", f"x\n{CUT.format(2)}\n")

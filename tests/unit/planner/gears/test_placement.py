@@ -9,7 +9,10 @@ from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.planner.gears.placement import cheaper_on_gears
 from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
+from cascadia.planner.routing.routings import Mixed
 from tests.unit.planner.gears.test_plan_gears import plan, spiky_problem
+
+pytestmark = pytest.mark.slow
 
 BAR, FLOOR, BOUND_S = 65.0, 50.0, 6.0
 
@@ -47,6 +50,18 @@ def test_nothing_is_looked_for_beside_other_goals_or_without_gears(result: PlanR
     ):
         search = replace(result.search, problem=other)
         assert cheaper_on_gears(search, result.candidates, dear, lambda _: None) is None
+
+
+def test_no_mixture_is_taken_since_it_cannot_stand_beside_gears(result: PlanResult) -> None:
+    dear = replace(max(result.candidates, key=lambda c: c.usd_per_hour), certificate=None)
+    plain = result.search.routings
+    taken = cheaper_on_gears(result.search, result.candidates, dear, lambda _: None)
+    assert taken is not None
+    share = np.zeros(len(plain))
+    share[taken.candidate.deployment.routing] = 0.5
+    mixed = replace(plain, mixed=Mixed(share, replace(plain, mixed=None), plain.reached))
+    found = cheaper_on_gears(replace(result.search, routings=mixed), result.candidates, dear, lambda _: None)
+    assert found is None or share[found.candidate.deployment.routing] == 0
 
 
 def test_the_plan_costs_no_more_than_one_of_one_setting(result: PlanResult) -> None:

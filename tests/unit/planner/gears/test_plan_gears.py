@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cascadia.cli.plan.report import report_data
-from cascadia.domain.gear import ladder_of
+from cascadia.domain.gear import Shift, ladder_of
 from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
@@ -24,6 +24,8 @@ from cascadia.planner.replay.replay import replay
 from cascadia.planner.stability.repeats import repeated
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import FIVE, hosted_judge, problem, rising_table, traffic
+
+pytestmark = pytest.mark.slow
 
 BOUND_S = 6.0
 
@@ -71,7 +73,22 @@ def test_a_plan_under_a_latency_bound_has_gears_that_are_read_back(geared: PlanR
     told = [gear.predicted for gear in gears]
     assert sum(p.request_share for p in told) == pytest.approx(1)
     assert sum(p.time_share for p in told) == pytest.approx(1)
-    assert told[0].quality_lower > told[-1].quality_lower
+    bounds = [p.quality_lower for p in told]
+    assert bounds == sorted(bounds, reverse=True)
+    assert len(set(bounds)) == len(bounds)
+
+
+def test_each_request_gets_the_gear_that_the_routers_rule_gives_it(geared: PlanResult) -> None:
+    """By when clients have their answers in the very run that the plan predicts from."""
+    run, ladder = geared.run, geared.ladder
+    assert any(replica.shape.timing.client_ps for _, mix in geared.chosen.deployment.mixes for replica in mix)
+    ended = np.sort(run.finish_ps)
+    under_way = np.arange(len(ended)) - np.searchsorted(ended, run.arrival_ps)
+    shift = Shift(ladder.ladder)
+    assert ladder.played.gear.tolist() == [
+        shift.arrival(int(met), float(now_ps) * 1e-12)
+        for met, now_ps in zip(under_way, run.arrival_ps, strict=True)
+    ]
 
 
 def test_one_gear_is_the_plan_as_it_was(alone: Plan, geared: PlanResult) -> None:

@@ -150,6 +150,7 @@ def test_json_identifiers_may_be_numbers(tmp_path: Path) -> None:
         ),
         (GOOD.replace("score", "points"), ": no column 'score'; write columns prompt_id, stage, score,"),
         (GOOD.replace("output_tokens", "score"), ": no column 'output_tokens'"),
+        (GOOD.replace("_tokens", ""), ": no column 'input_tokens' and none 'output_tokens'; write columns"),
         (HEAD, ": the table has no rows; write one row per prompt and stage"),
         ("", ": the file is empty; write columns prompt_id, stage,"),
         (GOOD + "q3,small,1\n", ": cannot be read as csv (CSV parse error"),

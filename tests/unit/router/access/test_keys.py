@@ -298,3 +298,38 @@ def test_no_request_is_more_urgent_than_its_key_allows() -> None:
         assert [request.get("priority", 0) for request in engine.requests] == [0, -5, -3, 5, 7, 5]
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [
+        ("requests_per_minute", 10**12),
+        ("tokens_per_minute", 10**12),
+        ("concurrent", 10**12),
+        ("priority", 1000),
+        ("max_gear", 63),
+    ],
+)
+def test_a_limit_in_the_file_has_a_range(tmp_path: Path, limit: str, most: int) -> None:
+    file = tmp_path / "keys.json"
+    add_key(file, made("a")[0], NOW)
+    document = json.loads(file.read_text())
+    least = {"priority": -1000, "max_gear": 0}.get(limit, 1)
+    for value in (least, most):
+        document["keys"][0][limit] = value
+        file.write_text(json.dumps(document))
+        (key,) = read_keys(file)
+        assert getattr(key, limit, None) == value or getattr(key.limits, limit, None) == value
+    for value in (least - 1, most + 1):
+        document["keys"][0][limit] = value
+        file.write_text(json.dumps(document))
+        with pytest.raises(BadInput, match=limit):
+            read_keys(file)
+
+
+def test_keyrings_are_the_same_where_their_keys_are() -> None:
+    one, other = made("a")[0], made("b")[0]
+    assert Keyring([one]) == Keyring([replace(one)])
+    assert Keyring([one]) != Keyring([other])
+    assert Keyring([one]) != Keyring([one, other])
+    assert Keyring([one]) != [one]

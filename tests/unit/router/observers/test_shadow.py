@@ -12,7 +12,13 @@ from pyarrow import parquet
 from cascadia.controller.detect.shadow_scores import ShadowFiles
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.router.observers.shadow import Budget
-from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
+from cascadia.router.settings.model import (
+    GearSettings,
+    JudgeSettings,
+    RouterSettings,
+    SampleSettings,
+    ShadowSettings,
+)
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 
@@ -62,6 +68,26 @@ def test_it_gives_a_quality_table_that_the_planner_reads(tmp_path: Path) -> None
         (requests,) = tmp_path.glob("requests-*.parquet")
         assert set(parquet.read_table(requests)["request"].to_pylist()) == set(table.prompt_ids)
         assert "weak" not in json.dumps(parquet.read_table(file).to_pylist(), default=str)
+
+    run(main)
+
+
+def test_it_says_in_which_gear_the_client_was_answered(tmp_path: Path) -> None:
+    gears = (GearSettings(0, 3, ("small", "large")), GearSettings(1, None, ("small",)))
+
+    async def main() -> None:
+        small, large = FakeEngine("weak"), FakeEngine("strong")
+        async with (
+            started(small, large),
+            running(replace(shadowed(tmp_path, small, large), gears=gears), GATE) as router,
+        ):
+            assert router.router.gears is not None
+            for number in (0, 1):
+                router.router.gears.pin(number)
+                await router.chat()
+                await until(lambda wanted=number + 1: looked(router, "done") == wanted)
+        gear, score = ShadowFiles(tmp_path, ("small", "large")).by_gear(0.0)
+        assert (gear.tolist(), score.tolist()) == ([0, 1], [82.5, 82.5])
 
     run(main)
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import Dispatch
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
 from tests.unit.sim.machines import ints, machine, replica, small_machines
+
+pytestmark = pytest.mark.slow
 
 
 def stage(*accept: int, replicas: int = 1, tokens: int = 10, written: int = 2) -> CascadeStage:
@@ -196,13 +198,13 @@ def test_every_request_is_answered_once_after_every_stage_before(judge: JudgeSta
 
 
 def test_a_cascade_without_what_it_needs_is_refused() -> None:
-    with pytest.raises(InputError, match="none is deployed"):
+    with pytest.raises(BadInput, match="none is deployed"):
         simulate_cascade([stage(1, replicas=0)], None, ints(0))
-    with pytest.raises(InputError, match="JudgeStage"):
+    with pytest.raises(BadInput, match="JudgeStage"):
         simulate_cascade([stage(1), stage(1)], None, ints(0))
-    with pytest.raises(InputError, match="either replicas or latency_ps"):
+    with pytest.raises(BadInput, match="either replicas or latency_ps"):
         JudgeStage()
-    with pytest.raises(InputError, match="either replicas or latency_ps"):
+    with pytest.raises(BadInput, match="either replicas or latency_ps"):
         replace(delay(0, requests=1), replicas=(replica(),))
 
 

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade, VerdictTokens
 from cascadia_sim.engine.dispatch import Dispatch, Replica
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
-from tests.unit.sim.machines import ints, machine, small_machines
+from tests.unit.sim.machines import ints, machine, small_machines, with_clients
 from tests.unit.sim.rolling_twin import REFUSED, Site, serve
+
+pytestmark = pytest.mark.slow
 
 NEVER = np.iinfo(np.int64).max
 ALONE_PS = 1010 + 1001  # ten tokens read, two written
@@ -34,7 +36,7 @@ def random_asked(rng: np.random.Generator, n: int, stages: int) -> CascadeReques
 @given(st.integers(0, 2**32), st.integers(1, 30), RULES, st.lists(st.integers(0, 400_000), max_size=6))
 def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps: list[int]) -> None:
     rng = np.random.default_rng(seed)
-    kinds, requests = small_machines(rng), random_asked(rng, n, 2)
+    kinds, requests = with_clients(rng, small_machines(rng)), random_asked(rng, n, 2)
     groups = [
         tuple(Replica(kinds[rng.integers(3)], float(rng.integers(1, 3))) for _ in range(rng.integers(1, 4)))
         for _ in range(3)
@@ -207,26 +209,26 @@ def test_nobody_waits_for_stragglers_that_were_turned_away() -> None:
 def test_the_last_replica_of_a_stage_in_use_does_not_close() -> None:
     rolling = two_stages(ints(0))
     rolling.route((0, 1), np.ones((2, 1), bool))
-    with pytest.raises(InputError, match="last of a stage"):
+    with pytest.raises(BadInput, match="last of a stage"):
         rolling.close(1)
 
 
 def test_a_stage_without_a_replica_is_not_routed_to() -> None:
     rolling = RollingCascade(asked(ints(0)), None)
     rolling.open(0, machine())
-    with pytest.raises(InputError, match="stage 1 has no open replica"):
+    with pytest.raises(BadInput, match="stage 1 has no open replica"):
         rolling.route((0, 1), np.ones((2, 1), bool))
 
 
 def test_what_no_replica_could_hold_is_refused_before_it_runs() -> None:
-    with pytest.raises(InputError, match="the longest request has 12"):
+    with pytest.raises(BadInput, match="the longest request has 12"):
         RollingCascade(asked(ints(0)), None).open(0, machine(kv=11))
 
 
 def test_requests_without_a_routing_are_an_error() -> None:
     rolling = two_stages(ints(5))
     rolling.advance(5)
-    with pytest.raises(InputError, match="no routing"):
+    with pytest.raises(BadInput, match="no routing"):
         rolling.advance(6)
 
 

@@ -9,7 +9,7 @@ from cascadia_sim.cascade.stage import simulate_stage
 from cascadia_sim.engine.dispatch import Replica
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.engine.requests import BadRequests
-from cascadia_sim.errors import InputError
+from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
 from tests.unit.sim.machines import ints, machine, replica
 
@@ -55,7 +55,7 @@ def test_a_request_that_just_fits_is_served() -> None:
     ],
 )
 def test_tables_that_would_stand_still_or_end_too_soon_are_refused(field: str, value: object) -> None:
-    with pytest.raises(InputError, match=field):
+    with pytest.raises(BadInput, match=field):
         simulate_replica(replace(machine(), **{field: value}), ints(0), ints(1), ints(1), ints(0))
 
 
@@ -67,9 +67,9 @@ def test_time_beyond_int64_is_an_error_not_a_wrong_number() -> None:
 
 def test_stages_name_what_is_wrong_with_them() -> None:
     columns = ints(0), ints(1), ints(1), ints(0)
-    with pytest.raises(InputError, match="without replicas"):
+    with pytest.raises(BadInput, match="without replicas"):
         simulate_stage([], "round-robin", *columns)
-    with pytest.raises(InputError, match="least-outstanding"):
+    with pytest.raises(BadInput, match="least-outstanding"):
         simulate_stage([replica()], "fastest", *columns)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="weight"):
+    with pytest.raises(BadInput, match="weight"):
         Replica(machine(), 0.0)

@@ -9,7 +9,7 @@ import pytest
 
 from cascadia_traces.formats.names import ROLES, role_of
 from cascadia_traces.formats.reading import detect_format, read_trace
-from cascadia_traces.trace import Trace, TraceError
+from cascadia_traces.trace import BadInput, Trace
 from tests.unit.traces.samples import file_of
 
 INPUTS, OUTPUTS = [100, 200, 300], [7, 8, 9]
@@ -65,10 +65,10 @@ def test_no_mixture_of_names_swaps_input_and_output_even_where_advice_is_followe
             columns = renamed
 
 
-def refusal(folder: Path, columns: Columns) -> TraceError | None:
+def refusal(folder: Path, columns: Columns) -> BadInput | None:
     try:
         trace = read_trace(file_of(folder, csv_of(columns)), spread=False)
-    except TraceError as error:
+    except BadInput as error:
         return error
     assert right(trace), list(columns)
     return None
@@ -103,15 +103,15 @@ def test_azures_dates_carry_their_zone_in_any_column(tmp_path: Path, order: tupl
 
 def test_two_pairs_of_counts_are_refused(tmp_path: Path) -> None:
     text = "timestamp,prompt_tokens,completion_tokens,ContextTokens,GeneratedTokens\n1,2,3,4,5\n"
-    with pytest.raises(TraceError, match=r"count tokens twice: .*; keep one pair"):
+    with pytest.raises(BadInput, match=r"count tokens twice: .*; keep one pair"):
         read_trace(file_of(tmp_path, text))
 
 
 def test_an_output_is_never_offered_as_an_input(tmp_path: Path) -> None:
-    with pytest.raises(TraceError) as refused:
+    with pytest.raises(BadInput) as refused:
         read_trace(file_of(tmp_path, "timestamp,completion_tokens\n0,1\n"))
     assert "rename" not in refused.value.instead
-    with pytest.raises(TraceError, match="the nearest is 'inptu_tokens': rename it to 'input_tokens'"):
+    with pytest.raises(BadInput, match="the nearest is 'inptu_tokens': rename it to 'input_tokens'"):
         read_trace(file_of(tmp_path, "arrival_s,output_tokens,inptu_tokens\n0,1,2\n"))
 
 

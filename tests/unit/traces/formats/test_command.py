@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from cascadia.cli.shared.errors import failure
 from cascadia.cli.trace.group import trace
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.reading import read_trace
 from tests.unit.traces.samples import MOONCAKE, file_of
 
@@ -113,7 +114,7 @@ def test_convert_tells_on_standard_error_what_it_changed(tmp_path: Path) -> None
 
 def test_convert_sorts_when_asked(tmp_path: Path) -> None:
     path = file_of(tmp_path, "arrival_s,input_tokens,output_tokens\n2,1,1\n1,2,2\n")
-    assert isinstance(call("convert", path, tmp_path / "out.csv").exception, ValueError)
+    assert isinstance(call("convert", path, tmp_path / "out.csv").exception, BadInput)
     done("convert", path, tmp_path / "out.csv", "--sort")
     assert read_trace(tmp_path / "out.csv").input_tokens.tolist() == [2, 1]
 

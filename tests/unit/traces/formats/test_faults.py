@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from cascadia_traces.formats.reading import iter_trace, read_trace
 from cascadia_traces.formats.writing import write_trace
-from cascadia_traces.trace import TraceError
+from cascadia_traces.trace import BadInput
 from tests.unit.traces.samples import AZURE, MOONCAKE, file_of, trace_of
 
 HEAD = "arrival_s,input_tokens,output_tokens\n"
@@ -41,7 +41,7 @@ BAD_FILES = {
     "a field too few": (HEAD + "0,1,1\n1,1\n", "trace, row 2: 2 fields where the header has 3"),
     "a field too many": (HEAD + "0,1,1\n1,1,1,1\n", "trace, row 2: 4 fields where the header has 3"),
     "missing column": ("arival_s,input_tokens,output_tokens\n0,1,1\n", "the nearest is 'arival_s': rename it"),
-    "no such columns": ("a,b\n1,2\n", "no column .*; the columns are a, b; a trace needs"),
+    "no such columns": ("a,b\n1,2\n", "no column .*and none .*and none .*; the columns are a, b; a trace needs"),
     "twice a column": ("arrival_s," + HEAD + "0,0,1,1\n", "trace: 2 columns are called 'arrival_s'"),
     "bad date": (AZURE + "yesterday,1,1\n", "trace, row 3: 'yesterday' is not a date; write it like 2023-"),
     "dates unsorted": (AZURE + "2023-11-16 18:15:40,1,1\n", "trace, row 3: .* is before the previous one"),
@@ -80,7 +80,7 @@ BAD_FILES = {
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_a_bad_file_gives_one_line_that_names_it(tmp_path: Path, name: str) -> None:
     content, told = BAD_FILES[name]
-    with pytest.raises(TraceError, match=told) as raised:
+    with pytest.raises(BadInput, match=told) as raised:
         read_trace(file_of(tmp_path, content))
     assert str(raised.value).startswith(str(tmp_path))
     assert "\n" not in str(raised.value)
@@ -90,7 +90,7 @@ def test_a_bad_file_gives_one_line_that_names_it(tmp_path: Path, name: str) -> N
 def test_rows_are_counted_through_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cascadia_traces.formats.csv_rows.BLOCK_BYTES", 64)
     path = file_of(tmp_path, HEAD + "".join(f"{i},1,1\n" for i in range(500)) + "3,1,1\n")
-    with pytest.raises(TraceError, match=r"row 501: .* 3 s is before the previous one, 499 s"):
+    with pytest.raises(BadInput, match=r"row 501: .* 3 s is before the previous one, 499 s"):
         list(iter_trace(path, rows=7))
 
 
@@ -100,29 +100,29 @@ def test_a_line_without_an_end_is_not_read_to_its_end(
     monkeypatch.setattr("cascadia_traces.formats.json_lines.BATCH_BYTES", 100)
     monkeypatch.setattr("cascadia_traces.formats.json_lines.LONGEST_LINE_BYTES", 1000)
     path = file_of(tmp_path, row(0, 1, 1) + '{"arrival_s": ' + "1" * 5000)
-    with pytest.raises(TraceError, match="line 2: longer than 64 MiB; one object a line"):
+    with pytest.raises(BadInput, match="line 2: longer than 64 MiB; one object a line"):
         read_trace(path)
 
 
 def test_lines_are_counted_through_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cascadia_traces.formats.json_lines.BATCH_BYTES", 50)
     path = file_of(tmp_path, "".join(row(i, 1, 1) + "\n" for i in range(50)) + "oops")
-    with pytest.raises(TraceError, match="line 101: not JSON"):
+    with pytest.raises(BadInput, match="line 101: not JSON"):
         read_trace(path)
 
 
 def test_a_directory_and_a_missing_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="this is a directory"):
+    with pytest.raises(BadInput, match="this is a directory"):
         read_trace(tmp_path)
-    with pytest.raises(TraceError, match=r"nowhere\.csv: no such file; check the path"):
+    with pytest.raises(BadInput, match=r"nowhere\.csv: no such file; check the path"):
         read_trace(tmp_path / "nowhere.csv")
-    with pytest.raises(TraceError, match="NUL"):
+    with pytest.raises(BadInput, match="NUL"):
         read_trace("a\0b")
 
 
 def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TraceError, match="not a regular file"):
+    with pytest.raises(BadInput, match="not a regular file"):
         read_trace(tmp_path / "pipe")
 
 
@@ -130,7 +130,7 @@ def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
 def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     path = file_of(tmp_path, AZURE)
     path.chmod(0)
-    with pytest.raises(TraceError, match="not allowed to read it"):
+    with pytest.raises(BadInput, match="not allowed to read it"):
         read_trace(path)
 
 
@@ -138,7 +138,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
 def test_a_truncated_parquet_is_named(tmp_path: Path, share: float) -> None:
     write_trace(trace_of(range(100)), tmp_path / "whole.parquet")
     whole = (tmp_path / "whole.parquet").read_bytes()
-    with pytest.raises(TraceError, match=r"truncated or broken Parquet .*; write it anew"):
+    with pytest.raises(BadInput, match=r"truncated or broken Parquet .*; write it anew"):
         read_trace(file_of(tmp_path, whole[: int(share * len(whole))]))
 
 
@@ -157,7 +157,7 @@ def test_a_parquet_of_other_columns_is_named(
     tmp_path: Path, columns: dict[str, list[object]], told: str
 ) -> None:
     parquet.write_table(pa.table(columns), tmp_path / "trace.parquet")
-    with pytest.raises(TraceError, match=told):
+    with pytest.raises(BadInput, match=told):
         read_trace(tmp_path / "trace.parquet")
 
 
@@ -177,7 +177,7 @@ def test_parquet_of_other_number_types_is_read(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_names_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="unknown format 'mooncakes'; write mooncake"):
+    with pytest.raises(BadInput, match="unknown format 'mooncakes'; write mooncake"):
         read_trace(file_of(tmp_path, AZURE), "mooncakes")
-    with pytest.raises(TraceError, match="read as parquet, but the file does not hold Parquet"):
+    with pytest.raises(BadInput, match="read as parquet, but the file does not hold Parquet"):
         read_trace(file_of(tmp_path, AZURE), "parquet")

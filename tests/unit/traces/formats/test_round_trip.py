@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cascadia_traces.formats.reading import FORMATS, iter_trace, read_trace
 from cascadia_traces.formats.writing import SUFFIXES, write_trace
 from cascadia_traces.generate.samples import chat_trace
-from cascadia_traces.trace import Trace, TraceError, join
+from cascadia_traces.trace import BadInput, Trace, join
 from tests.unit.traces.samples import AZURE, BURSTGPT, MOONCAKE, file_of, same, traces
 
 FEW = settings(max_examples=60)
@@ -81,10 +81,10 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 def told(path: Path, kind: str | None, sort: bool) -> str:
-    """What reading says of the file: nothing where it gives a trace. Anything but a TraceError passes through."""
+    """What reading says of the file: nothing where it gives a trace. Anything but a BadInput passes through."""
     try:
         read_trace(path, kind, sort=sort)
-    except TraceError as error:
+    except BadInput as error:
         return str(error)
     return ""
 

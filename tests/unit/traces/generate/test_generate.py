@@ -12,7 +12,7 @@ from cascadia_traces.generate.lengths import Correlated, Empirical, Lognormal, R
 from cascadia_traces.generate.rates import Constant, Diurnal, OnOff, Rate, Steps
 from cascadia_traces.generate.samples import chat_trace
 from cascadia_traces.statistics.stats import summarise
-from cascadia_traces.trace import TraceError, join
+from cascadia_traces.trace import BadInput, join
 from tests.unit.traces.samples import same, trace_of
 
 SHORT = Correlated(Lognormal(100, 1), Lognormal(50, 0.5))
@@ -178,7 +178,7 @@ def test_a_trace_ends_at_its_number_or_its_time(requests: int, duration_s: float
     ],
 )
 def test_a_setting_out_of_range_is_named(make: object, told: str) -> None:
-    with pytest.raises(TraceError, match=told):
+    with pytest.raises(BadInput, match=told):
         make()  # type: ignore[operator]
 
 

@@ -13,7 +13,7 @@ from cascadia_traces.statistics.burstiness import RateSeries, WindowCounts
 from cascadia_traces.statistics.histogram import RELATIVE_ERROR, LengthHistogram
 from cascadia_traces.statistics.moments import Moments
 from cascadia_traces.statistics.stats import TraceSummary, summarise
-from cascadia_traces.trace import Trace, TraceError
+from cascadia_traces.trace import BadInput, Trace
 from tests.unit.traces.samples import trace_of, traces
 
 LENGTHS = st.lists(st.integers(1, 10**9), min_size=1, max_size=50).map(lambda x: np.array(x, dtype=np.int64))
@@ -159,7 +159,7 @@ def test_the_prefix_share_is_over_all_input_tokens() -> None:
 
 
 def test_no_parts_and_parts_out_of_order_are_refused() -> None:
-    with pytest.raises(TraceError, match="no requests"):
+    with pytest.raises(BadInput, match="no requests"):
         summarise([])
-    with pytest.raises(TraceError, match="starts before the one ahead"):
+    with pytest.raises(BadInput, match="starts before the one ahead"):
         summarise([trace_of([5]), trace_of([4])])

@@ -1,0 +1,29 @@
+"""`cascadia chart`: the Helm chart out of the wheel."""
+
+import shutil
+from pathlib import Path
+
+import click
+
+from cascadia.cli.interrupts import ends_at_once
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output
+
+CHART = Path(__file__).parents[1] / "render" / "chart"
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to write the chart into.")
+@click.option("--force", is_flag=True, help="Write into a folder even if it has other files in it.")
+@with_output
+@ends_at_once
+def chart(out: Path, force: bool, output: Output) -> None:
+    """Write the Helm chart of this version: `helm install cascadia DIR -f plan/helm-values.yaml` takes it."""
+    from cascadia.cli.shared.output_dir import output_dir
+
+    names = ("Chart.yaml", *sorted(file.name for file in CHART.iterdir() if file.name != "Chart.yaml"))
+    with output_dir(out, names, force=force) as staging:
+        shutil.copytree(CHART, staging, dirs_exist_ok=True)
+    files = sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
+    output.show(f"{out}: {len(files)} files")
+    output.document({"chart": out, "files": files})

@@ -1,0 +1,1 @@
+"""`cascadia import`: other programs' logs, results and data sets as inputs of a plan."""

@@ -1,0 +1,84 @@
+"""Certificate of a path's settings: which of them may be in force, by evidence that holds at any time.
+
+Given: settings in order, j = 1, 2, ...; for each input fed back, whether setting j's answer differs from the model's
+(L, 0 or 1). Wanted: at all times at once, with probability at least 1 - delta, no certified setting has a risk
+E[L] above `risk`.
+
+For each setting, H_j: risk_j >= risk. A bet on a smaller risk q multiplies its wealth by q / risk where the answer
+differs and by (1 - q) / (1 - risk) where it does not; under H_j its mean does not grow. The mean wealth of several
+q is an e-process (Waudby-Smith and Ramdas 2024), so it ever reaches 1 / delta with probability at most delta (Ville
+1939). Settings are tested in a fixed sequence from cautious to bold (Angelopoulos et al. 2022, Learn then Test,
+section 2.3): j counts only where all before it have passed. So a setting that is too risky comes into force only if
+the *first* one that is too risky passes: delta, whatever the number of settings, with no correction.
+
+It holds while inputs that are fed back are alike (each has the same risk given all before it) and are drawn without
+regard to where they would leave. What it says is about agreement with the model, not about quality.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cascadia.exits.readings import Bools, Floats
+
+BETS = tuple(round(0.05 + 0.1 * i, 2) for i in range(10))
+"""The risks that are bet on, as shares of the constraint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """With probability `confidence` no setting in force answers otherwise than the model more often than `risk`."""
+
+    risk: float = 0.01
+    confidence: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not (0 < self.risk < 1 and 0 < self.confidence < 1):
+            raise ValueError(f"risk {self.risk} and confidence {self.confidence} lie between 0 and 1")
+
+    @property
+    def delta(self) -> float:
+        return 1.0 - self.confidence
+
+
+@dataclass(slots=True, eq=False)
+class Certificate:
+    """Evidence on `settings` settings. It is fed one input after another, and changes in place."""
+
+    promise: Promise
+    settings: int
+    inputs: int = 0
+    certified: int = -1
+    """The boldest setting that may be in force; -1: none."""
+    _differed: Floats = field(init=False)
+    _passed: Bools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._differed = np.zeros(self.settings)
+        self._passed = np.zeros(self.settings, dtype=np.bool_)
+
+    def feed(self, wrong: Bools) -> int:
+        """Takes in one input, `wrong` (settings), and returns the boldest certified setting."""
+        self.inputs += 1
+        self._differed += wrong
+        self._passed |= evidence(self._differed, self.inputs, self.promise.risk) >= -np.log(
+            self.promise.delta
+        )
+        while self.certified + 1 < self.settings and self._passed[self.certified + 1]:
+            self.certified += 1
+        return self.certified
+
+    def estimate(self, setting: int) -> float:
+        """The share of inputs so far on which a setting differed."""
+        return float(self._differed[setting]) / max(1, self.inputs)
+
+
+def evidence(differed: Floats, inputs: int, risk: float) -> Floats:
+    """(settings): the logarithm of the wealth of settings that `differed` (settings) on so many of the `inputs`."""
+    lost, kept = _LOST, np.log1p(-risk * _SHARES) - np.log1p(-risk)
+    wealth = np.outer(differed, lost - kept) + inputs * kept
+    return np.asarray(np.logaddexp.reduce(wealth, axis=1) - np.log(len(BETS)))
+
+
+_SHARES = np.array(BETS)
+_LOST = np.log(_SHARES)

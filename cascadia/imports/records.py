@@ -1,0 +1,143 @@
+"""Rows of other programs' files as records: our columns, by the format's names or by those that the user maps.
+
+What is missing is told all at once: every column that the target needs and no row has, with the columns that the file
+has and how to name them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from cascadia.domain.errors import BadInput
+from cascadia.imports.fields import at
+from cascadia.imports.layouts import COLUMNS, Layout, layout_of
+from cascadia.imports.rows import Rows, read_rows
+
+HEAD_ROWS = 50
+"""What a format is told by: the first may lack what others have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one row has of our columns, as it is found; `where` names it."""
+
+    where: str
+    values: Mapping[str, Any]
+
+    def __contains__(self, column: str) -> bool:
+        return self.values.get(column) is not None
+
+    def get(self, column: str) -> Any:
+        return self.values.get(column)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Requests of one or more files. `failed` rows were marked so by their program and are left out; `columns` are the
+    files' own names."""
+
+    source: str
+    format: str
+    records: tuple[Record, ...]
+    failed: int
+    columns: tuple[str, ...]
+
+    def have(self, column: str) -> bool:
+        return any(column in record for record in self.records)
+
+    def refuse_missing(self, needed: Sequence[tuple[str, ...]], otherwise: Mapping[str, str]) -> None:
+        """Raises `BadInput` with every one of `needed` of which no row has any; each is a column or its stand-ins.
+        `otherwise` says, by column, what else would do."""
+        missing = [names for names in needed if not any(self.have(name) for name in names)]
+        if not missing:
+            return
+        said = ", ".join(" or ".join(names) for names in missing)
+        maps = " ".join(f"--map {names[0]}=COLUMN" for names in missing)
+        also = "".join(f", or {otherwise[names[0]]}" for names in missing if names[0] in otherwise)
+        raise BadInput(
+            self.source,
+            f"read as {self.format}, it has nothing for {said}",
+            f"write {maps}{also}; its columns are {', '.join(self.columns) or 'none'}",
+        )
+
+
+def read_records(
+    paths: Sequence[Path], maps: Mapping[str, str], format_: str | None = None, split: str | None = None
+) -> Records:
+    """The requests of all `paths`, which are of one format. `maps` says where our columns stand (a name, or a path with
+    dots). Raises `BadInput`."""
+    known: list[Record] = []
+    failed = 0
+    layout: Layout | None = None
+    columns: tuple[str, ...] = ()
+    for path in paths:
+        read = read_rows(path, split)
+        if not read.rows:
+            raise BadInput(str(path), "holds no requests", "name a file with requests in it")
+        layout = layout_of(read.rows[:HEAD_ROWS], format_ or read.kind)
+        columns = _columns(read)
+        paths_of = _mapped(path, layout, maps, read, columns)
+        for number, row in enumerate(read.rows, 1):
+            if not all(at(row, key) in values for key, values in layout.kept.items()):
+                continue
+            if at(row, "error") is not None or any(at(row, key) in bad for key, bad in layout.failed.items()):
+                failed += 1
+                continue
+            values = {ours: _first(row, theirs) for ours, theirs in paths_of.items()}
+            known.append(Record(f"{path} {read.unit} {number}", values))
+    name = ", ".join(map(str, paths))
+    if layout is None or not known:
+        raise BadInput(name, f"holds no requests that went well ({failed} failed)", "name a file that does")
+    return Records(name, layout.name, tuple(known), failed, columns)
+
+
+def maps_of(given: Sequence[str]) -> dict[str, str]:
+    """`ours=theirs` texts by our column. Raises `BadInput` with every one that is none."""
+    parted = [one.partition("=") for one in given]
+    bad = [
+        one
+        for one, (ours, sign, theirs) in zip(given, parted, strict=True)
+        if ours not in COLUMNS or not theirs
+    ]
+    if bad:
+        raise BadInput("--map", f"{', '.join(bad)}: not OURS=THEIRS", f"ours is one of {', '.join(COLUMNS)}")
+    return {ours: theirs for ours, _, theirs in parted}
+
+
+def _mapped(
+    path: Path, layout: Layout, maps: Mapping[str, str], read: Rows, columns: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    unknown = [theirs for theirs in maps.values() if all(at(row, theirs) is None for row in read.rows)]
+    if unknown:
+        near = [
+            f"did you mean {match[0]!r}?"
+            for name in unknown
+            if (match := get_close_matches(name, columns, 1))
+        ]
+        said = f"no row has {', '.join(map(repr, unknown))}"
+        raise BadInput(str(path), said, " ".join(near) or f"its columns are {', '.join(columns)}")
+    return {**layout.paths, **{ours: (theirs,) for ours, theirs in maps.items()}}
+
+
+def _first(row: Mapping[str, Any], paths: Sequence[str]) -> Any:
+    return next((found for path in paths if (found := _value(row, path)) is not None), None)
+
+
+def _value(row: Mapping[str, Any], path: str) -> Any:
+    """What stands at `path`; `usage_details:input` is the sum of the counts whose names begin with `input`."""
+    whole, _, beginning = path.partition(":")
+    if not beginning:
+        return at(row, path)
+    details = at(row, whole)
+    if isinstance(details, str):
+        return None
+    counts = [
+        value for name, value in (details or {}).items() if name.startswith(beginning) and value is not None
+    ]
+    return sum(counts) if counts else None
+
+
+def _columns(read: Rows) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in read.rows[:HEAD_ROWS] for name in row))

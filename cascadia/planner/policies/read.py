@@ -1,0 +1,123 @@
+"""The spec of one-pass models, its latency table and its traffic, as the problem that is solved."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.workload import Floats
+from cascadia.planner.policies.choose import Wanted
+from cascadia.planner.policies.residence import Kind
+from cascadia.planner.problem.quality_format import read_arrow
+from cascadia.planner.problem.trace_file import read_trace_for
+from cascadia.planner.spec.file import read_policy_spec
+from cascadia.planner.spec.policy import PolicySpec
+from cascadia.policy.problem import ModelProfile
+
+COLUMNS = ("stage", "batch", "latency_s")
+FEWEST = 100
+
+
+class Asked(NamedTuple):
+    """`notes` are what the trace's reader had to change."""
+
+    group: str
+    kinds: tuple[Kind, ...]
+    wanted: Wanted
+    notes: tuple[str, ...]
+
+
+def read_asked(path: Path) -> Asked:
+    """Raises `BadInput`; paths in the spec are relative to its own folder."""
+    spec = read_policy_spec(path)
+    kinds = read_kinds(spec, path.parent / spec.latency)
+    arrival_s, notes = _arrivals(spec, path.parent)
+    objective = spec.objective
+    wanted = Wanted(
+        arrival_s,
+        slo_s=objective.latency_max_s,
+        late_max=objective.late_max,
+        accuracy_min=objective.quality_min,
+        late=objective.late,
+    )
+    return Asked(spec.group, kinds, wanted, notes)
+
+
+def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
+    """Profiles from the table: for each kind of worker and stage the latency of batches of 1, 2, ...
+
+    Batch sizes that were not measured lie on the line between the two beside them.
+    """
+    measured = _measured(table, tuple(worker.kind for worker in spec.workers))
+    kinds = []
+    for worker in spec.workers:
+        models = []
+        for stage in spec.stages:
+            sizes = measured.get((worker.kind, stage.name))
+            if not sizes:
+                raise BadInput(
+                    str(table),
+                    f"has no row of stage {stage.name!r} on worker {worker.kind!r}",
+                    "measure it, or leave the stage out",
+                )
+            models.append(ModelProfile(stage.name, stage.accuracy, _filled(sizes, str(table), stage.name)))
+        takes_gib = tuple(stage.memory_gib or 0.0 for stage in spec.stages)
+        kinds.append(
+            Kind(
+                worker.kind, tuple(models), worker.most, worker.usd_per_hour,
+                memory_gib=worker.memory_gib, takes_gib=takes_gib if worker.memory_gib is not None else (),
+            )
+        )  # fmt: skip
+    return tuple(kinds)
+
+
+def _measured(table: Path, kinds: tuple[str, ...]) -> dict[tuple[str, str], dict[int, float]]:
+    rows = read_arrow(table, COLUMNS)
+    for name in COLUMNS:
+        if name not in rows.column_names:
+            raise BadInput(str(table), f"has no column {name!r}", f"write columns {', '.join(COLUMNS)}")
+    if "worker" not in rows.column_names and len(kinds) > 1:
+        raise BadInput(str(table), "does not say which worker a row is of", "add the column worker")
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for at, row in enumerate(rows.to_pylist(), start=1):
+        where = f"{table}: row {at}"
+        try:
+            size, latency_s = int(row["batch"]), float(row["latency_s"])
+        except (TypeError, ValueError):
+            raise BadInput(where, "batch and latency_s must be numbers", "write e.g. 8 and 0.012") from None
+        if not 1 <= size <= 4096 or not 0 < latency_s < 3600:
+            raise BadInput(
+                where, f"a batch of {size} in {latency_s:g} s", "write a batch of 1-4096 and seconds above 0"
+            )
+        sizes = found.setdefault((str(row.get("worker", kinds[0])), str(row["stage"])), {})
+        if size in sizes:
+            raise BadInput(
+                where, f"a second latency of batch {size} of stage {row['stage']!r}", "keep one of them"
+            )
+        sizes[size] = latency_s
+    return found
+
+
+def _filled(sizes: dict[int, float], where: str, stage: str) -> tuple[float, ...]:
+    known = sorted(sizes)
+    if known[0] != 1:
+        raise BadInput(where, f"has no batch of 1 of stage {stage!r}", "measure single requests too")
+    every = np.interp(np.arange(1, known[-1] + 1), known, [sizes[size] for size in known])
+    # A larger batch that was measured to be faster was measured on another day.
+    return tuple(float(latency_s) for latency_s in np.maximum.accumulate(every))
+
+
+def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, tuple[str, ...]]:
+    asked = spec.workload
+    if asked.trace is None:
+        assert asked.rate_rps is not None
+        gaps = np.random.default_rng(spec.seed).gamma(asked.gap_shape, 1 / asked.gap_shape, asked.requests)
+        return np.cumsum(gaps) / asked.rate_rps, ()
+    trace, notes = read_trace_for(folder / asked.trace, asked.format, asked.rate_rps, spec.seed)
+    arrival_s = np.asarray(trace.arrival_s, np.float64)
+    if len(arrival_s) < FEWEST or arrival_s[-1] <= arrival_s[0]:
+        raise BadInput(
+            str(asked.trace), f"has {len(arrival_s)} requests", f"take a trace of at least {FEWEST}"
+        )
+    return arrival_s, notes

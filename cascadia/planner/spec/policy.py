@@ -1,0 +1,114 @@
+"""The spec of models that answer in one pass, as `cascadia policy` reads it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cascadia.planner.spec.model import Many
+from cascadia.planner.spec.models import Section, Text, Usd
+from cascadia.planner.spec.objective import share
+
+
+class OnePassStage(Section):
+    name: Text = Field(description="Unique; what the latency table and requests call it.")
+    model: Text | None = Field(None, description="What the engine loads.")
+    task: Literal["classify", "rerank"] = Field("classify", description="What it answers in one pass.")
+    group: Text | None = Field(None, description="Models of one group run on the same workers.")
+    accuracy: float = Field(ge=0, le=100, description="Share of right answers on a test set, in percent.")
+    memory_gib: float | None = Field(
+        None, gt=0, le=1e6, description="Memory that the model takes on a worker, batches included."
+    )
+
+
+class WorkerSpec(Section):
+    kind: Text = Field("worker", description="What the latency table calls it.")
+    most: int = Field(ge=1, le=1000, description="Workers of this kind that may be used.")
+    usd_per_hour: Usd = Field(0.0, description="Price of one.")
+    memory_gib: float | None = Field(None, gt=0, le=1e6, description="Memory that its models share.")
+
+
+class OnePassWorkload(Section):
+    trace: Text | None = Field(None, description="Path of a trace; its arrival times are used.")
+    format: Text | None = Field(None, description="The trace's format, where it is not recognised.")
+    rate_rps: float | None = Field(None, gt=0, le=1e7, description="Mean rate; the trace's own where absent.")
+    gap_shape: float = Field(
+        1.0,
+        gt=0.01,
+        le=100,
+        description="Without a trace: gaps between arrivals are gamma of this shape. 1 is Poisson, below 1 bursty.",
+    )
+    requests: int = Field(
+        100_000, ge=1000, le=10_000_000, description="Without a trace: how many arrivals are drawn."
+    )
+
+    @model_validator(mode="after")
+    def _says_the_rate(self) -> "OnePassWorkload":
+        if self.trace is None and self.rate_rps is None:
+            raise ValueError("says neither a trace nor a rate; add `trace: <path>` or `rate_rps: <number>`")
+        return self
+
+
+class OnePassObjective(Section):
+    minimize: Literal["cost"] | None = Field(None, description="The cheapest, then the fewest, workers.")
+    maximize: Literal["quality"] | None = Field(None, description="The most accuracy on all workers.")
+    quality_min: float | None = Field(None, ge=0, le=100, description="Least mean accuracy, of 100.")
+    latency_max_s: float = Field(gt=0, le=3600, description="Time for an answer, in seconds.")
+    late_max: float = Field(0.01, ge=0, lt=1, description="Share that may be later, e.g. `1%`.")
+    late: Literal["serve", "drop"] = Field(
+        "serve", description="What no model can answer in time is served all the same, or refused."
+    )
+
+    @field_validator("late_max", mode="before")
+    @classmethod
+    def _share(cls, value: object) -> object:
+        return share(value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_goal(self) -> "OnePassObjective":
+        if (self.minimize is None) == (self.maximize is None):
+            raise ValueError("needs one goal; write `minimize: cost` or `maximize: quality`")
+        if self.minimize and self.quality_min is None:
+            raise ValueError("minimize cost needs a bar on quality; add `quality_min: <0-100>`")
+        if self.maximize and self.quality_min is not None:
+            raise ValueError("quality_min contradicts maximize quality; remove one of them")
+        return self
+
+
+class PolicySpec(Section):
+    """Spec of a group of models that answer in one pass: models, workers, traffic and objective."""
+
+    stages: Annotated[tuple[OnePassStage, ...], Many] = Field(description="The models.")
+    latency: Text = Field(
+        description="Path of the latency table: Parquet, CSV or JSONL with stage, batch, latency_s and, where there "
+        "are several kinds of workers, worker."
+    )
+    workers: Annotated[tuple[WorkerSpec, ...], Many] = Field(description="Kinds of workers to choose from.")
+    workload: OnePassWorkload = Field(description="The requests.")
+    objective: OnePassObjective = Field(description="What to optimise, and within which bounds.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Of everything drawn at random.")
+
+    @field_validator("stages")
+    @classmethod
+    def _distinct_names(cls, stages: tuple[OnePassStage, ...]) -> tuple[OnePassStage, ...]:
+        names = [stage.name for stage in stages]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two stages are called {twice!r}; give each its own name")
+        groups = {stage.group for stage in stages}
+        if len(groups) > 1:
+            told = ", ".join(sorted(str(name) for name in groups))
+            raise ValueError(f"the stages are of several groups ({told}); plan one group at a time")
+        return stages
+
+    @field_validator("workers")
+    @classmethod
+    def _distinct_kinds(cls, workers: tuple[WorkerSpec, ...]) -> tuple[WorkerSpec, ...]:
+        kinds = [worker.kind for worker in workers]
+        twice = next((kind for kind in kinds if kinds.count(kind) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two kinds of workers are called {twice!r}; give each its own name")
+        return workers
+
+    @property
+    def group(self) -> str:
+        return self.stages[0].group or "one-pass"

@@ -1,0 +1,23 @@
+"""`cascadia chart` writes the chart that Helm takes, file by file."""
+
+from pathlib import Path
+
+from tests.data import ROOT
+from tests.unit.cli.commands import run
+
+CHART = ROOT / "deploy" / "helm" / "cascadia"
+
+
+def test_the_chart_that_is_written_is_the_one_of_this_version(tmp_path: Path) -> None:
+    out = tmp_path / "chart"
+    assert run("chart", "--out", str(out)).exit_code == 0
+    ours = {file.relative_to(CHART): file.read_bytes() for file in CHART.rglob("*") if file.is_file()}
+    assert {file.relative_to(out): file.read_bytes() for file in out.rglob("*") if file.is_file()} == ours
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    refused = run("chart", "--out", str(tmp_path))
+    assert refused.exit_code == 2
+    assert "Chart.yaml" in refused.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "mine.txt"]

@@ -1,0 +1,71 @@
+"""A setting too risky is certified with probability at most delta, at any time."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from cascadia.exits.certify import Certificate, Promise, evidence
+
+RISK = 0.01
+
+
+def test_wealth_does_not_grow_in_the_mean_at_the_constraint() -> None:
+    """Summed over all sequences of twelve inputs, each with its probability."""
+    for risk in (RISK, 0.2):
+        mean = sum(
+            risk ** sum(bits)
+            * (1 - risk) ** (12 - sum(bits))
+            * float(np.exp(evidence(np.array([sum(bits)]), 12, risk)[0]))
+            for bits in product((0, 1), repeat=12)
+        )
+        assert mean == pytest.approx(1.0, abs=1e-9)
+
+
+def ever_certified(true_risk: float, inputs: int, delta: float) -> float:
+    """The exact chance that a setting of `true_risk` has passed by then: wealth depends on two counts alone."""
+    differed = np.arange(80, dtype=np.float64)
+    alive = np.zeros(80)
+    alive[0], passed = 1.0, 0.0
+    for n in range(1, inputs + 1):
+        alive[1:] = alive[1:] * (1 - true_risk) + alive[:-1] * true_risk
+        alive[0] *= 1 - true_risk
+        over = evidence(differed, n, RISK) >= -np.log(delta)
+        passed += alive[over].sum()
+        alive[over] = 0.0
+    return passed
+
+
+def test_a_setting_at_the_constraint_passes_with_probability_at_most_delta() -> None:
+    passed = ever_certified(RISK, 3000, 0.1)
+    assert 0.04 < passed < 0.1
+    assert ever_certified(0.02, 1500, 0.1) < 0.01
+
+
+def test_a_setting_well_inside_it_passes_soon() -> None:
+    assert ever_certified(0.0, 500, 0.1) == pytest.approx(1.0)
+    assert ever_certified(0.003, 2000, 0.1) > 0.9
+
+
+def test_settings_are_tested_in_a_fixed_sequence() -> None:
+    """The first differs at every hundredth input: what comes behind it waits, however safe."""
+    certificate = Certificate(Promise(RISK, 0.9), 3)
+    for i in range(3000):
+        assert certificate.feed(np.array([i % 100 == 0, False, False])) == -1
+    assert certificate.estimate(0) == pytest.approx(0.01)
+
+
+def test_what_has_passed_stays_certified() -> None:
+    certificate = Certificate(Promise(RISK, 0.9), 2)
+    for _ in range(600):
+        certificate.feed(np.array([False, False]))
+    assert certificate.certified == 1
+    for _ in range(200):
+        certificate.feed(np.array([True, True]))
+    assert certificate.certified == 1
+
+
+@pytest.mark.parametrize(("risk", "confidence"), [(0.0, 0.9), (1.0, 0.9), (0.01, 1.0), (0.01, 0.0)])
+def test_a_promise_lies_between_none_and_all(risk: float, confidence: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Promise(risk, confidence)

@@ -1,0 +1,136 @@
+"""A table of answers with a judge's scores becomes a quality table without an edit by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.imports.quality import quality_of
+from cascadia.imports.records import maps_of, read_records
+from cascadia.imports.tokens import counter_of
+from cascadia.imports.trace import trace_of
+from cascadia.planner.problem.quality_file import read_quality, write_quality
+from tests.unit.cli.commands import run
+
+TABLE = """id,prompt,model,judge_score,correct
+q1,What is 2 + 2?,tiny,90,true
+q1,What is 2 + 2?,huge,95,true
+q2,Why is the sky blue?,tiny,20,False
+q2,Why is the sky blue?,huge,80,True
+q3,Who?,tiny,20,False
+"""
+
+
+def test_a_table_with_truths_needs_no_edit(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    out = tmp_path / "quality.parquet"
+    asked = ["--stage", "small=tiny", "--stage", "large=huge", "--answer-tokens", "200"]
+    done = run("import", "quality", str(tmp_path / "t.csv"), "--out", str(out), *asked)
+    assert done.exit_code == 0, done.output
+    table = read_quality(out, None)
+    assert table.stages == ("small", "large")
+    assert table.prompt_ids == ("q1", "q2")
+    assert table.score.tolist() == [[90, 20], [95, 80]]
+    assert table.quality.tolist() == [[100, 0], [100, 100]]
+    assert table.input_tokens.tolist() == [[4, 5], [4, 5]]
+    assert (table.output_tokens == 200).all()
+    assert "left out 1 of 3 prompts" in done.stderr
+    assert "4 characters a token, no tokenizer" in done.stderr
+
+
+def test_all_missing_columns_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id,colour\n1,red\n")
+    with pytest.raises(BadInput) as refused:
+        quality_of(read_records([tmp_path / "t.csv"], {}), counter_of(None))
+    said = str(refused.value)
+    for column in ("model", "score", "input_tokens or prompt", "output_tokens or answer"):
+        assert column in said
+    assert "its columns are id, colour" in said
+    with pytest.raises(BadInput, match=r"arrival_s, input_tokens or prompt, output_tokens or answer"):
+        trace_of(read_records([tmp_path / "t.csv"], {}), counter_of(None))
+
+
+def test_a_column_may_be_named_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(
+        '{"q": {"id": 7}, "who": "m", "mark": 7, "in": 5, "out": 9}\n'
+        '{"q": {"id": 8}, "who": "m", "mark": 10, "in": 5, "out": 9}\n'
+    )
+    maps = ["prompt_id=q.id", "model=who", "score=mark", "input_tokens=in", "output_tokens=out"]
+    found = read_records([tmp_path / "t.jsonl"], maps_of(maps))
+    table = quality_of(found, counter_of(None), scale=10)
+    assert table.prompt_ids == ("7", "8")
+    assert table.score.tolist() == [[70, 100]]
+
+
+def test_every_map_to_nothing_is_told_with_the_nearest_name(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    with pytest.raises(BadInput, match=r"'judge_scor', 'nothing'.*did you mean 'judge_score'"):
+        read_records([tmp_path / "t.csv"], {"score": "judge_scor", "answer": "nothing"})
+    with pytest.raises(BadInput, match=r"mark=score, score: not OURS=THEIRS"):
+        maps_of(["mark=score", "score", "model=stage"])
+
+
+def test_scores_of_a_scale_that_nobody_named_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id,model,score,prompt_tokens,completion_tokens\n1,m,7,5,5\n2,m,9,5,5\n")
+    found = read_records([tmp_path / "t.csv"], {})
+    with pytest.raises(BadInput, match=r"never exceeds 10.*--scale 10"):
+        quality_of(found, counter_of(None))
+    assert quality_of(found, counter_of(None), scale=10).score.tolist() == [[70, 90]]
+    with pytest.raises(BadInput, match=r"row 2: score is '9'; write a number from 0 to 8"):
+        quality_of(found, counter_of(None), scale=8)
+
+
+def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    table = quality_of(read_records([tmp_path / "t.csv"], {}), counter_of(None), answer_tokens=3)
+    write_quality(table, tmp_path / "q.parquet")
+    again = read_quality(tmp_path / "q.parquet", None)
+    assert (again.score == table.score).all()
+    assert again.prompt_ids == table.prompt_ids
+
+
+def test_a_tokenizer_counts_and_is_named(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "t.csv").write_text("start_time,prompt,response\n0,one two three,four five\n")
+    notes: list[str] = []
+    trace = trace_of(read_records([tmp_path / "t.csv"], {}), counter_of(tmp_path), note=notes.append)
+    assert (trace.input_tokens.tolist(), trace.output_tokens.tolist()) == ([3], [2])
+    assert all(note.endswith(f"counted with {tmp_path / 'tokenizer.json'}") for note in notes)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(BadInput, match="is no tokenizer"):
+        counter_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "the file is empty"),
+        ("[]", "holds no requests"),
+        ("[1]", "entry 1: is not an object"),
+        ('{"a": 1}\n{', "line 2: is not JSON"),
+        ('{"arrival_s": "soon", "input_tokens": 1, "output_tokens": 1}', "its time is 'soon'"),
+        ('{"arrival_s": 1, "input_tokens": 1.5, "output_tokens": 1}', "input_tokens is 1.5"),
+        ('{"arrival_s": 1, "input_tokens": 0, "output_tokens": 1}', "every request lacks"),
+        ('{"start_times": [1], "input_lens": [1, 2], "output_lens": [1]}', "its lists differ in length"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_a_line(content: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text(content)
+    done = run("import", "trace", str(tmp_path / "log.json"), "--out", str(tmp_path / "out.csv"))
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_prompts_come_out_as_profile_quality_reads_them(tmp_path: Path) -> None:
+    from cascadia.profile.quality.prompts import read_prompts
+
+    (tmp_path / "t.csv").write_text(TABLE)
+    done = run("import", "prompts", str(tmp_path / "t.csv"), "--out", str(tmp_path / "p.jsonl"))
+    assert done.exit_code == 0, done.output
+    assert [prompt.id for prompt in read_prompts(tmp_path / "p.jsonl", None)] == ["q1", "q2", "q3"]

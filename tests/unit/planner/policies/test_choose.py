@@ -1,0 +1,110 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cascadia.domain.errors import Infeasible
+from cascadia.planner.policies.choose import Wanted, choose, keeps, loads, on_workers
+from cascadia.planner.policies.compared import baseline_rows
+from cascadia.planner.policies.residence import Kind, alike
+from cascadia.planner.policies.sustained import unit_arrivals
+from cascadia.planner.policies.tables import group
+from tests.unit.policy.profiles import profiles
+
+WANTED = Wanted(unit_arrivals(n=2000) / 90, slo_s=0.1, late_max=0.01, accuracy_min=74.0)
+KIND = Kind("cpu", profiles(8), most=5, usd_per_hour=0.2)
+
+
+def test_one_worker_less_does_not_keep_the_objective() -> None:
+    chosen = choose("guard", [KIND], WANTED)
+    assert keeps(chosen.outcome, WANTED)
+    assert chosen.policies.workers == chosen.group.workers > 1
+    less = on_workers("guard", KIND, chosen.group.workers - 1, WANTED)
+    assert less is not None
+    assert not keeps(less.outcome, WANTED)
+    assert chosen.usd_per_hour == pytest.approx(0.2 * chosen.group.workers)
+    assert chosen.bound is not None
+    assert chosen.outcome.reward <= chosen.bound + 0.05
+
+
+def test_the_better_of_the_rivals_is_taken() -> None:
+    chosen = on_workers("guard", KIND, 3, WANTED)
+    assert chosen is not None
+    assert {policies.kind for policies, _ in chosen.rivals} == {"mdp", "mdp-counted", "in-flight"}
+    assert chosen.outcome.reward == max(o.reward for _, o in chosen.rivals if o.late <= WANTED.late_max)
+
+
+def test_the_cheaper_kind_of_worker_is_taken() -> None:
+    fast = Kind(
+        "gpu",
+        tuple(replace(m, latency_s=tuple(s / 3 for s in m.latency_s)) for m in profiles(8)),
+        most=5,
+        usd_per_hour=2.0,
+    )
+    fast = replace(fast, most=2)
+    assert choose("guard", [fast, KIND], WANTED).kind.name == "cpu"
+    assert choose("guard", [replace(fast, usd_per_hour=0.2), KIND], WANTED).kind.name == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (
+            replace(WANTED, accuracy_min=82.0),
+            "quality_min 82 of group 'guard'; 5 workers of kind 'cpu' reach",
+        ),
+        (replace(WANTED, slo_s=0.005), "no model of group 'guard' answers within"),
+        (replace(WANTED, arrival_s=WANTED.arrival_s / 8), "late_max 1.00% of group 'guard'; 5 workers"),
+    ],
+)
+def test_what_cannot_be_had_says_what_comes_nearest(wanted: Wanted, says: str) -> None:
+    with pytest.raises(Infeasible) as error:
+        choose("guard", [KIND], wanted)
+    assert says in str(error.value)
+
+
+def test_loads_are_those_of_the_window_by_which_policies_are_looked_up() -> None:
+    arrival_s = np.concatenate([np.arange(0, 10, 0.01), np.arange(10, 20, 0.002)])
+    low, high = loads(arrival_s)
+    assert low == pytest.approx(100, rel=0.1)
+    assert 500 <= high <= 600
+
+
+def test_each_baseline_is_played_with_the_best_of_its_settings() -> None:
+    chosen = on_workers("guard", KIND, 3, WANTED)
+    assert chosen is not None
+    short = replace(WANTED, arrival_s=WANTED.arrival_s[:1500])
+    rows = {row.name: row for row in baseline_rows(chosen.group, short)}
+    assert set(rows) == {"jellyfish+", "modelswitching", "gears", "greedy", "mixture"}
+    assert all(0 <= row.outcome.late <= 1 and row.setting for row in rows.values())
+
+
+GIB = (1.0, 1.0, 2.0, 3.0, 4.0)
+
+
+def test_models_that_do_not_fit_together_are_chosen_among() -> None:
+    tight = replace(KIND, memory_gib=4.0, takes_gib=GIB)
+    chosen, free = on_workers("guard", tight, 3, WANTED), on_workers("guard", KIND, 3, WANTED)
+    assert chosen is not None
+    assert free is not None
+    weigh = dict(zip([m.name for m in KIND.models], GIB, strict=True))
+    assert len(chosen.sits) == 3
+    assert all(sum(weigh[name] for name in here) <= 4 for here in chosen.sits)
+    assert "spread" in {policies.kind for policies, _ in chosen.rivals}
+    assert chosen.outcome.reward <= free.outcome.reward + 0.1
+    assert chosen.outcome.reward == max(o.reward for _, o in chosen.rivals if o.late <= WANTED.late_max)
+
+
+def test_no_set_of_the_same_size_is_better_than_the_one_that_a_fluid_takes() -> None:
+    tight = replace(KIND, memory_gib=2.0, takes_gib=GIB)
+    every = group("guard", KIND.models, slo_s=0.1, workers=3)
+    made = alike(every, tight, (50.0, 100.0))
+    assert made is not None
+    assert {model.name for model in made.models} in ({"tiny", "small"}, {"medium"})
+    assert alike(every, replace(tight, memory_gib=0.5), (50.0, 100.0)) is None
+
+
+def test_where_all_fit_all_sit_everywhere() -> None:
+    chosen = on_workers("guard", replace(KIND, memory_gib=12.0, takes_gib=GIB), 2, WANTED)
+    assert chosen is not None
+    assert chosen.sits == (tuple(m.name for m in KIND.models),) * 2

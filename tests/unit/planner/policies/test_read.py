@@ -1,0 +1,104 @@
+"""The spec of one-pass models and its latency table: read, filled in, and refused in one line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.planner.policies.read import read_asked
+
+SPEC = """\
+stages:
+  - {name: small, task: classify, group: guard, accuracy: 70}
+  - {name: large, task: classify, group: guard, accuracy: 80}
+latency: latency.csv
+workers: [{most: 4}]
+workload: {rate_rps: 50, requests: 1000}
+objective: {minimize: cost, quality_min: 75, latency_max_s: 0.1, late_max: 1%}
+"""
+TABLE = "stage,batch,latency_s\nsmall,1,0.01\nsmall,4,0.025\nlarge,1,0.03\nlarge,2,0.05\n"
+
+
+def written(folder: Path, spec: str = SPEC, table: str = TABLE) -> Path:
+    (folder / "latency.csv").write_text(table)
+    (folder / "guard.yaml").write_text(spec)
+    return folder / "guard.yaml"
+
+
+def test_what_lies_between_measured_batches_is_on_the_line(tmp_path: Path) -> None:
+    asked = read_asked(written(tmp_path))
+    small, large = asked.kinds[0].models
+    assert small.latency_s == pytest.approx((0.01, 0.015, 0.02, 0.025))
+    assert large.latency_s == (0.03, 0.05)
+    assert asked.group == "guard"
+    assert asked.wanted.rate_rps == pytest.approx(50, rel=0.1)
+    assert asked.wanted.late_max == 0.01
+
+
+def test_bursty_gaps_are_drawn_at_the_same_rate(tmp_path: Path) -> None:
+    bursty = SPEC.replace("rate_rps: 50", "rate_rps: 50, gap_shape: 0.2")
+    gaps_s = np.diff(read_asked(written(tmp_path, bursty)).wanted.arrival_s)
+    assert gaps_s.std() / gaps_s.mean() > 1.8
+
+
+def test_a_trace_gives_the_arrivals(tmp_path: Path) -> None:
+    rows = "\n".join(f"{i / 10},5,1" for i in range(200))
+    (tmp_path / "trace.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}\n")
+    asked = read_asked(written(tmp_path, SPEC.replace("rate_rps: 50, requests: 1000", "trace: trace.csv")))
+    assert asked.wanted.rate_rps == pytest.approx(10)
+
+
+def test_kinds_of_workers_have_profiles_of_their_own(tmp_path: Path) -> None:
+    spec = SPEC.replace("[{most: 4}]", "[{kind: a, most: 4}, {kind: b, most: 2, usd_per_hour: 1.5}]")
+    rows = [f"{kind},{line}" for kind in "ab" for line in TABLE.splitlines()[1:]]
+    asked = read_asked(written(tmp_path, spec, "worker,stage,batch,latency_s\n" + "\n".join(rows) + "\n"))
+    assert [kind.name for kind in asked.kinds] == ["a", "b"]
+    assert asked.kinds[1].usd_per_hour == 1.5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("accuracy: 70", "acuracy: 70", "did you mean 'accuracy'?"),
+        ("name: large", "name: small", "two stages are called 'small'"),
+        ("group: guard, accuracy: 80", "group: other, accuracy: 80", "several groups (guard, other)"),
+        ("rate_rps: 50, requests: 1000", "requests: 1000", "neither a trace nor a rate"),
+        ("quality_min: 75, ", "", "needs a bar on quality"),
+        ("minimize: cost, ", "", "needs one goal"),
+        ("late_max: 1%", "late_max: 1 percent", "neither a percentage"),
+        ("minimize: cost", "maximize: quality", "contradicts maximize quality"),
+        ("[{most: 4}]", "[{most: 4}, {most: 2}]", "two kinds of workers are called 'worker'"),
+        ("latency.csv", "nowhere.csv", "no such file"),
+    ],
+)
+def test_a_wrong_spec_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert old in SPEC
+    with pytest.raises(BadInput) as error:
+        read_asked(written(tmp_path, SPEC.replace(old, new)))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("latency_s", "seconds", "has no column 'latency_s'"),
+        ("small,1,0.01", "small,1,fast", "must be numbers"),
+        ("small,1,0.01", "small,1,-0.01", "a batch of 1 in -0.01 s"),
+        ("small,1,0.01", "small,2,0.01", "has no batch of 1 of stage 'small'"),
+        ("large,2,0.05", "large,1,0.05", "a second latency of batch 1"),
+        ("large,1,0.03\nlarge,2,0.05\n", "", "no row of stage 'large'"),
+    ],
+)
+def test_a_wrong_table_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
+    assert old in TABLE
+    with pytest.raises(BadInput) as error:
+        read_asked(written(tmp_path, table=TABLE.replace(old, new)))
+    assert says in str(error.value)
+
+
+def test_a_table_without_workers_serves_only_one_kind(tmp_path: Path) -> None:
+    spec = SPEC.replace("[{most: 4}]", "[{kind: a, most: 4}, {kind: b, most: 2}]")
+    with pytest.raises(BadInput, match="add the column worker"):
+        read_asked(written(tmp_path, spec))
