@@ -45,7 +45,9 @@ GOALS = ("latency", "cost", "quality")
     "seconds to the first token and for each further one, requests per minute. Default: asked for.",
 )
 @click.option(
-    "--goal", type=click.Choice(GOALS), help="What to make small or, of quality, large. Default: asked for."
+    "--goal",
+    type=click.Choice(GOALS),
+    help="Goal of planning: least latency, least cost, or most quality. Default: asked for.",
 )
 @click.option(
     "--preset",
