@@ -1,6 +1,7 @@
 """`cascadia compare`: the plan beside every baseline, simulated on the same requests."""
 
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import click
 
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import (
+    with_goodput,
     with_gpus,
     with_output,
     with_quality_min,
@@ -16,6 +18,7 @@ from cascadia.cli.shared.options import (
 )
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Level
 
 if TYPE_CHECKING:
     from cascadia.domain.problem import Problem
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 @with_rate
 @with_quality_min
 @with_gpus
+@with_goodput
 @with_seed
 @click.option(
     "--plots",
@@ -45,6 +49,7 @@ def compare(
     rate_rps: float | None,
     quality_min: float | None,
     gpus: tuple[str, ...],
+    levels: tuple[tuple[Level, ...], ...],
     seed: int | None,
     plots: Path | None,
     over_time: bool,
@@ -75,6 +80,7 @@ def compare(
         quantile=None,
         confidence=None,
         seed=seed,
+        levels=tuple(chain.from_iterable(levels)),
     )
     with output.progress("reading") as step:
         problem = read_problem(spec, change)

@@ -14,7 +14,7 @@ from cascadia.report.page import Section, page
 if TYPE_CHECKING:
     from rich.table import Table
 
-COLUMNS = ("", "SLO scale", "p", "max req/s", "$/1k", "quality", "≥", "GPUs", "deployment")
+COLUMNS = ("", "SLO scale", "p", "TTFT", "TPOT", "max req/s", "$/1k", "quality", "≥", "GPUs", "deployment")
 DRAWN = ("cascadia", "stand-alone", "cascadeserve", "uniform")
 
 
@@ -28,7 +28,7 @@ def table(problem: Problem, found: Comparison) -> "Table":
         title_justify="left",
     )
     for at, name in enumerate(columns(problem)):
-        shown.add_column(name, justify="right" if 0 < at < 8 else "left")
+        shown.add_column(name, justify="right" if 0 < at < 10 else "left")
     for outcome in found.outcomes:
         shown.add_row(*row(outcome), style="bold" if outcome.name == "cascadia" else None)
     return shown
@@ -41,12 +41,13 @@ def columns(problem: Problem) -> tuple[str, ...]:
 def row(o: Outcome) -> tuple[str, ...]:
     said = "; ".join(text for text in (o.why, o.assumed) if text)
     if not isfinite(o.latency_s):
-        return (o.name, "-", "-", _figure(o.max_rate_rps), "-", "-", "-", "-", said)
+        return (o.name, "-", "-", "-", "-", _figure(o.max_rate_rps), "-", "-", "-", "-", said)
     text = f"{o.deployment} ({said})" if said else o.deployment
     latency = seconds(o.latency_s)
     if o.error_range is not None:
         latency += f"\n({span(o.error_range.fast_s, o.error_range.slow_s)})"
-    speed = _figure(o.slo_scale), latency, _figure(o.max_rate_rps)
+    first, each = (seconds(s) if isfinite(s) else "-" for s in (o.ttft_s, o.tpot_s))
+    speed = _figure(o.slo_scale), latency, first, each, _figure(o.max_rate_rps)
     quality = f"{o.quality_mean:.1f}", f"{o.quality_lower:.1f}"
     return (o.name, *speed, usd(o.usd_per_1k_requests), *quality, str(o.gpus), text)
 

@@ -37,8 +37,11 @@ COMMANDS = {
     "import": Entry("cascadia.cli.imports.group:import_", "Make inputs of other programs' logs and tables."),
     "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
-    "doctor": Entry("cascadia.cli.doctor:doctor", "Say what this machine has, lacks, and what to do."),
-    "chart": Entry("cascadia.cli.chart:chart", "Write the Helm chart to a folder."),
+    "engine": Entry("cascadia.cli.engine.group:engine", "Make, measure and serve classifiers and rerankers."),
+    "doctor": Entry(
+        "cascadia.cli.machine.doctor:doctor", "Say what this machine has, lacks, and what to do."
+    ),
+    "chart": Entry("cascadia.cli.machine.chart:chart", "Write the Helm chart to a folder."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
     "up": Entry("cascadia.cli.fleet.up:up", "Run a plan on this machine."),
@@ -53,7 +56,11 @@ COMMANDS = {
     ),
     "history": Entry("cascadia.cli.fleet.history:history", "Show what the controller decided."),
     "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
-    "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
+    "thresholds": Entry(
+        "cascadia.cli.thresholds.group:thresholds", "Propose, approve, roll back thresholds."
+    ),
+    "ledger": Entry("cascadia.cli.spend.ledger:ledger", "Share the GPUs' bill out by key and stage."),
+    "keys": Entry("cascadia.cli.spend.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
 

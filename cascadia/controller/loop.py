@@ -261,9 +261,10 @@ class Controller:
     async def _after_a_broken_promise(self, samples: Samples) -> Decision | None:
         """A plan that does not hold though traffic seems the same was made on too little of it, or on a wrong model."""
         objective = self._planning.objective()
-        if objective is None or objective.latency_max_s is None:
+        if objective is None or not objective.bounds:
             return None
-        until_s = self._clock() - self.settings.lag_s - objective.latency_max_s
+        late_s = objective.deadline.max_s if objective.deadline else 0.0
+        until_s = self._clock() - self.settings.lag_s - late_s
         from_s = until_s - LOOKED_AT_S
         recent = samples.between(from_s, until_s)
         settled_s = max(self._planned_s, -inf if self.scaler is None else self.scaler.grown_s)

@@ -1,5 +1,6 @@
 """Objective that the user wants optimised, and its bounds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,31 @@ Goal = Literal["latency", "quality", "cost"]
 GearRule = Literal["whole-trace", "each-level"]
 """Of which requests enough are to be in time: of all, or of those that come at each level of load."""
 
+Metric = Literal["ttft", "tpot", "e2e"]
+"""Time to the first token, time per output token after it, and time to the whole answer: each as the client sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Service level: at least a share `quantile` (0-1) of the requests has `metric` within `max_s`.
+
+    A client whose answer is held until its verdict gets it all at once: its TTFT is when the verdict is there, and its
+    TPOT is 0. So is that of an answer of one token, as in vLLM's goodput.
+    """
+
+    metric: Metric
+    quantile: float
+    max_s: float
+
+    @property
+    def name(self) -> str:
+        """`TTFT p95`."""
+        metric = "end to end" if self.metric == "e2e" else self.metric.upper()
+        return f"{metric} p{100 * self.quantile:g}"
+
+    def __str__(self) -> str:
+        return f"{self.name} <= {self.max_s:g} s"
+
 
 @dataclass(frozen=True, slots=True)
 class Objective:
@@ -18,6 +44,7 @@ class Objective:
     `quantile` is of the end-to-end latency (0.95 = p95) and applies to the goal `latency` as well as to
     `latency_max_s`. `quality_min` (0-100) holds for the lower confidence bound of quality. `within` (0-1) is of the
     goal `latency`: of the plans that are no more than this share slower than the fastest found, the cheapest is taken.
+    `levels` are kept beside `latency_max_s`, whatever the goal.
     """
 
     goal: Goal
@@ -25,6 +52,27 @@ class Objective:
     quality_min: float | None = None
     latency_max_s: float | None = None
     within: float = WITHIN
+    levels: tuple[Level, ...] = ()
+
+    @property
+    def bounds(self) -> tuple[Level, ...]:
+        """All levels to keep: `latency_max_s` as one, then `levels`."""
+        own = () if self.latency_max_s is None else (Level("e2e", self.quantile, self.latency_max_s),)
+        return (*own, *self.levels)
+
+    @property
+    def deadline(self) -> Level | None:
+        """Level after which a request is late: the first of the bounds that is end to end."""
+        return next((level for level in self.bounds if level.metric == "e2e"), None)
+
+    def strain(self, latency_s: float, levels_s: Sequence[float]) -> float:
+        """Largest ratio of what is reached to its bound (1: just kept; 0: nothing is bounded).
+
+        `latency_s` is of `quantile`, `levels_s` of each of `levels`.
+        """
+        reached = levels_s if self.latency_max_s is None else (latency_s, *levels_s)
+        ratios = (s / level.max_s for s, level in zip(reached, self.bounds, strict=True))
+        return max(ratios, default=0.0)
 
 
 GEARS = 8

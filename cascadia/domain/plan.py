@@ -4,8 +4,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.external import External
 from cascadia.domain.gear import Gear
-from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.domain.objective import Metric, Objective, UnderLoad
 from cascadia.domain.policy import Policies
 from cascadia_sim.iteration.engine_config import EngineConfig
 
@@ -17,15 +18,33 @@ ASKS_NONE = 101.0
 """`skip_below` of a stage that is never asked, whatever the question: above all that can be foreseen."""
 
 
+Balancing = Literal["least-outstanding", "earliest-finish"]
+"""Rule by which a stage's replicas share its requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyLine:
+    """Latency of an answer on a replica, as simulated: see `cascadia.dispatch.latency_model`."""
+
+    base_s: float
+    read_s: float
+    step_s: float
+    load_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole."""
+    """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole.
+
+    `latency`: where the stage's balancing begins to learn from.
+    """
 
     pool: str
     tp: int
     pp: int
     count: int
     share: float
+    latency: LatencyLine | None = None
 
     @property
     def gpus(self) -> int:
@@ -64,7 +83,8 @@ class StagePlan(Deployed):
     `config` is how its engines were simulated and are to be started; where it names a quantisation or a
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
     its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
-    load where that is not `model`.
+    load where that is not `model`. `max_tokens` is of an answer whose request sets no limit; None: the engine's own.
+    `external`: somebody else's API answers instead; None too where the plan does not ask it.
     """
 
     name: str
@@ -77,6 +97,13 @@ class StagePlan(Deployed):
     config: EngineConfig = field(default_factory=EngineConfig)
     output_ratio: float = 1.0
     weights: str | None = None
+    balancing: Balancing = "least-outstanding"
+    max_tokens: int | None = None
+    external: External | None = None
+
+    @property
+    def deployed(self) -> bool:
+        return self.gpus > 0 or self.external is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +148,8 @@ class StagePrediction:
 
     `load` is the share of what the stage's replicas sustain that it is sent (1: as much as they ever could; None in
     plans older than version 3). `utilisation` is the busiest replica's share of time with work in hand, which is
-    near 1 long before that. `tokens_per_s` counts both inputs and outputs.
+    near 1 long before that. `tokens_per_s` counts both inputs and outputs. `tpot` is of its answers, held or not (None
+    in older plans).
     """
 
     name: str
@@ -134,6 +162,7 @@ class StagePrediction:
     utilisation: float
     tokens_per_s: float
     load: float | None = None
+    tpot: Quantiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +177,23 @@ class QualityPrediction:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelPrediction:
+    """A service level of the objective, what is reached at its quantile, and by which share (0-1) it is attained."""
+
+    metric: Metric
+    quantile: float
+    max_s: float
+    reached_s: float
+    attained: float
+
+
+@dataclass(frozen=True, slots=True)
 class Predicted:
-    """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated."""
+    """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated.
+
+    `ttft` and `tpot` are as clients see them (`cascadia.domain.objective.Level`). `levels` are the objective's bounds.
+    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token.
+    """
 
     e2e: Quantiles
     ttft: Quantiles
@@ -161,6 +205,9 @@ class Predicted:
     rate_rps: float
     usd_per_hour: float
     usd_per_1k_requests: float
+    tpot: Quantiles | None = None
+    levels: tuple[LevelPrediction, ...] = ()
+    usd_per_hour_elsewhere: float = 0.0
 
     def rates_rps(self) -> dict[str, float]:
         """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""
@@ -346,6 +393,14 @@ class Plan:
         """Thresholds and `skip_below` of the plan's own routing, and of the one that it is mixed with."""
         own = self.thresholds, self.skip_below
         return (own,) if self.mixture is None else (own, (self.mixture.thresholds, self.mixture.skip_below))
+
+    def balancing_document(self, name: str) -> dict[str, object]:
+        """What is written of how a stage's replicas share its requests, where that is not by what they have in hand."""
+        stage = next(stage for stage in self.stages if stage.name == name)
+        if stage.balancing == "least-outstanding":
+            return {}
+        within_s = self.objective.latency_max_s
+        return {"balancing": stage.balancing, **({} if within_s is None else {"latency_max_s": within_s})}
 
     def mixture_document(self) -> dict[str, object]:
         """The section `mixture` of a router's file; empty where none is mixed."""

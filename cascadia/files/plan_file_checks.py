@@ -73,6 +73,9 @@ def _objective_faults(plan: Plan) -> Iterator[Fault]:
     objective = plan.objective
     if not 0 < objective.quantile < 1:
         yield Fault("objective.quantile", "must lie between 0 and 1")
+    for index, level in enumerate(objective.levels):
+        if not (0 < level.quantile < 1 and level.max_s > 0):
+            yield Fault(f"objective.levels[{index}]", "needs a quantile between 0 and 1 and max_s above 0")
     if not 0 <= objective.within <= 1:
         yield Fault("objective.within", "must lie within 0-1")
     if objective.quality_min is not None and not 0 <= objective.quality_min <= 100:

@@ -13,6 +13,7 @@ import numpy as np
 from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
+from cascadia.planner.account.break_even import break_even_notes
 from cascadia.planner.account.calibration_notes import calibration_notes
 from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
@@ -23,11 +24,12 @@ from cascadia.planner.deployment.measures import stage_latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.gears.notes import gear_notes
-from cascadia.planner.gears.placement import Placed, cheaper_on_gears
+from cascadia.planner.gears.placement import Placed, cheaper_on_gears, keeps_levels
 from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
+from cascadia.planner.pool.affordable import affordable
 from cascadia.planner.refinement.mixed_search import with_mixed
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
@@ -89,6 +91,7 @@ def plan(
     Raises `BadInput` for a stage that fits nowhere and `Infeasible` where no plan keeps the objective's bounds.
     """
     started = clock()
+    problem = affordable(problem)
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     routings, method = routings_of(problem)
@@ -184,7 +187,7 @@ def asking(
 
     def sustains(search: Search) -> bool:
         """A deployment that carries as much as any settles it, mostly; else one from the loop or a combination."""
-        unbounded = replace(search.problem.objective, latency_max_s=None)
+        unbounded = replace(search.problem.objective, latency_max_s=None, levels=())
         search = replace(search, problem=replace(search.problem, objective=unbounded))
         full = nearly_full(search)
         if not (starts := list(fullest(full))):
@@ -229,13 +232,14 @@ def _finish(
     elapsed: Callable[[], float],
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
-    proving = search.threads.submit(
-        solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
-    )
+    prove, demands = solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
+    proving = search.threads.submit(lambda: prove(demands) if demands else Allocation({}, 0.0, 0.0))
     assert best.certificate is not None
     # Of a trace that is over before anything has settled, figures are of so many rounds of it as it takes.
     certificate = best.certificate
-    simulator, run = certificate.simulator, certificate.run
+    # A cheaper plan was searched for under bounds of its own; what is told is of the objective as it was asked.
+    as_asked = replace(certificate.problem, objective=problem.objective)
+    simulator, run = replace(certificate.simulator, problem=as_asked), certificate.run
     shares = search.capacities.shares(problem, best.deployment, search.decisions(routing))
     carries = headroom(
         Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
@@ -288,7 +292,12 @@ def _finish(
         stability=certificate.stability,
         headroom=carries,
     )
-    notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
+    notes = (
+        *problem.notes,
+        *_notes(problem, plan_),
+        *break_even_notes(search),
+        *_spared(problem, best, found.best or best),
+    )
     return PlanResult(
         plan_,
         notes,
@@ -323,6 +332,7 @@ def _with_gears(
         found: FoundLadder | None = placed.ladder
     else:
         found = None if alone.mixture else find_ladder(search, simulator, deployment, own_s, goals)
+        found = found if found is not None and keeps_levels(simulator.problem, found) else None
     dearer = result.fastest.usd_per_hour if placed is not None else 0.0
     notes = (*result.notes, *gear_notes(search, deployment, goals, found, alone, own_s, dearer_usd=dearer))
     if found is None:
@@ -384,6 +394,17 @@ def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str
     ]
 
 
+def _rent(plan_: Plan) -> list[str]:
+    """What is to be rented, under a budget."""
+    budget_usd = plan_.cluster.budget_usd_per_hour
+    if budget_usd is None:
+        return []
+    rented = [(pool, pool.rented) for pool in plan_.cluster.pools if pool.rented]
+    said = " and ".join(f"{n} node{'s' if n > 1 else ''} of {pool.name}" for pool, n in rented)
+    price_usd = sum(n * pool.usd_per_node_hour for pool, n in rented)
+    return [f"to be rented: {said}, ${price_usd:,.2f}/h with each node whole, within ${budget_usd:,.2f}/h"]
+
+
 def _notes(problem: Problem, plan_: Plan) -> list[str]:
     notes = []
     span_s = float(problem.workload.arrival_s[-1])
@@ -393,7 +414,7 @@ def _notes(problem: Problem, plan_: Plan) -> list[str]:
             f"the trace spans {span_s:.3g} s, too little beside its latencies for queues to settle: the figures are of"
             f" {rounds} rounds of it, one after the other; use a longer trace for firm ones"
         )
-    return [*notes, *_budgets(problem, plan_), *calibration_notes(plan_)]
+    return [*notes, *_rent(plan_), *_budgets(problem, plan_), *calibration_notes(plan_)]
 
 
 def _budgets(problem: Problem, plan_: Plan) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from cascadia.domain.gear import Ladder
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
+from cascadia.planner.deployment.levels import reached_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
@@ -37,10 +38,10 @@ def planned_on_part(
         result = make(thinned(problem, size))
         if size >= len(problem.workload):
             return result
-        whole_s = on_all(problem, result)
+        whole_s, levels_s = on_all(problem, result)
+        strain = problem.objective.strain(whole_s, levels_s)
         part_s = result.plan.predicted.objective_s
-        limit_s = problem.objective.latency_max_s
-        if abs(part_s / whole_s - 1) <= TOLERANCE and (limit_s is None or whole_s <= limit_s):
+        if abs(part_s / whole_s - 1) <= TOLERANCE and strain <= 1.0:
             return replace(result, notes=(*result.notes, _told(problem, size, part_s, whole_s)))
     raise AssertionError("the last size is the whole trace")
 
@@ -72,15 +73,16 @@ def thinned(problem: Problem, requests: int) -> Problem:
     return replace(problem, workload=part)
 
 
-def on_all(problem: Problem, result: PlanResult) -> float:
-    """The objective's quantile, in seconds, of the plan on every request of `problem`."""
+def on_all(problem: Problem, result: PlanResult) -> tuple[float, tuple[float, ...]]:
+    """The objective's quantile, in seconds, of the plan on every request of `problem`, and of each level."""
     simulator = Simulator.of(problem)
     deployment = result.chosen.deployment
     ladder = Ladder(()) if result.ladder is None else result.ladder.ladder
     gears = [deployment.routing] if result.ladder is None else result.ladder.routings
     decided = [decisions(problem, result.search.routings, k) for k in gears]
     run = play(simulator, deployment, decided, ladder).run
-    return quantile_s(simulator.latency_s(run), problem.objective.quantile)
+    reached = reached_s(problem, run, problem.objective.levels)
+    return quantile_s(simulator.latency_s(run), problem.objective.quantile), reached
 
 
 def _told(problem: Problem, size: int, part_s: float, whole_s: float) -> str:

@@ -26,7 +26,7 @@ def frontier(plan: Plan, points: Sequence[FrontierPoint]) -> tuple[str, ...]:
     """Quality against latency, and against cost."""
     latency = [p.latency_s for p in points]
     dollars = [p.usd_per_1k_requests for p in points]
-    bar, limit = plan.objective.quality_min, plan.objective.latency_max_s
+    bar, limit = plan.objective.quality_min, plan.objective.deadline
     name = words.quantile_name(plan)
     return (
         _quality_against(
@@ -35,7 +35,7 @@ def frontier(plan: Plan, points: Sequence[FrontierPoint]) -> tuple[str, ...]:
             "Quality against latency",
             x_label=f"{name} latency, seconds",
             bar=bar,
-            limit=limit,
+            limit=None if limit is None else limit.max_s,
             form=seconds,
         ),
         _quality_against(

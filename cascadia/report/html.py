@@ -134,11 +134,13 @@ def _sections(data: ReportData) -> Iterable[Section]:
 
 
 def _latency(data: ReportData) -> Section:
-    lead, table = (words.both_latencies(data.plan),), tables.latencies(data.plan)
+    lead = (words.both_latencies(data.plan),)
+    held = (tables.latencies(data.plan), tables.levels(data.plan))
+    shown = tuple(table for table in held if table is not None)
     if data.latency is None or not len(data.latency.e2e_s):
-        return Section("latency", "Latency", lead, tables=(table,))
+        return Section("latency", "Latency", lead, tables=shown)
     curves = pictures.latency_curves(data.plan, data.latency)
-    return Section("latency", "Latency", lead, pair=(curves,), beside=(table,))
+    return Section("latency", "Latency", lead, pair=(curves,), beside=shown)
 
 
 def _load(data: ReportData) -> Section:

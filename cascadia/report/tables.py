@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cascadia.domain.gear import Gear
+from cascadia.domain.objective import Level
 from cascadia.domain.plan import (
     Deployed,
     JudgePlan,
@@ -57,7 +58,7 @@ def stages(plan: Plan) -> Table:
         name = _who(stage.name, model_label(stage.model), f"k{i % 8}")
         found = next((p for p in plan.predicted.stages if p.name == stage.name), None)
         if found is None or not stage.deployed:
-            rows.append((name, *(Cell("–") for _ in range(9))))
+            rows.append((name, *(Cell("–") for _ in range(10))))
             continue
         limit = words.threshold_words(words.threshold(plan, stage.name))
         least = plan.foreseen_from(stage.name)
@@ -70,7 +71,7 @@ def stages(plan: Plan) -> Table:
         per_request = Cell(f"{judge.reached:.2f} per request")
         rows.append((name, per_request, Cell(""), Cell(""), *_load(judge)))
     columns = ("Stage", "Reached", "Answered here", "Accepted if", "Requests/s", "p50", "p95", "p99",
-               "Tokens/s", "Load")  # fmt: skip
+               "TPOT p95", "Tokens/s", "Load")  # fmt: skip
     return Table(CAPTION, _heads(columns), tuple(rows))
 
 
@@ -80,6 +81,7 @@ def _load(found: StagePrediction) -> tuple[Cell, ...]:
         Cell(seconds(found.latency.p50_s)),
         Cell(seconds(found.latency.p95_s)),
         Cell(seconds(found.latency.p99_s)),
+        Cell("–" if found.tpot is None else seconds(found.tpot.p95_s)),
         Cell(figures(found.tokens_per_s)),
         Cell(words.load(found)),
     )
@@ -137,9 +139,33 @@ def latencies(plan: Plan) -> Table:
     """End to end, and until the first token."""
     rows = tuple(
         (Cell(name, number=False), *_quantiles(values))
-        for name, values in (("Whole answer", plan.predicted.e2e), ("First token", plan.predicted.ttft))
+        for name, values in (
+            ("Whole answer", plan.predicted.e2e),
+            ("First token (TTFT)", plan.predicted.ttft),
+            *((("A further token (TPOT)", plan.predicted.tpot),) if plan.predicted.tpot else ()),
+        )
     )
-    return Table("End to end, simulated", _heads(("From arrival to", "Mean", "p50", "p95", "p99")), rows)
+    return Table(
+        "End to end, simulated, as clients see it: an answer that waits for a verdict comes all at once",
+        _heads(("To", "Mean", "p50", "p95", "p99")),
+        rows,
+    )
+
+
+def levels(plan: Plan) -> Table | None:
+    """Table of the objective's bounds on latency and what is reached of them; None where there is none."""
+    if not plan.predicted.levels:
+        return None
+    rows = tuple(
+        (
+            Cell(Level(each.metric, each.quantile, each.max_s).name, number=False),
+            Cell(seconds(each.max_s)),
+            Cell(seconds(each.reached_s)),
+            Cell(percent(each.attained, 1)),
+        )
+        for each in plan.predicted.levels
+    )
+    return Table("Service levels", _heads(("Level", "At most", "Predicted", "Kept by")), rows)
 
 
 def _quantiles(values: Quantiles) -> tuple[Cell, ...]:

@@ -71,7 +71,7 @@ def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> t
         return ("not deployed", "0", "–", "–", "–", "–", "–")
     limit, least = words.threshold(plan, stage.name), plan.foreseen_from(stage.name)
     return (
-        replicas(stage.replicas, plan.cluster, "\n"),
+        replicas(stage.replicas, plan.cluster, "\n") if stage.replicas else "elsewhere",
         f"{stage.gpus:,}",
         percent(predicted.reached, 1),
         percent(predicted.accepted, 1),
@@ -115,8 +115,9 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
         (
             "latency",
             f"end to end p50 {seconds(e2e.p50_s)}, p95 {seconds(e2e.p95_s)}, p99 {seconds(e2e.p99_s)}; "
-            f"first token p50 {seconds(ttft.p50_s)}, p95 {seconds(ttft.p95_s)}",
+            f"first token p50 {seconds(ttft.p50_s)}, p95 {seconds(ttft.p95_s)}{_per_token(plan)}",
         ),
+        *([("levels", words.levels(plan))] if plan.objective.levels else []),
         *([("error", words.error_range(plan))] if plan.error_range else []),
         *([("mixture", words.mixture(plan))] if plan.mixture else []),
         *([("gears", words.gears(plan))] if len(plan.gears) > 1 else []),
@@ -127,8 +128,15 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
     return facts[:-2] + ([("judge", judge)] if shown else []) + facts[-2:]
 
 
+def _per_token(plan: Plan) -> str:
+    """TPOT as clients see it, and what the stages' engines take."""
+    tpot = plan.predicted.tpot
+    return "" if tpot is None else f"; per output token p50 {seconds(tpot.p50_s)}, p95 {seconds(tpot.p95_s)}"
+
+
 def _cost(plan: Plan, names: Mapping[str, str]) -> str:
     spare = plan.cluster.gpus - plan.gpus
     free = f"; {spare:,} of {plural(plan.cluster.gpus, 'GPU')} stay free" if spare else ""
     hourly, each = usd(plan.predicted.usd_per_hour), usd(plan.predicted.usd_per_1k_requests)
-    return f"{each} per 1,000 requests, {hourly}/h ({words.prices(plan, names)}){free}"
+    priced = [words.prices(plan, names), words.elsewhere(plan)]
+    return f"{each} per 1,000 requests, {hourly}/h ({'; '.join(filter(None, priced))}){free}"

@@ -3,7 +3,15 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from cascadia.domain.plan import ASKS_NONE, Plan, StageCalibration, StagePlan, StagePrediction
+from cascadia.domain.objective import Level
+from cascadia.domain.plan import (
+    ASKS_NONE,
+    LevelPrediction,
+    Plan,
+    StageCalibration,
+    StagePlan,
+    StagePrediction,
+)
 from cascadia.report import numbers
 from cascadia.report.names import (
     gpu_label,
@@ -28,7 +36,7 @@ def headline(plan: Plan, names: Names) -> str:
     start = f"{gpus_in_words(plan.groups, plan.cluster, names)} {verb} {rate(predicted.rate_rps)}"
     latency = f"{quantile_name(plan)} {seconds(predicted.objective_s)}"
     if goal.goal == "quality":
-        within = f" within {seconds(goal.latency_max_s)}" if goal.latency_max_s is not None else ""
+        within = f" within {seconds(goal.deadline.max_s)}" if goal.deadline is not None else ""
         return f"{start}{within} ({latency}) at quality {lower_bound(predicted.quality.lower)} or better"
     at = f" at quality ≥ {score(goal.quality_min)}" if goal.quality_min else ""
     cost = f" for {usd(predicted.usd_per_hour)}/h" if goal.goal == "cost" else ""
@@ -39,7 +47,7 @@ def answered(plan: Plan, names: Names) -> str:
     """Sentence on which share of requests each stage answers, and on what."""
     parts: list[str] = []
     for stage, predicted in deployed(plan):
-        on = f"on {gpus_in_words(stage.replicas, plan.cluster, names)}"
+        on = f"on {gpus_in_words(stage.replicas, plan.cluster, names)}" if stage.replicas else "elsewhere"
         share = percent(predicted.accepted)
         who = f"{printable(stage.name)} ({model_short(stage.model)})"
         parts.append(
@@ -65,6 +73,8 @@ def gates(plan: Plan) -> str:
             )
     if not parts:
         return f"Every request goes straight to {printable(steps[-1][0].name)}; there is no gate to pass."
+    if plan.mixture is not None and not plan.judges:
+        return f"No answer is judged. {mixture(plan)}"
     if plan.mixture is not None:
         return f"{judge(plan)} scores answers from 0 to 100. {mixture(plan)}"
     after = "Whatever is not accepted goes on to the next stage, and the last one always answers."
@@ -190,6 +200,19 @@ def latency(plan: Plan) -> str:
     )
 
 
+def levels(plan: Plan) -> str:
+    """Sentence on what is reached of each service level; empty where none is asked for."""
+    return "; ".join(
+        f"{_level_name(level)} {seconds(level.reached_s)} (at most {seconds(level.max_s)}; "
+        f"{percent(level.attained, 1)} of requests keep it)"
+        for level in plan.predicted.levels
+    )
+
+
+def _level_name(level: LevelPrediction) -> str:
+    return Level(level.metric, level.quantile, level.max_s).name
+
+
 def error_range(plan: Plan) -> str:
     """Sentence on what the calibrations' errors make of the objective's quantile; empty where the plan does not
     tell.
@@ -234,7 +257,8 @@ def cost(plan: Plan, names: Names) -> str:
     used, total = plan.gpus, plan.cluster.gpus
     spare = f" {total - used:,} of {plural(total, 'GPU')} {_stay(total - used)} free." if used < total else ""
     return (
-        f"The plan costs {usd(plan.predicted.usd_per_hour)} an hour ({prices(plan, names)}), or "
+        f"The plan costs {usd(plan.predicted.usd_per_hour)} an hour "
+        f"({'; '.join(filter(None, (prices(plan, names), elsewhere(plan))))}), or "
         f"{usd(plan.predicted.usd_per_1k_requests)} per 1,000 requests.{spare}"
     )
 
@@ -248,6 +272,13 @@ def prices(plan: Plan, names: Names) -> str:
         if pool.name in pools
     }
     return listing(list(each))
+
+
+def elsewhere(plan: Plan) -> str:
+    """Price of the stages elsewhere; empty where there is none."""
+    paid = plan.predicted.usd_per_hour_elsewhere
+    names = [printable(stage.name) for stage in plan.stages if stage.external is not None]
+    return f"{usd(paid)}/h of it for tokens of {listing(names)}" if names else ""
 
 
 BEST = {"latency": "Fastest", "cost": "Cheapest", "quality": "Highest quality"}

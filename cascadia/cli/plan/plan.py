@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from cascadia.cli.shared.options import (
     number,
     positive,
     share,
+    with_goodput,
     with_gpus,
     with_output,
     with_quality_min,
@@ -21,6 +23,7 @@ from cascadia.cli.shared.options import (
 )
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Level
 
 
 @click.command()
@@ -47,6 +50,7 @@ from cascadia.domain.errors import BadInput
     metavar="P",
     help="Quantile of the latency that the objective is about, 0-1. Default: the spec's.",
 )
+@with_goodput
 @click.option(
     "--within",
     type=share,
@@ -66,6 +70,13 @@ from cascadia.domain.errors import BadInput
     metavar="N|off",
     help="Largest number of settings for rising load, 1-64; `off` is 1, one setting for any load. Default: the spec's, "
     "else 8 where latency is bounded.",
+)
+@click.option(
+    "--budget",
+    "budget_usd_per_hour",
+    type=positive,
+    metavar="USD",
+    help="Most that the nodes in use may cost together, in dollars an hour, each node whole. Default: the spec's.",
 )
 @with_seed
 @click.option(
@@ -104,9 +115,11 @@ def plan(
     quality_min: float | None,
     latency_max_s: float | None,
     quantile: float | None,
+    levels: tuple[tuple[Level, ...], ...],
     within: float | None,
     confidence: float | None,
     gears: int | None,
+    budget_usd_per_hour: float | None,
     seed: int | None,
     formulation: Literal["columns", "paper"],
     time_limit_s: float,
@@ -136,6 +149,8 @@ def plan(
         seed=seed,
         within=within,
         gears=gears,
+        levels=tuple(chain.from_iterable(levels)),
+        budget_usd_per_hour=budget_usd_per_hour,
     )
     with ExitStack() as stack:
         folder = None

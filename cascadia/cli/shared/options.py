@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from cascadia.cli.shared.output import Output
+from cascadia.domain.objective import Level, Metric
 
 
 def with_output(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,6 +50,28 @@ def share(text: str) -> float:
     return value
 
 
+_METRICS: dict[str, Metric] = {"ttft": "ttft", "tpot": "tpot", "e2el": "e2e", "e2e": "e2e"}
+
+
+def goodput(text: str) -> tuple[Level, ...]:
+    """`ttft:500 tpot:50 e2el:20000` in milliseconds, as vLLM's benchmark has it, each with `@p99` where it is not of
+    p95; the type of an option."""
+    return tuple(_level(part) for part in text.replace(",", " ").split())
+
+
+def _level(text: str) -> Level:
+    name, _, rest = text.partition(":")
+    limit, _, share = rest.partition("@")
+    if name not in _METRICS or (share and not share.startswith("p")):
+        raise click.BadParameter(
+            f"{text!r} is not METRIC:MS or METRIC:MS@pNN, with ttft, tpot or e2el as METRIC"
+        )
+    quantile = positive(share[1:]) / 100 if share else 0.95
+    if quantile >= 1:
+        raise click.BadParameter(f"{share} is not below p100")
+    return Level(_METRICS[name], quantile, positive(limit) / 1000)
+
+
 def gear_count(text: str) -> int:
     """A number of gears, or `off` for one, as the type of an option."""
     if text == "off":
@@ -79,6 +102,16 @@ with_quality_min = click.option(
     type=number,
     metavar="Q",
     help="Least mean quality of the answers, 0-100. Default: the spec's.",
+)
+
+with_goodput = click.option(
+    "--goodput",
+    "levels",
+    type=goodput,
+    multiple=True,
+    metavar="METRIC:MS[@pNN]",
+    help="Service level to keep, in milliseconds at p95 or the quantile named: ttft:500, tpot:50 (per output token), "
+    "e2el:20000@p99 (the whole answer). Several may be given. Default: the spec's.",
 )
 
 with_seed = click.option(

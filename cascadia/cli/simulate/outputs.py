@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cascadia.domain.objective import Level
 from cascadia.domain.plan import Plan, Quantiles
 from cascadia.files.text import write_whole
 from cascadia.planner.deployment.measures import (
@@ -33,18 +34,25 @@ def tables(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[object]:
     table = Table(
         title=f"{len(result.run.arrival_ps):,} requests at {rate(p.rate_rps)}", title_justify="left"
     )
-    for name in ("", "reached", "p50", "p95", "p99", "TTFT p95", "load"):
+    for name in ("", "reached", "p50", "p95", "p99", "TTFT p95", "TPOT p95", "load"):
         table.add_column(name, justify="left" if not name else "right")
     for stage in p.stages:
         if stage.reached > 0:
-            shown = _row(stage.latency, stage.ttft)
+            shown = _row(stage.latency, stage.ttft, stage.tpot)
             table.add_row(stage.name, percent(stage.reached), *shown, words.load(stage))
     if p.judge is not None:
         load = words.load(p.judge) if plan.judge.replicas else "-"
-        table.add_row("judge", percent(p.judge.reached), *_row(p.judge.latency, p.judge.ttft), load)
-    table.add_row("end to end", "", *_row(p.e2e, p.ttft), "", end_section=True, style="bold")
-    table.add_row("as planned", "", *_row(plan.predicted.e2e, plan.predicted.ttft), "", style="dim")
+        table.add_row("judge", percent(p.judge.reached), *_row(p.judge.latency, p.judge.ttft, None), load)
+    table.add_row("end to end", "", *_row(p.e2e, p.ttft, p.tpot), "", end_section=True, style="bold")
+    planned = plan.predicted
+    table.add_row("as planned", "", *_row(planned.e2e, planned.ttft, planned.tpot), "", style="dim")
     yield table
+    for level in p.levels:
+        name = Level(level.metric, level.quantile, level.max_s).name
+        yield (
+            f"{name}: {seconds(level.reached_s)}, at most {seconds(level.max_s)} is asked for;"
+            f" {percent(level.attained, 1)} of requests keep it"
+        )
     if (gears := _gears(plan, result)) is not None:
         yield gears
         yield f"the gear changed {plural(result.switches, 'time')}"
@@ -162,7 +170,8 @@ def _gears_section(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[
 def _swing(plan: Plan, result: Replay, slo_s: float | None) -> Swing:
     """The trace on the plan's gears. Late is beyond `slo_s`, or the plan's bound, or what it predicts."""
     assert result.gear is not None
-    bound_s = slo_s or plan.objective.latency_max_s or plan.predicted.objective_s
+    deadline = plan.objective.deadline
+    bound_s = slo_s or (deadline.max_s if deadline else plan.predicted.objective_s)
     found = windows(result.run, bound_s)
     late_share = 1.0 - within(result, bound_s)
     return Swing(
@@ -176,5 +185,6 @@ def _swing(plan: Plan, result: Replay, slo_s: float | None) -> Swing:
     )
 
 
-def _row(latency: Quantiles, ttft: Quantiles) -> tuple[str, ...]:
-    return seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s), seconds(ttft.p95_s)
+def _row(latency: Quantiles, ttft: Quantiles, tpot: Quantiles | None) -> tuple[str, ...]:
+    whole = seconds(latency.p50_s), seconds(latency.p95_s), seconds(latency.p99_s)
+    return *whole, seconds(ttft.p95_s), "-" if tpot is None else seconds(tpot.p95_s)

@@ -85,6 +85,7 @@ class Planning:
         entries = self._journal.state.entries()
         found, move_cost, blocked = self._way(observed, desired)
         objective = self.objective()
+        deadline = None if objective is None else objective.deadline
         situation = Situation(
             now_s=self._journal.clock(),
             today=replanned.today.forecast,
@@ -97,7 +98,7 @@ class Planning:
             same=found is not None and not found.steps,
             gives_up=given_up(observed, desired),
             evaluations_until_s=evaluations_until_s,
-            late=1.0 if objective is None or objective.latency_max_s is None else 1.0 - objective.quantile,
+            late=1.0 if deadline is None else 1.0 - deadline.quantile,
         )
         return decide(situation, self._settings.move_policy)
 

@@ -140,7 +140,7 @@ def _replanned(request: Request) -> dict[str, Any]:
     running = read_plan(request.today)
     _remember_prefixes(request)
     problem = problem_at(request.rate_rps)
-    bounded = problem.objective.latency_max_s is not None
+    bounded = bool(problem.objective.bounds)
     try:
         wider = problem_at(request.rate_rps * (1.0 + request.headroom)) if bounded else problem
         found = plan(wider).plan
@@ -194,7 +194,7 @@ def prospect_of(
         return {**told, "loss": None, "keeps_bounds": False, "need_rps": {}}
     predicted, objective = result.predicted, plan.objective
     keeps = result.certificate.holds
-    keeps &= objective.latency_max_s is None or predicted.objective_s <= objective.latency_max_s
+    keeps &= all(level.reached_s <= level.max_s for level in predicted.levels)
     # By the mean, not by the lower bound that a plan is chosen by: the plan in force met that when it was made, and on
     # the fewer scores seen since a plan as good as ever would seem to miss it for want of samples.
     keeps &= objective.quality_min is None or predicted.quality.mean >= objective.quality_min

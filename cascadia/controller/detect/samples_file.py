@@ -11,7 +11,7 @@ from cascadia.domain.workload import Floats
 
 PATTERN = "requests-*.parquet"
 ARRIVALS_PATTERN = "arrivals-*.parquet"
-COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "status", "e2e_s", "steps"]
+COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "status", "ttft_s", "e2e_s", "steps"]
 ANSWERED = 200
 KEPT_S = 2 * 86_400.0
 """Before the newest; what is older is forgotten."""
@@ -71,10 +71,15 @@ def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Float
         scores=scores,
         ratio=ratio,
         came_s=came_s,
-        e2e_s=np.array(
-            [row["e2e_s"] if row["status"] == ANSWERED else np.inf for row in rows], dtype=np.float64
-        ),
+        e2e_s=_seconds(rows, "e2e_s"),
+        ttft_s=_seconds(rows, "ttft_s"),
     )
+
+
+def _seconds(rows: Sequence[dict[str, Any]], name: str) -> Floats:
+    """A time of each answered request; infinite for the others."""
+    told = ((row[name], row["status"] == ANSWERED) for row in rows)
+    return np.array([s if answered and s is not None else np.inf for s, answered in told], dtype=np.float64)
 
 
 def _rows(path: Path, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]] | None:

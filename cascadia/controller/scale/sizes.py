@@ -50,7 +50,8 @@ def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
         # Nothing is known of it, e.g. of a judge on cores: it stays as planned.
         return StageSize(stage, 0.0, counts, dict.fromkeys(counts, 1.0), 0.0)
     load = told.load or ASSUMED_LOAD
-    may = _most_load(load, told.latency.p95_s, plan.objective.latency_max_s)
+    deadline = plan.objective.deadline
+    may = _most_load(load, told.latency.p95_s, None if deadline is None else deadline.max_s)
     planned_rps = {kind: desired.capacity(kind) for kind in counts}
     holds_s = (
         told.latency.mean_s * max(1.0, (1.0 - load) / (1.0 - may)) if load < 1.0 else told.latency.mean_s

@@ -8,13 +8,16 @@ compare as latencies do. The minimum SLO scale is the least multiple that 95 % o
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from math import inf
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.plan import ErrorRange
+from cascadia.domain.objective import Level
+from cascadia.domain.plan import ErrorRange, LevelPrediction
 from cascadia.domain.problem import Problem
-from cascadia.planner.account.assemble import verdict_usd
+from cascadia.planner.account.assemble import api_usd, verdict_usd
 from cascadia.planner.account.error_range import error_range
 from cascadia.planner.baselines import single_model as baselines
 from cascadia.planner.baselines.cascadeserve import cascadeserve
@@ -23,8 +26,9 @@ from cascadia.planner.baselines.payoff_table import Gate, gates
 from cascadia.planner.baselines.prerouter import prerouter
 from cascadia.planner.baselines.single_model import Entry
 from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.levels import level_predictions, reached_s
 from cascadia.planner.deployment.measures import ATTAINMENT, Attainment, attainment, latencies_s
-from cascadia.planner.deployment.simulation import quantile_s
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.refinement.mixed_search import least_quality, mixtures
 from cascadia.planner.refinement.refine import Candidate, Effort, rank
 from cascadia.planner.search.context import Search, restricted
@@ -42,7 +46,8 @@ class Outcome:
     """One row of the comparison. Figures are NaN where the system has no answer: `why`.
 
     `latency_s` is of the objective's quantile; `slo_scale` the least at 95 % attainment. `assumed`: what of it nobody
-    has measured, in words. `error_range`: of ours, what the calibrations' errors make of that quantile.
+    has measured, in words. `error_range`: of ours, what the calibrations' errors make of that quantile. `ttft_s` and
+    `tpot_s`, as clients see them, are of the same quantile; `levels` are the objective's bounds.
     """
 
     name: str
@@ -60,6 +65,15 @@ class Outcome:
     why: str
     assumed: str = ""
     error_range: ErrorRange | None = None
+    ttft_s: float = float("nan")
+    tpot_s: float = float("nan")
+    levels: tuple[LevelPrediction, ...] = ()
+
+
+class _AsSeen(TypedDict):
+    ttft_s: float
+    tpot_s: float
+    levels: tuple[LevelPrediction, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,8 +179,8 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         found.best.latency_s,
         (quantile_s(latency, ATTAINMENT) if latency is not None else found.best.latency_s) / base_s,
         max_rate_rps=found.max_rate_rps or float("nan"),
-        usd_per_hour=chosen.usd_per_hour,
-        usd_per_1k_requests=chosen.usd_per_hour / 3.6 / rate + _judging_usd_per_1k(problem, found),
+        usd_per_hour=found.best.usd_per_hour,
+        usd_per_1k_requests=chosen.usd_per_hour / 3.6 / rate + _apis_usd_per_1k(problem, found),
         quality_mean=found.quality_mean,
         quality_lower=found.quality_lower,
         gpus=chosen.gpus,
@@ -174,19 +188,36 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         curve=attainment(latency) if latency is not None else None,
         why=found.why,
         assumed=found.assumed,
+        **_as_seen(problem, found),
     )
 
 
-def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
-    """Dollars a thousand requests that an external judge charges; a system without a run of the cascade judges
-    nothing.
-    """
+def _as_seen(problem: Problem, found: Entry) -> _AsSeen:
+    """TTFT, TPOT and levels of a system that was run."""
+    if found.run is None:
+        return {"ttft_s": float("nan"), "tpot_s": float("nan"), "levels": ()}
+    played, objective = _played(problem, found), problem.objective
+    at = (Level(metric, objective.quantile, inf) for metric in ("ttft", "tpot"))
+    ttft_s, tpot_s = reached_s(played, found.run, tuple(at))
+    return {
+        "ttft_s": ttft_s,
+        "tpot_s": tpot_s,
+        "levels": level_predictions(played, found.run, objective.bounds),
+    }
+
+
+def _played(problem: Problem, found: Entry) -> Problem:
+    """Problem with the requests of a system's run."""
+    certificate = None if found.best is None else found.best.certificate
+    return problem if certificate is None else certificate.problem
+
+
+def _apis_usd_per_1k(problem: Problem, found: Entry) -> float:
+    """Dollars a thousand requests that stages and a judge elsewhere charge; a system without a run asks none."""
     if found.run is None:
         return 0.0
-    played = (
-        problem if found.best is None or found.best.certificate is None else found.best.certificate.problem
-    )
-    return 1000 * verdict_usd(played, found.run) / max(len(played.workload), 1)
+    played = _played(problem, found)
+    return 1000 * (verdict_usd(played, found.run) + api_usd(played, found.run)) / max(len(played.workload), 1)
 
 
 def described(problem: Problem, found: Entry) -> str:
@@ -208,6 +239,8 @@ def slo_base_s(search: Search) -> float:
     w = search.problem.workload
     pick = np.linspace(0, len(w) - 1, min(len(w), ALONE_REQUESTS)).astype(int)
     arrivals = (np.arange(len(pick)) * ALONE_GAP_S * PS_PER_S).astype(np.int64)
+    if (api := Simulator.of(search.problem).apis[last]) is not None:
+        return float(api.whole_ps[pick].mean()) / PS_PER_S
     times = []
     for shape in search.shapes[last]:
         run = simulate_replica(

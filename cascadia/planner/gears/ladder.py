@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.gear import Ladder
-from cascadia.domain.objective import GearRule
+from cascadia.domain.objective import GearRule, Level
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats
 from cascadia.planner.deployment.deployment import Deployment
@@ -91,9 +91,10 @@ class Goals:
         """`own_s`: the objective's quantile under the plan's own setting, which stands in for a bound."""
         objective, floor = problem.objective, problem.quality_floor
         bar = objective.quality_min or 0.0
+        deadline = objective.deadline or Level("e2e", objective.quantile, own_s)
         return Goals(
-            objective.latency_max_s or own_s,
-            1 - objective.quantile,
+            deadline.max_s,
+            1 - deadline.quantile,
             bar,
             bar if floor is None else floor,
             problem.gears,

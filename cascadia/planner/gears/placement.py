@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cascadia.domain.problem import Problem
+from cascadia.planner.deployment.levels import reached_s
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
@@ -46,9 +48,10 @@ def cheaper_on_gears(
 ) -> Placed | None:
     """The cheapest of those `tried`, cheaper than `chosen`, whose ladder keeps the bounds."""
     objective = search.problem.objective
-    if objective.goal != "cost" or objective.latency_max_s is None or search.problem.gears < 2:
+    deadline = objective.deadline
+    if objective.goal != "cost" or deadline is None or search.problem.gears < 2:
         return None
-    goals, simulator = Goals.of(search.problem, objective.latency_max_s), Simulator.of(search.problem)
+    goals, simulator = Goals.of(search.problem, deadline.max_s), Simulator.of(search.problem)
     looked_for = 0
     for candidate in _cheaper(search, tried, chosen, goals):
         if looked_for >= LADDERS:
@@ -105,8 +108,25 @@ def _placed(search: Search, simulator: Simulator, candidate: Candidate, goals: G
     found = find_ladder(search, certificate.simulator, deployment, own_s, goals)
     if found is None or found.late > goals.late or found.quality_lower < goals.bar:
         return None
-    settled = replace(candidate, certificate=certificate, latency_s=certificate.stability.objective_once_s)
+    if not keeps_levels(certificate.problem, found):
+        return None
+    settled = replace(
+        candidate,
+        certificate=certificate,
+        latency_s=certificate.stability.objective_once_s,
+        levels_s=reached_s(certificate.problem, certificate.run, search.problem.objective.levels),
+    )
     return Placed(settled, found)
+
+
+def keeps_levels(problem: Problem, found: FoundLadder) -> bool:
+    """Whether the ladder keeps the objective's service levels on its trace, which has `problem`'s requests.
+
+    Lateness is what a ladder is made for; TTFT and TPOT are only looked at afterwards.
+    """
+    levels = problem.objective.levels
+    reached = reached_s(problem, found.played.run, levels)
+    return all(s <= level.max_s for s, level in zip(reached, levels, strict=True))
 
 
 def _late(latency_s: "np.ndarray[tuple[int], np.dtype[np.float64]]", goals: Goals) -> float:

@@ -3,13 +3,14 @@
 Whatever is named was asked for: planning with it found a plan.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible
+from cascadia.domain.objective import Objective
 from cascadia.planner.infeasible.nearest import (
     Nearest,
     Planning,
@@ -124,15 +125,58 @@ def _otherwise(search: Search, best: Nearest[float]) -> str:
 
 
 def too_slow(search: Search, found: Sequence[Candidate], planning: Planning) -> Infeasible:
-    """Quality and GPUs would do, but the latency bound does not."""
+    """Quality and GPUs would do, but a bound on latency does not: the one that alone would have to give way the least,
+    or where no single one would help, all that the nearest deployment breaks."""
     objective = search.problem.objective
-    lowest_s = min(c.latency_s for c in found)
     bar = f" at quality >= {objective.quality_min:g}" if objective.quality_min else ""
-    reached_s = next((s for s in _looser(lowest_s) if planning.keeps(_within(search, s, planning))), None)
+    binding = _binding(objective, [_reached(objective, c) for c in found])
+    ways = (dict(zip(binding, way, strict=True)) for way in zip(*map(_looser, binding.values()), strict=True))
+    found_s = next((way for way in ways if planning.keeps(_within(search, way, planning))), None)
+    names = [_level(objective, at) for at in binding]
+    start = f"{' with '.join(names)} {'is' if len(names) == 1 else 'are'} below what"
+    nearest = _seconds(objective, found_s or binding)
     return Infeasible(
-        f"{_bound(search)} is below what {search.problem.cluster.gpus} GPUs reach{bar}",
-        f"the lowest found is {reached_s:g} s" if reached_s else f"one deployment takes {lowest_s:.3g} s",
+        f"{start} {search.problem.cluster.gpus} GPUs reach{_beside(objective, binding)}{bar}",
+        f"the lowest found is {nearest}" if found_s else f"one deployment takes {nearest}",
     )
+
+
+def _reached(objective: Objective, c: Candidate) -> tuple[float, ...]:
+    """Seconds of each of the objective's bounds."""
+    return c.levels_s if objective.latency_max_s is None else (c.latency_s, *c.levels_s)
+
+
+def _binding(objective: Objective, reached: Sequence[tuple[float, ...]]) -> dict[int, float]:
+    """Bounds, by number, that have to give way, and to how many seconds, by what deployments (m) `reached`."""
+    limits = np.array([level.max_s for level in objective.bounds])
+    strains = np.array(reached) / limits
+    alone = []
+    for at in range(len(limits)):
+        others = np.delete(strains, at, axis=1).max(axis=1, initial=0.0)
+        kept = strains[others <= 1.0, at]
+        if len(kept):
+            alone.append((float(kept.min()), at))
+    if alone:
+        least, at = min(alone)
+        return {at: least * float(limits[at])}
+    nearest = strains[int(strains.max(axis=1).argmin())]
+    return {int(at): float(nearest[at] * limits[at]) for at in np.flatnonzero(nearest > 1.0)}
+
+
+def _beside(objective: Objective, binding: Mapping[int, float]) -> str:
+    """Words on the bounds that are kept beside those that are not."""
+    kept = [str(level) for at, level in enumerate(objective.bounds) if at not in binding]
+    return f" with {', '.join(kept)}" if kept else ""
+
+
+def _seconds(objective: Objective, found_s: Mapping[int, float]) -> str:
+    if len(found_s) == 1:
+        return _digits(next(iter(found_s.values())))
+    return ", ".join(f"{objective.bounds[at].name} {_digits(s)}" for at, s in found_s.items())
+
+
+def _digits(seconds: float) -> str:
+    return f"{float(f'{seconds:.3g}'):g} s"
 
 
 def _looser(lowest_s: float) -> list[float]:
@@ -141,15 +185,27 @@ def _looser(lowest_s: float) -> list[float]:
     return [float(f"{np.ceil(lowest_s * times / digit) * digit:.6g}") for times in LOOSER]
 
 
-def _within(search: Search, latency_max_s: float, planning: Planning) -> Search:
-    planning.progress(f"is there a plan within {latency_max_s:g} s?")
-    objective = replace(search.problem.objective, latency_max_s=latency_max_s)
+def _within(search: Search, bounds_s: Mapping[int, float], planning: Planning) -> Search:
+    """The same search with some of the bounds, by number, of so many seconds."""
+    objective = search.problem.objective
+    planning.progress(f"is there a plan within {_seconds(objective, bounds_s)}?")
+    bounds = [replace(b, max_s=bounds_s.get(at, b.max_s)) for at, b in enumerate(objective.bounds)]
+    own = None if objective.latency_max_s is None else bounds.pop(0).max_s
+    objective = replace(objective, latency_max_s=own, levels=tuple(bounds))
     return replace(search, problem=replace(search.problem, objective=objective))
 
 
 def _bound(search: Search) -> str:
     objective = search.problem.objective
-    return f"latency_max_s {objective.latency_max_s:g} (p{objective.quantile * 100:g})"
+    return ", ".join(_level(objective, at) for at in range(len(objective.bounds)))
+
+
+def _level(objective: Objective, at: int) -> str:
+    """Bound number `at` as its spec has it."""
+    level = objective.bounds[at]
+    if at == 0 and objective.latency_max_s is not None:
+        return f"latency_max_s {level.max_s:g} (p{level.quantile * 100:g})"
+    return str(level)
 
 
 def _told(quality: float) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from cascadia.domain.objective import Level
 from cascadia.planner.over_time import systems
 from cascadia.planner.over_time.cocktail import cocktail
 from cascadia.planner.over_time.settings import POINTS, OverTime, Stage
@@ -38,9 +39,10 @@ def compare_over_time(
 ) -> ComparisonOverTime:
     """Compares the plan with systems that each may choose their best, from a grid, by this very trace."""
     objective = made.search.problem.objective
-    bound_s = objective.latency_max_s or made.plan.predicted.objective_s
+    deadline = objective.deadline or Level("e2e", objective.quantile, made.plan.predicted.objective_s)
+    bound_s = deadline.max_s
     stage = Stage(made.search, made.simulator, bound_s)
-    deployment, quantile = made.chosen.deployment, objective.quantile
+    deployment, quantile = made.chosen.deployment, deadline.quantile
     ours = _ours(made, stage)
     runs = [
         ("single", partial(systems.singles, stage, deployment, ours)),

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import WITHIN, Objective, UnderLoad
@@ -17,10 +18,14 @@ from cascadia.planner.problem.models import build_stages, config_path
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.planner.problem.scores import judge_notes
 from cascadia.planner.spec.file import read_spec
-from cascadia.planner.spec.model import ObjectiveSpec, Spec, WorkloadSpec
+from cascadia.planner.spec.model import Spec, WorkloadSpec
+from cascadia.planner.spec.objective import ObjectiveSpec
 from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.trace import Trace
+
+_LATER = ("levels", "preset")
+"""Keys of the objective that do not count in the digest where they say nothing: older specs keep theirs."""
 
 
 def read_problem(path: str | Path, change: Callable[[Spec], Spec] = lambda spec: spec) -> Problem:
@@ -87,14 +92,13 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
 
 
 def _context(stage: Stage) -> Context:
-    return Context(stage.name, stage.config.max_model_len or stage.architecture.max_position)
+    return Context(stage.name, stage.max_model_len)
 
 
 def _objective(spec: ObjectiveSpec) -> Objective:
-    goal = spec.minimize or "quality"
-    quality_min = 0.0 if goal == "latency" and spec.quality_min is None else spec.quality_min
+    quality_min = 0.0 if spec.goal == "latency" and spec.quality_min is None else spec.quality_min
     within = WITHIN if spec.within is None else spec.within
-    return Objective(goal, spec.quantile, quality_min, spec.latency_max_s, within)
+    return Objective(spec.goal, spec.quantile, quality_min, spec.latency_max_s, within, spec.kept)
 
 
 def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple[Trace, tuple[str, ...]]:
@@ -114,8 +118,10 @@ def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple
 def _digest(spec: Spec, inputs: list[Path]) -> str:
     """SHA-256 of the spec in canonical form and of every input's content, wherever the files lie."""
     # What is said of gears counts only where there are any: a plan without is the same as ever.
-    one = {"gears", "under_load"} if spec.under_load is None else {"gears"}
-    digest = hashlib.sha256(spec.model_dump_json(exclude=one if spec.gear_count == 1 else None).encode())
+    unsaid: dict[str, Any] = {"objective": {key for key in _LATER if getattr(spec.objective, key) is None}}
+    if spec.gear_count == 1:
+        unsaid |= {"gears": True} | ({"under_load": True} if spec.under_load is None else {})
+    digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())
     for path in inputs:
         with path.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())

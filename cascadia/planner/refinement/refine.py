@@ -38,10 +38,12 @@ from cascadia.planner.refinement.state import (
     combine,
     effort_for,
     rank,
+    strain,
     within_limits,
 )
 from cascadia.planner.refinement.state import composer as composer_of
 from cascadia.planner.refinement.whole_nodes import whole_nodes
+from cascadia.planner.search import elsewhere
 from cascadia.planner.search.bilevel import BilevelResult, bilevel
 from cascadia.planner.search.composition import Composer
 from cascadia.planner.search.context import Search, allowed, restricted
@@ -68,6 +70,9 @@ so many simulations, at most eleven. What is found for a routing then hardly dep
 BATCHED_ANEW, TOO_SLOW = 8, 1.25
 """So many steps at most in how many tokens engines take an iteration; from a candidate that breaks the latency bound,
 only where it takes at most so many times as long."""
+
+ELSEWHERE = 12
+"""Of routings that need no GPU, so many of each order are looked at."""
 
 ALONE_S = 10.0
 """For the integer program of routings that ask no judge."""
@@ -115,16 +120,16 @@ def refine(
     # The paper's program counts GPUs, not what nodes hold.
     start = [d for d in solved if d.fits(problem.cluster)]
     simulations = max(effort.fewest_simulations, effort.simulated_requests // max(len(problem.workload), 1))
-    simulations *= 1 if problem.objective.latency_max_s is None else UNDER_A_BOUND
+    simulations *= UNDER_A_BOUND if problem.objective.bounds else 1
     whole = list(
         search.threads.map(lambda k: combine(state, composer, k, FEWER, whole_nodes(state, k)), routings)
     )
-    starts = [*starts, *_beforehand(search, effort, equal_parts=equal_parts)]
+    starts = [*starts, *_wholly_elsewhere(search), *_beforehand(search, effort, equal_parts=equal_parts)]
     state.simulate(
         [*starts, *start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
     )
-    if problem.objective.goal == "cost" and problem.objective.latency_max_s is not None:
-        _tighten(state, composer, routings, effort, problem.objective.latency_max_s)
+    if problem.objective.goal == "cost" and problem.objective.bounds:
+        _tighten(state, composer, routings, effort)
     progress(f"refine: {len(state.seen)} cascades simulated")
     _climb(state, simulations, [k for k in routings if state.menu(k)], light(search))
     _share_anew(state)
@@ -132,6 +137,21 @@ def refine(
     progress(f"refine: {len(state.seen)} cascades simulated")
     best = first_certified(state, [c for c in state.seen.values() if within_limits(problem, c)])
     return best, list(state.seen.values())
+
+
+def _wholly_elsewhere(search: Search) -> list[Deployment]:
+    """Routings that need no GPU of ours: the cheapest, the best, and those that ask the fewest stages."""
+    good = np.flatnonzero(allowed(search)).tolist()
+    free = (
+        [k for k in good if not search.demands(k)] if any(s.external for s in search.problem.stages) else []
+    )
+    routings = search.routings
+    orders = (
+        sorted(free, key=lambda k: elsewhere.usd_per_hour(search, k)),
+        sorted(free, key=lambda k: -float(routings.lower[k])),
+        sorted(free, key=lambda k: float(routings.reached[k].sum())),
+    )
+    return [deployment(k, {}) for k in dict.fromkeys(k for order in orders for k in order[:ELSEWHERE])]
 
 
 def _beforehand(search: Search, effort: Effort, *, equal_parts: bool) -> list[Deployment]:
@@ -155,20 +175,18 @@ def _beforehand(search: Search, effort: Effort, *, equal_parts: bool) -> list[De
     return [] if best is None else [replace(best.deployment, routing=int(alone[best.deployment.routing]))]
 
 
-def _tighten(
-    state: Refinement, composer: Composer, routings: Sequence[int], effort: Effort, limit_s: float
-) -> None:
+def _tighten(state: Refinement, composer: Composer, routings: Sequence[int], effort: Effort) -> None:
     """Composition knows a window of the traffic, and promises too much where bursts outlast that. What is cheapest
     under the bound is then too slow, and what keeps it was never promised as the cheapest.
     """
-    bounds = dict.fromkeys(routings, limit_s)
+    bounds = dict.fromkeys(routings, 1.0)
     for _ in range(TIGHTER):
         ranked = state.search.threads.map(
-            lambda bound: combine(state, composer, bound[0], effort, within_s=bound[1]), list(bounds.items())
+            lambda bound: combine(state, composer, bound[0], effort, within=bound[1]), list(bounds.items())
         )
         found = state.simulate([r[0].deployment for r in ranked if r])
-        slow = {c.deployment.routing: limit_s / c.latency_s for c in found if c.latency_s > limit_s}
-        bounds = {k: bounds[k] * max(AT_MOST_BY, MARGIN * share) for k, share in slow.items()}
+        slow = {c.deployment.routing: over for c in found if (over := strain(state.search.problem, c)) > 1}
+        bounds = {k: bounds[k] * max(AT_MOST_BY, MARGIN / over) for k, over in slow.items()}
 
 
 def _best_first(ranked: Sequence[Sequence[Ranked]], most: int) -> list[Deployment]:
@@ -213,9 +231,8 @@ def _batch_anew(state: Refinement) -> None:
     problem = state.search.problem
     best = _best(problem, state.seen.values())
     starts = [] if best is None else [best]
-    limit = problem.objective.latency_max_s
-    if limit is not None:
-        slow = [c for c in state.seen.values() if limit < c.latency_s <= TOO_SLOW * limit]
+    if problem.objective.bounds:
+        slow = [c for c in state.seen.values() if 1.0 < strain(problem, c) <= TOO_SLOW]
         first = min(slow, key=lambda c: rank(problem, c), default=None)
         if first is not None and (best is None or rank(problem, first) < rank(problem, best)):
             starts.append(first)
@@ -224,17 +241,26 @@ def _batch_anew(state: Refinement) -> None:
 
 
 def _step_budgets(state: Refinement, here: Candidate) -> None:
-    """Steps from `here`. What does not gain enough is forgotten, so that no plan differs from the spec for little."""
+    """Steps from `here`. What does not gain enough is forgotten, so that no plan differs from the spec for little.
+
+    What gains is faster, or, while bounds are broken, nearer to them.
+    """
+    problem = state.search.problem
+    broken = strain(problem, here) > 1.0
+
+    def measure(c: Candidate) -> float:
+        return strain(problem, c) if broken else c.latency_s
+
     for step in range(BATCHED_ANEW):
         known = set(state.seen)
         tried = state.simulate(other_budgets(state.search, here.deployment, few=step == 0))
-        better = [c for c in tried if c.latency_s <= here.latency_s * (1 - GAIN)]
+        better = [c for c in tried if measure(c) <= measure(here) * (1 - GAIN)]
         for c in tried:
             if c not in better and c.deployment.key not in known:
                 del state.seen[c.deployment.key]
         if not better:
             return
-        here = min(better, key=lambda c: c.latency_s)
+        here = min(better, key=measure)
 
 
 def _best(problem: Problem, candidates: Iterable[Candidate]) -> Candidate | None:
@@ -257,7 +283,7 @@ def _promising(state: Refinement, each: int) -> list[Candidate]:
         for c in state.seen.values()
         if not within_limits(problem, c) and (not within or rank(problem, c) < rank(problem, within[0]))
     ]
-    beyond.sort(key=lambda c: c.latency_s)
+    beyond.sort(key=lambda c: (strain(problem, c), c.latency_s))
     return within[:FEW] + beyond[:FEW] + _best_of_each(within, each) + _best_of_each(beyond, each)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,11 @@ from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.levels import reached_s
 from cascadia.planner.deployment.options import Option, options, thinned
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
-from cascadia.planner.search.composition import Composer, best_combinations, descend
+from cascadia.planner.search import elsewhere
+from cascadia.planner.search.composition import Composer, best_combinations, descend, promised
 from cascadia.planner.search.context import Search
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.stability.certificate import Certificate, certify
@@ -45,6 +48,9 @@ def effort_for(cluster: Cluster) -> Effort:
     return EFFORT if len(cluster.pools) == 1 else SEVERAL_POOLS
 
 
+NEARLY = 1.02
+"""A combination may promise so many times a bound: composition is not exact."""
+
 PLAINLY_OVERLOADED = 1.05
 """A candidate's `load` from which it is none: what its tables stand for may be this far from what it is sent."""
 
@@ -53,18 +59,21 @@ PLAINLY_OVERLOADED = 1.05
 class Candidate:
     """A deployment with its simulated end-to-end quantile and what it promises.
 
-    `load`: about the largest share of capacity that a stage is sent. `certificate`: None where none was asked for.
+    `levels_s`: what is reached of each of the objective's `levels`. `load`: about the largest share of capacity that a
+    stage is sent. `elsewhere_usd`: what APIs take an hour. `certificate`: None where none was asked for.
     """
 
     deployment: Deployment
     latency_s: float
     quality_lower: float
     load: float = 0.0
+    levels_s: tuple[float, ...] = ()
+    elsewhere_usd: float = 0.0
     certificate: Certificate | None = field(default=None, compare=False)
 
     @property
     def usd_per_hour(self) -> float:
-        return self.deployment.usd_per_hour
+        return self.deployment.usd_per_hour + self.elsewhere_usd
 
 
 @dataclass(eq=False)
@@ -86,7 +95,7 @@ class Refinement:
 
     def _menu(self, routing: int) -> dict[int, list[Option]]:
         search = self.search
-        stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
+        stages = search.on_gpus(routing)
         if search.self_hosted_judge and search.decisions(routing).judged.any():
             stages.append(JUDGE)
         menu = {}
@@ -105,7 +114,8 @@ class Refinement:
         """Whole cascades, in parallel; each deployment once."""
         wanted = {d.key: d for d in deployments}
         fresh = [d for key, d in wanted.items() if key not in self.seen]
-        known: dict[object, Candidate] = self.search.memory.setdefault("simulated", {})
+        asked = tuple((level.metric, level.quantile) for level in self.search.problem.objective.levels)
+        known: dict[object, Candidate] = self.search.memory.setdefault(("simulated", asked), {})
         new = [d for d in fresh if d.key not in known]
         for d, candidate in zip(new, self.search.threads.map(self._simulate, new), strict=True):
             known[d.key] = candidate
@@ -115,7 +125,16 @@ class Refinement:
     def _simulate(self, d: Deployment) -> Candidate:
         run = self.simulator.run(d, self.search.decisions(d.routing))
         latency = quantile_s(self.simulator.latency_s(run), self.search.quantile)
-        return Candidate(d, latency, float(self.search.routings.lower[d.routing]), self._load(d))
+        problem = self.search.problem
+        reached = reached_s(problem, run, problem.objective.levels)
+        return Candidate(
+            d,
+            latency,
+            float(self.search.routings.lower[d.routing]),
+            self._load(d),
+            reached,
+            elsewhere.usd_per_hour(self.search, d.routing),
+        )
 
     def _load(self, d: Deployment) -> float:
         """Load by the nearest tables: near enough to leave out what is plainly overloaded."""
@@ -133,7 +152,8 @@ class Refinement:
     def certified(self, c: Candidate) -> Candidate:
         """Candidate with its certificate, and what has settled where the trace is short."""
         found = self.certificate(c.deployment)
-        return replace(c, certificate=found, latency_s=found.stability.objective_once_s)
+        reached = reached_s(found.problem, found.run, found.problem.objective.levels)
+        return replace(c, certificate=found, latency_s=found.stability.objective_once_s, levels_s=reached)
 
     def certificate(self, d: Deployment, factor: float = 1.0) -> Certificate:
         """Certificate of a deployment at `factor` times the rate."""
@@ -161,8 +181,12 @@ def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:
 
 
 def within_limits(problem: Problem, c: Candidate) -> bool:
-    limit = problem.objective.latency_max_s
-    return c.load <= PLAINLY_OVERLOADED and (limit is None or c.latency_s <= limit)
+    return c.load <= PLAINLY_OVERLOADED and strain(problem, c) <= 1.0
+
+
+def strain(problem: Problem, c: Candidate) -> float:
+    """Largest ratio of what a candidate reaches to the objective's bound on it."""
+    return problem.objective.strain(c.latency_s, c.levels_s)
 
 
 def windowed(problem: Problem, requests: int) -> Problem:
@@ -199,10 +223,20 @@ class Ranked:
     key: tuple[float, ...]
 
 
+class Composed(NamedTuple):
+    """Options per demand, combinations of them (m, D), and what each promises in seconds: of the objective's quantile
+    (m) and of each of its levels (L, m)."""
+
+    choices: list[list[Option]]
+    grid: NDArray[np.int64]
+    latency_s: Floats
+    levels_s: Floats
+
+
 def composed(
     state: Refinement, composer: Composer, routing: int, menu: dict[int, list[Option]], effort: Effort
-) -> tuple[list[list[Option]], NDArray[np.int64], Floats]:
-    """Options per demand, combinations of them (m, D), and what each promises in seconds (m).
+) -> Composed:
+    """All combinations of a routing's options, or as many as effort allows.
 
     Kept for all searches that share their memory: what is asked of a combination does not change what it promises.
     """
@@ -210,9 +244,10 @@ def composed(
     stages = list(menu)
     pools = {pool.name: pool.gpus for pool in search.problem.cluster.pools}
     offered = tuple(tuple((o.key, tuple(r.level for r in o.replicas)) for o in menu[s]) for s in stages)
-    key = (id(composer), routing, offered, effort.combinations, effort.descents, tuple(pools.items()))
-    known: dict[object, tuple[list[list[Option]], NDArray[np.int64], Floats]]
-    known = search.memory.setdefault("composed", {})
+    levels = search.problem.objective.levels
+    asked = tuple((level.metric, level.quantile) for level in levels)
+    key = (id(composer), routing, offered, effort.combinations, effort.descents, tuple(pools.items()), asked)
+    known: dict[object, Composed] = search.memory.setdefault("composed", {})
     if key in known:
         return known[key]
     each = max(2, int(effort.combinations ** (1 / len(stages))))
@@ -225,7 +260,11 @@ def composed(
         rows, fixed = composer.rows(search.routings, routing, stages, choices)
         at = [c.index(o) for c, o in zip(choices, start, strict=True)]
         grid, latency = descend(rows, fixed, choices, pools, search.quantile, at, effort.descents)
-    known[key] = choices, grid, latency
+    reached = [
+        promised(*composer.rows(search.routings, routing, stages, choices, metric), grid, quantile)
+        for metric, quantile in asked
+    ]
+    known[key] = Composed(choices, grid, latency, np.reshape(reached, (len(levels), len(grid))))
     return known[key]
 
 
@@ -235,24 +274,25 @@ def combine(
     routing: int,
     effort: Effort,
     menu: dict[int, list[Option]] | None = None,
-    within_s: float | None = None,
+    within: float = 1.0,
 ) -> list[Ranked]:
     """Combinations of a routing's options (or of those in `menu`), by what their composed latencies promise.
 
-    Those that promise more than `within_s` (the objective's bound where None) come last.
+    Those that promise more than `within` times the objective's bounds come last.
     """
     search, problem = state.search, state.search.problem
     menu = state.menu(routing) if menu is None else menu
     if not menu:
         return []
     stages = list(menu)
-    choices, grid, latency = composed(state, composer, routing, menu, effort)
-    usd = np.zeros(len(grid))
+    choices, grid, latency, levels = composed(state, composer, routing, menu, effort)
+    apis_usd = elsewhere.usd_per_hour(search, routing)
+    usd = np.full(len(grid), apis_usd)
     for d, c in enumerate(choices):
         usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
-    goal, limit = problem.objective.goal, within_s or problem.objective.latency_max_s
+    goal = problem.objective.goal
     keys = [usd, latency] if goal == "cost" else [latency, usd]
-    late = latency > (limit * 1.02 if limit is not None else np.inf)
+    late = _strains(problem, latency, levels) > within * NEARLY
     order = np.lexsort((keys[1], keys[0], late | ~np.isfinite(latency)))
     ranked: list[Ranked] = []
     for at in order.tolist():
@@ -261,6 +301,16 @@ def combine(
         mixes = {s: choices[d][grid[at, d]].replicas for d, s in enumerate(stages)}
         candidate = deployment(routing, mixes)
         if candidate.fits(problem.cluster):
-            promised = Candidate(candidate, float(latency[at]), float(search.routings.lower[routing]))
-            ranked.append(Ranked(candidate, (float(late[at]), *rank(problem, promised))))
+            lower = float(search.routings.lower[routing])
+            expected = Candidate(candidate, float(latency[at]), lower, elsewhere_usd=apis_usd)
+            ranked.append(Ranked(candidate, (float(late[at]), *rank(problem, expected))))
     return ranked
+
+
+def _strains(problem: Problem, latency_s: Floats, levels_s: Floats) -> Floats:
+    """Strain of each combination (m)."""
+    objective = problem.objective
+    each = [of_all / level.max_s for of_all, level in zip(levels_s, objective.levels, strict=True)]
+    if objective.latency_max_s is not None:
+        each.append(latency_s / objective.latency_max_s)
+    return np.max(each, axis=0) if each else np.zeros(len(latency_s))

@@ -13,7 +13,7 @@ from cascadia.domain.objective import Objective
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.certified import first_certified
 from cascadia.planner.refinement.refine import Candidate, Effort, refine
-from cascadia.planner.refinement.state import Refinement, combine, composer, within_limits
+from cascadia.planner.refinement.state import Ranked, Refinement, combine, composer, within_limits
 from cascadia.planner.search.bilevel import BilevelResult
 from cascadia.planner.search.context import Search
 
@@ -68,7 +68,7 @@ def cheapest_within(
 
 def _under(search: Search, limit_s: float) -> Search:
     asked = search.problem.objective
-    objective = Objective("cost", asked.quantile, asked.quality_min, limit_s)
+    objective = Objective("cost", asked.quantile, asked.quality_min, limit_s, levels=asked.levels)
     return replace(search, problem=replace(search.problem, objective=objective))
 
 
@@ -80,11 +80,12 @@ def _down_the_slope(
     search: Search, loop: BilevelResult, chosen: Candidate, fastest_s: float
 ) -> list[Candidate]:
     """Candidates under ever looser bounds: what is cheapest by composition for the chosen routing, simulated."""
-    under = _under(search, fastest_s)
-    state = Refinement(under, Simulator.of(search.problem), loop.references)
-    window = composer(under, EFFORT.window_requests)
-    ranked = search.threads.map(
-        lambda times: combine(state, window, chosen.deployment.routing, EFFORT, within_s=times * fastest_s),
-        LOOSER,
-    )
+    state = Refinement(search, Simulator.of(search.problem), loop.references)
+    window = composer(search, EFFORT.window_requests)
+
+    def cheapest(times: float) -> list[Ranked]:
+        under = replace(state, search=_under(search, times * fastest_s))
+        return combine(under, window, chosen.deployment.routing, EFFORT)
+
+    ranked = search.threads.map(cheapest, LOOSER)
     return state.simulate([r.deployment for found in ranked for r in found[:1]])

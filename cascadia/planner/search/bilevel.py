@@ -108,6 +108,8 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
 def evaluated(search: Search, routing: int, solve: Solver) -> Round:
     """The routing's deployment by tables of its own, not yet scored."""
     demands = search.demands(routing)
+    if not demands:
+        return Round(routing, (), Allocation({}, 0.0, 0.0), 0.0)
     return Round(routing, tuple(demands), solve(demands), 0.0)
 
 
@@ -135,7 +137,7 @@ def chebyshev(objective: Objective, routings: Routings, latency_s: Floats) -> Fl
     scale = max(float(finite.max()), 1e-9)
     spread = max(float(routings.mean.max() - routings.mean.min()), 1e-9)
     if objective.goal == "quality":
-        limit = objective.latency_max_s or np.inf
+        limit = objective.deadline.max_s if objective.deadline else float(finite.max())
         width = max(float(finite.max() - finite.min()), 1e-9)
         over = np.maximum(0.0, latency - limit) / width
         return np.where(np.isfinite(latency), -routings.lower + MU * over, np.inf)

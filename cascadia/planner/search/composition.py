@@ -14,11 +14,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from cascadia.domain.objective import Metric
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.options import Mix, Option
-from cascadia.planner.deployment.simulation import latency_by_request, verdict_delays
-from cascadia.planner.routing.routings import Routings
+from cascadia.planner.deployment.simulation import (
+    Times,
+    apis_of,
+    quantile_s,
+    times_by_request,
+    times_elsewhere,
+    verdict_delays,
+)
+from cascadia.planner.routing.routings import Decisions, Routings
 from cascadia.planner.search.context import decisions
 from cascadia.planner.tables.loads import judge_load, stage_load
 from cascadia_sim.iteration.timing import PS_PER_S
@@ -33,32 +41,69 @@ class Composer:
     """Stage latencies on a window of the workload, kept per routed set and mix."""
 
     window: Problem
-    _rows: dict[object, Floats]
+    _rows: dict[object, Times]
 
     @staticmethod
     def on(window: Problem) -> "Composer":
         return Composer(window, {})
 
     def rows(
-        self, routings: Routings, routing: int, stages: Sequence[int], choices: Sequence[Sequence[Option]]
+        self,
+        routings: Routings,
+        routing: int,
+        stages: Sequence[int],
+        choices: Sequence[Sequence[Option]],
+        metric: Metric = "e2e",
     ) -> tuple[list[Floats], Floats]:
-        """Rows per demand: latencies (options, n) of each request (0 where it does not pass), and fixed delays
-        (n).
+        """Rows per demand: what each adds (options, n) to each request's metric (0 where it does not pass), and fixed
+        delays (n).
+
+        Whoever streams at a stage has the TTFT of all before and that stage's own, and that stage's TPOT.
         """
         decided = decisions(self.window, routings, routing)
         reached_ = decided.reached
         judged = decided.judged
         rows = [
-            np.stack([self._row(stage, option.replicas, reached_, judged) for option in options])
+            np.stack(
+                [
+                    self._adds(stage, self._row(stage, option.replicas, reached_, judged), decided, metric)
+                    for option in options
+                ]
+            )
             for stage, options in zip(stages, choices, strict=True)
         ]
+        if metric == "tpot":
+            return rows, self._elsewhere(decided, metric)
         fixed = np.where(decided.foresees.any(axis=0), self.window.foresight_s, 0.0)
+        fixed += self._elsewhere(decided, metric)
         delays = verdict_delays(self.window)
         if delays is not None:
             fixed += (delays * (reached_ & judged)).sum(axis=0) / PS_PER_S
         return rows, fixed
 
-    def _row(self, stage: int, mix: Mix, reached_: Bools, judged: Bools) -> Floats:
+    def _elsewhere(self, decided: Decisions, metric: Metric) -> Floats:
+        """What stages elsewhere add (n), whatever is deployed here."""
+        found = np.zeros(decided.enters.shape[1])
+        for s, api in enumerate(apis_of(self.window)):
+            if api is not None and (mask := decided.reached[s]).any():
+                times = times_elsewhere(api, stage_load(self.window, s, mask), len(mask))
+                found += self._adds(s, times, decided, metric)
+        return found
+
+    def _adds(self, stage: int, times: Times, decided: Decisions, metric: Metric) -> Floats:
+        """What passing a stage adds (n) to each request's metric."""
+        if metric == "e2e":
+            return times.whole_s
+        if stage == JUDGE:
+            return times.whole_s if metric == "ttft" else np.zeros(len(times.whole_s))
+        streams = decided.reached[stage] & ~decided.judged[stage]
+        if metric == "ttft":
+            return np.where(streams, times.first_s, times.whole_s)
+        tokens = self.window.workload.output_tokens[stage]
+        spread = (times.whole_s - times.first_s) / np.maximum(tokens - 1, 1)
+        return np.where(streams & (tokens > 1), spread, 0.0)
+
+    def _row(self, stage: int, mix: Mix, reached_: Bools, judged: Bools) -> Times:
         mask = reached_[stage] if stage != JUDGE else reached_ & judged
         key = (
             stage,
@@ -73,11 +118,11 @@ class Composer:
             )
         return self._rows[key]
 
-    def _stage_row(self, stage: int, mix: Mix, mask: Bools) -> Floats:
-        return latency_by_request(stage_load(self.window, stage, mask), mix, len(mask))
+    def _stage_row(self, stage: int, mix: Mix, mask: Bools) -> Times:
+        return times_by_request(stage_load(self.window, stage, mask), mix, len(mask))
 
-    def _judge_row(self, mix: Mix, reached_: Bools, judged: Bools) -> Floats:
-        return latency_by_request(judge_load(self.window, reached_ & judged), mix, reached_.shape[1])
+    def _judge_row(self, mix: Mix, reached_: Bools, judged: Bools) -> Times:
+        return times_by_request(judge_load(self.window, reached_ & judged), mix, reached_.shape[1])
 
 
 def best_combinations(
@@ -104,6 +149,15 @@ def best_combinations(
     latency = _all_combinations(stacked, fixed, gpus, counts, limits, rank)
     grid = np.stack(np.unravel_index(np.arange(len(latency)), tuple(counts.tolist())), axis=1)
     return grid, latency
+
+
+def promised(rows: Sequence[Floats], fixed: Floats, grid: Ints, quantile: float) -> Floats:
+    """Composed quantile (m) of each combination in `grid` (m, D)."""
+    found = np.empty(len(grid))
+    for at, chosen in enumerate(grid.tolist()):
+        whole = fixed + sum((row[option] for row, option in zip(rows, chosen, strict=True)), 0.0)
+        found[at] = quantile_s(whole, quantile)
+    return found
 
 
 def descend(

@@ -15,18 +15,9 @@ from cascadia.planner.spec.models import (
     Text,
     Usd,
 )
+from cascadia.planner.spec.objective import ObjectiveSpec
 
 Many = Field(strict=False, min_length=1, max_length=64)  # YAML has lists; the model holds tuples
-
-
-def share(text: str) -> float:
-    """`3%` or `0.03` as a share of 1. Raises `ValueError`."""
-    percent = text.strip().endswith("%")
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        raise ValueError(f"{text!r} is neither a percentage such as 3% nor a number such as 0.03") from None
-    return value / 100 if percent else value
 
 
 class PoolSpec(Section):
@@ -54,6 +45,13 @@ class PoolSpec(Section):
 
 class ClusterSpec(Section):
     pools: Annotated[tuple[PoolSpec, ...], Many] = Field(description="What there is to deploy on.")
+    budget_usd_per_hour: Usd | None = Field(
+        None,
+        description=(
+            "Most that the nodes in use may cost together, each whole; the plan says how many of each pool to rent. "
+            "Default: no limit but the pools' sizes."
+        ),
+    )
 
 
 class WorkloadSpec(Section):
@@ -104,60 +102,6 @@ class QualitySpec(Section):
     confidence: float = Field(
         0.95, ge=0.5, lt=1, description="Probability with which `quality_min` holds for unseen prompts."
     )
-
-
-class ObjectiveSpec(Section):
-    minimize: Literal["latency", "cost"] | None = Field(None, description="What to make small.")
-    maximize: Literal["quality"] | None = Field(None, description="What to make large, instead.")
-    quantile: float = Field(
-        0.95, gt=0, lt=1, description="Of the end-to-end latency, for both goal and limit."
-    )
-    quality_min: float | None = Field(
-        None, ge=0, le=100, description="Least quality, of 100. Above 0 and up to 1 is refused: a fraction."
-    )
-    latency_max_s: float | None = Field(None, gt=0, le=1e6, description="Largest latency, in seconds.")
-
-    within: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description=(
-            "Of `minimize: latency`: take the cheapest plan that is no more than this share slower than the fastest "
-            "found, as a percentage (`3%`) or a number (`0.03`); 0 takes the fastest at any price. Default: 3%."
-        ),
-    )
-
-    @field_validator("within", mode="before")
-    @classmethod
-    def _share(cls, value: object) -> object:
-        return share(value) if isinstance(value, str) else value
-
-    @field_validator("quality_min")
-    @classmethod
-    def _of_a_hundred(cls, bar: float | None) -> float | None:
-        if bar is not None and (meant := bar_meant(bar)) is not None:
-            raise ValueError(f"is {bar:g} of 100, which any model reaches; did you mean {meant:g}?")
-        return bar
-
-    @model_validator(mode="after")
-    def _one_goal(self) -> "ObjectiveSpec":
-        if self.minimize and self.maximize:
-            raise ValueError("minimize and maximize contradict each other; keep one of them")
-        if not self.minimize and not self.maximize:
-            raise ValueError("has no goal; add `minimize: latency`, `minimize: cost` or `maximize: quality`")
-        if self.maximize and self.latency_max_s is None:
-            raise ValueError("maximize quality needs a limit on latency; add `latency_max_s: <seconds>`")
-        if self.maximize and self.quality_min is not None:
-            raise ValueError("quality_min contradicts maximize quality; remove one of them")
-        if self.minimize == "cost" and self.quality_min is None:
-            raise ValueError("minimize cost needs a bar on quality; add `quality_min: <0-100>`")
-        if self.minimize != "latency" and self.within is not None:
-            raise ValueError("within belongs to `minimize: latency`; remove it")
-        if self.minimize == "latency" and self.latency_max_s is not None:
-            raise ValueError(
-                "latency_max_s contradicts minimize latency; remove it, or use `minimize: cost` under it"
-            )
-        return self
 
 
 class UnderLoadSpec(Section):
@@ -230,7 +174,9 @@ class Spec(Section):
                 f"under_load.quality_floor {floor:g} is above objective.quality_min {bar:g}; write at most {bar:g}"
             )
         asked = self.gears is not None and self.gears.count > 1
-        if asked and self.objective.latency_max_s is None and self.under_load is None:
+        if asked and any(stage.placement == "external" for stage in self.stages):
+            raise ValueError("gears are for stages on GPUs only; remove gears, or write gears: {count: 1}")
+        if asked and not self.objective.has_deadline and self.under_load is None:
             raise ValueError(
                 "gears need to know what is too slow or what may give way; add objective.latency_max_s or under_load,"
                 " or write gears: {count: 1}"
@@ -239,10 +185,13 @@ class Spec(Section):
 
     @property
     def gear_count(self) -> int:
-        """Number of settings for rising load the plan may have."""
+        """Number of settings for rising load the plan may have; one where a stage is elsewhere, whose limit no other
+        setting widens."""
+        if any(stage.placement == "external" for stage in self.stages):
+            return 1
         if self.gears is not None:
             return self.gears.count
-        return 1 if self.objective.latency_max_s is None and self.under_load is None else GEARS
+        return GEARS if self.objective.has_deadline or self.under_load is not None else 1
 
     @property
     def gear_rule(self) -> GearRule:

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Level
 from cascadia.files.field_errors import bad_input
 from cascadia.planner.spec.model import PoolSpec, Spec
 
@@ -17,13 +18,14 @@ _SECTIONS = {
     "quantile": "objective",
     "within": "objective",
     "confidence": "quality",
+    "budget_usd_per_hour": "cluster",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
     """Values in place of a spec's; None leaves the spec's own value. `gpus` are (pool or None for the only one,
-    number of GPUs).
+    number of GPUs). `levels` stand in for all of the spec's.
     """
 
     gpus: tuple[tuple[str | None, int], ...] = ()
@@ -36,12 +38,16 @@ class Overrides:
     seed: int | None = None
     within: float | None = None
     gears: int | None = None
+    levels: tuple[Level, ...] = ()
+    budget_usd_per_hour: float | None = None
 
     def __call__(self, spec: Spec) -> Spec:
         document = spec.model_dump(exclude_unset=True)
         for name, section in _SECTIONS.items():
             if (value := getattr(self, name)) is not None:
                 document[section][name] = value
+        if self.levels:
+            document["objective"]["levels"] = [_told(level) for level in self.levels]
         if self.gears is not None:
             document["gears"] = {**(document.get("gears") or {}), "count": self.gears}
         if self.seed is not None:
@@ -53,6 +59,10 @@ class Overrides:
             return Spec.model_validate(document)
         except ValidationError as error:
             raise bad_input(error, Spec, _WHERE) from None
+
+
+def _told(level: Level) -> dict[str, Any]:
+    return {"metric": level.metric, "quantile": level.quantile, "max_s": level.max_s}
 
 
 def _pool_index(pools: tuple[PoolSpec, ...], name: str | None) -> int:

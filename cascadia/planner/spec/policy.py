@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cascadia.planner.spec.model import Many, share
+from cascadia.planner.spec.model import Many
 from cascadia.planner.spec.models import Section, Text, Usd
+from cascadia.planner.spec.objective import share
 
 
 class OnePassStage(Section):

@@ -102,6 +102,7 @@ class Scoring:
         asked = [stage for stage in stages if least[stage.name] is not None and stage.name not in never]
         if not asked or self.foresight is None:
             return never
+        # Side by side: the request waits for the slowest alone.
         told = await asyncio.gather(*(self._skips(ask, stage, self.foresight) for stage in asked))
         return never | frozenset(stage.name for stage, skips in zip(asked, told, strict=True) if skips)
 
@@ -174,7 +175,7 @@ class Scoring:
         more: Mapping[str, Any] | None = None,
     ) -> Call:
         """`step` None: on behalf of the judge, with `more` changes."""
-        changes = stage.told(ask.priority)
+        changes = stage.told(ask.priority, ask.fields, ask.api, ask.tokens)
         # A response's log-probabilities are asked for in words of its own, which few engines know.
         if gated and self.gate is not None and ask.api != "responses":
             wants = self.gate.wants(ask.api)

@@ -15,6 +15,7 @@ from cascadia.files.field_errors import bad_input
 from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text
 from cascadia.router.settings.gears import GearSection, check_gears, gears_of
+from cascadia.router.settings.groups import GroupSection, check_groups, groups_of
 from cascadia.router.settings.judge import JudgeFields, VerifierFields
 from cascadia.router.settings.model import (
     AdminSettings,
@@ -32,6 +33,7 @@ from cascadia.router.settings.model import (
     RouterSettings,
     ShadowSettings,
     StageSettings,
+    Task,
     WhenOverloaded,
 )
 from cascadia.router.settings.secret_values import Secrets
@@ -55,13 +57,37 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class _Latency(_Section):
+    """Seconds that answers take: see docs/models/unequal.md."""
+
+    base_s: Positive
+    read_s: Positive
+    step_s: Positive
+    load_s: Positive
+
+
 class _Replica(_Section):
     url: str = Field(description="http://host:port, without /v1.")
     share: Positive = 1.0
     max_concurrency: int = Field(256, ge=1, le=100_000)
     health_path: str | None = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
+    requests_per_minute: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Most requests in any minute, of each of the router's processes.",
+    )
     api_key_env: str | None = Field(None, description="Variable that holds the engine's key.")
     api_key_file: Path | None = Field(None, description="File that holds the engine's key.")
+    kind: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Its GPU and shape: replicas of one kind take as long. Default: those of one share do.",
+    )
+    latency: _Latency | None = Field(
+        None, description="What balancing: earliest-finish takes its kind's latency for before it has learnt."
+    )
     resolve: Literal["dns"] | None = Field(None, description="A replica at each address of the name in url.")
     planned: int = Field(
         1, ge=1, le=100_000, description="How many there are to be, where a name is resolved."
@@ -84,8 +110,14 @@ class _Stage(_Section):
     model: str | None = Field(None, description="As its engines serve it; the stage's name where absent.")
     replicas: list[_Replica] = Field(min_length=1)
     threshold: float = Field(0.0, ge=0, le=1000)
+    task: Task = Field("generate", description="What its models do; the same for all stages of a router.")
+    group: Name | None = Field(None, description="Of `groups`: its workers have all the group's models.")
     max_model_len: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1, description="Of an answer whose request sets no limit.")
     balancing: Balancing = "least-outstanding"
+    latency_max_s: Positive | None = Field(
+        None, description="Within it answers are wanted, where balancing is earliest-finish."
+    )
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
     passes_priority: bool = Field(False, description="Its engines schedule by priority.")
@@ -180,6 +212,11 @@ class _File(_Section):
         max_length=64,
         description="Settings for rising load, the heaviest first; without any the stages' own serves all of it.",
     )
+    groups: list[GroupSection] = Field(
+        default_factory=list,
+        max_length=64,
+        description="One-pass models on the same workers, which are sent batches, one at a time.",
+    )
     under_load: _UnderLoad = _UnderLoad()
     cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
     cascade: Name = CASCADE
@@ -223,6 +260,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         names=_names(where, found.names, stages),
         mixture=None if found.mixture is None else MixtureSettings(**found.mixture.model_dump()),
         gears=gears_of([gear.model_dump() for gear in found.gears]),
+        groups=groups_of(found.groups, stages, path.parent, where),
         when_overloaded=found.under_load.then,
         cost_unit=found.cost_unit,
         cascade=found.cascade,
@@ -291,8 +329,10 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             raise BadInput(
                 f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
             )
+    _check_tasks(settings, where)
     _check_mixture(settings, where)
     check_gears(settings, where)
+    check_groups(settings, where)
     if _needs_scores(settings) and settings.judge is None:
         raise BadInput(
             f"{where}: judge",
@@ -329,8 +369,32 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
 
 
+def _check_tasks(settings: RouterSettings, where: str) -> None:
+    """Raises `BadInput` where stages do different things, or what answers in one pass has what is for texts."""
+    task = settings.task
+    for i, stage in enumerate(settings.stages):
+        at = f"{where}: stages[{i}]"
+        if stage.task != task:
+            raise BadInput(
+                f"{at}.task",
+                f"is {stage.task}, and that of {settings.stages[0].name} is {task}",
+                "serve each task by a router of its own",
+            )
+        if task != "generate" and (stage.verifiers or stage.skip_below is not None):
+            raise BadInput(
+                at, f"has task {task} and what reads a written answer", "leave out verifiers and skip_below"
+            )
+    for name, given in (("judge", settings.judge), ("foresight", settings.foresight)):
+        if task != "generate" and given is not None:
+            raise BadInput(
+                f"{where}: {name}", f"is of no use: models that {task} say how sure they are", "leave it out"
+            )
+
+
 def _needs_scores(settings: RouterSettings) -> bool:
     """Tells whether some threshold, of stages, mixture or gears, asks for a judge's score."""
+    if settings.task != "generate":
+        return False
     others = [settings.mixture.thresholds] if settings.mixture is not None else []
     others += [gear.thresholds for gear in settings.gears]
     return any(
@@ -382,8 +446,12 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         model=stage.model or stage.name,
         replicas=_replicas(at, stage.replicas, secrets),
         threshold=stage.threshold,
+        task=stage.task,
+        group=stage.group,
         max_model_len=stage.max_model_len,
+        max_tokens=stage.max_tokens,
         balancing=stage.balancing,
+        latency_max_s=stage.latency_max_s,
         cost=stage.cost,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
         passes_priority=stage.passes_priority,
@@ -453,7 +521,14 @@ def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[R
             health_path=replica.health_path,
             api_key=secrets.one(f"{where}[{i}]", "api_key", replica.api_key_env, replica.api_key_file),
             resolve=replica.resolve,
+            kind=replica.kind,
+            latency=_line(replica.latency),
             planned=replica.planned,
+            requests_per_minute=replica.requests_per_minute,
         )
         for i, replica in enumerate(replicas)
     )
+
+
+def _line(latency: _Latency | None) -> tuple[float, float, float, float] | None:
+    return None if latency is None else (latency.base_s, latency.read_s, latency.step_s, latency.load_s)

@@ -5,11 +5,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cascadia.domain.policy import Policies
 from cascadia_judge.scores.verifiers import Verifier
 
-Balancing = Literal["least-outstanding", "round-robin", "prefix"]
+Balancing = Literal["least-outstanding", "round-robin", "prefix", "earliest-finish"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
 CostUnit = Literal["usd-per-million-tokens"]
+Task = Literal["generate", "classify", "rerank"]
 Combine = Literal["mean", "minimum"]
 WhenOverloaded = Literal["queue", "refuse"]
 ACCEPTS_ALL = 0.0
@@ -29,8 +31,14 @@ class ReplicaSettings:
     health_path: str | None = "/health"
     api_key: str | None = field(default=None, repr=False)
     resolve: Literal["dns"] | None = None
+    requests_per_minute: int | None = None
+    """Of somebody else's API: what this process sends it in any minute at most."""
     planned: int = 1
     """How many there are to be, at the addresses of a name: gears come by the share of them that is ready."""
+    kind: str | None = None
+    """Replicas of one kind take as long, given as much in hand; None: those of one share do."""
+    latency: tuple[float, float, float, float] | None = None
+    """Of its kind, where a balancing that learns begins: `cascadia.dispatch.latency_model.Coefficients`."""
     address: str | None = None
     """The one of them that this replica is at: no file says so, `replicas/dns_names.py` does."""
 
@@ -52,6 +60,8 @@ class StageSettings:
     replicas: tuple[ReplicaSettings, ...]
     threshold: float = ACCEPTS_ALL
     max_model_len: int | None = None
+    max_tokens: int | None = None
+    """Of an answer whose request sets no limit; None: the engine's own, mostly up to the end of its context."""
     balancing: Balancing = "least-outstanding"
     cost: float | None = None
     """Of a token, on any scale that all stages share: active parameters, or dollars a million tokens."""
@@ -66,6 +76,12 @@ class StageSettings:
     """Whether an answer that passes all verifiers is still judged."""
     on_overload: Literal["wait", "escalate"] = "wait"
     """What a request does where all replicas are busy and a larger stage has room: wait here, or go there."""
+    latency_max_s: float | None = None
+    """Within it answers are wanted, where `balancing` looks at that; None: as soon as can be."""
+    task: Task = "generate"
+    """What its models do; all stages of a router do the same."""
+    group: str | None = None
+    """Group whose models its workers have: they get batches, one at a time."""
     slow_s: float | None = None
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 
@@ -93,6 +109,16 @@ class GearSettings:
     stages: tuple[str, ...]
     thresholds: Mapping[str, float] = field(default_factory=dict)
     skip_below: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """One-pass models on the same workers. Who names the group as a model is served by `policies`; who names a stage of
+    it, or the cascade, by that stage's own of `stages`."""
+
+    name: str
+    stages: Mapping[str, Policies]
+    policies: Policies | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +323,8 @@ class RouterSettings:
     mixture: MixtureSettings | None = None
     gears: tuple[GearSettings, ...] = ()
     """Empty: the stages' own setting serves any load."""
+    groups: tuple[GroupSettings, ...] = ()
+    """Groups whose requests are served in batches."""
     when_overloaded: WhenOverloaded = "queue"
     """What becomes of a request where even the lightest gear's stages have no room: it waits, or is refused."""
     cost_unit: CostUnit | None = None
@@ -322,3 +350,7 @@ class RouterSettings:
     """What whoever wrote the file calls it."""
     files: tuple[Path, ...] = ()
     """What these settings were read from, and what it names: secrets and keys."""
+
+    @property
+    def task(self) -> Task:
+        return self.stages[0].task

@@ -7,7 +7,7 @@ import pytest
 
 from cascadia.controller.detect.slo_watch import violation
 from cascadia.controller.detect.windows import Samples
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import Level, Metric, Objective
 from tests.unit.controller.traffic import traffic
 
 OBJECTIVE = Objective("cost", 0.95, None, 10.0)
@@ -31,3 +31,20 @@ def test_who_has_no_answer_is_late() -> None:
 
 def test_without_a_latency_bound_nothing_was_promised() -> None:
     assert violation(samples(1.0), replace(OBJECTIVE, latency_max_s=None)) == ""
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"), [("ttft", "had a first token in 1 s"), ("tpot", "had each further token in 0.1 s")]
+)
+def test_a_level_of_another_metric_is_held_to_it_too(metric: Metric, told: str) -> None:
+    level = Level(metric, 0.95, 1.0 if metric == "ttft" else 0.1)
+    objective = replace(OBJECTIVE, levels=(level,))
+    found = samples(0.0)
+    n = len(found)
+    # Of ten tokens, from the first at 0.5 s on; of every fourth the first comes at 5 s, or the last at 9 s.
+    slow = np.arange(n) % 4 == 0
+    ttft_s = np.where(slow & (metric == "ttft"), 5.0, 0.5)
+    e2e_s = ttft_s + np.where(slow & (metric == "tpot"), 8.5, 0.4)
+    found = replace(found, output_tokens=np.full(n, 10), ttft_s=ttft_s, e2e_s=e2e_s)
+    assert f"75 % of {n:,} requests {told}" in violation(found, objective)
+    assert violation(found, OBJECTIVE) == ""

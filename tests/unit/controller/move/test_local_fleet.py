@@ -18,7 +18,8 @@ from cascadia.clients.processes.process import Restarts
 from cascadia.controller.local.backend import LocalBackend
 from cascadia.controller.local.control_socket import ask, listening
 from cascadia.controller.local.desired import LocalPlan, local_plan
-from cascadia.controller.local.fleet import FleetError, LocalFleet
+from cascadia.controller.local.fleet import LocalFleet
+from cascadia.controller.local.members import FleetError
 from cascadia.controller.local.supervisor import supervise
 from cascadia.controller.move.backend import Moved, StepFailed, move, move_or_return
 from cascadia.controller.move.state import JUDGE, reached
@@ -27,6 +28,8 @@ from cascadia.controller.speed.watch import LocalEngines
 from cascadia.domain.errors import BadInput
 from tests.unit.controller.machine import NO_GPU_JUDGE, engine, local, two_stages
 from tests.unit.controller.test_local_process import until
+
+pytestmark = pytest.mark.slow
 
 QUICK = Restarts(first_s=0.05, longest_s=0.1, most=2)
 ASK = {"messages": [{"role": "user", "content": "hello"}]}

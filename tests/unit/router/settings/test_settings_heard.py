@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.policy import Policies, Policy, PolicyRow
+from cascadia.files.policies_file import write_policies
 from cascadia.router.settings.file import _File, read_settings
 from cascadia.router.settings.model import RouterSettings
 from cascadia_judge.llm.prompt import PROMPT_VERSION
@@ -37,8 +39,27 @@ def keys(section: Document) -> Document:
     return whole(keys=section)
 
 
+CLASSIFIES = STAGE | {"task": "classify", "group": "g"}
+OTHER = CLASSIFIES | {"name": "t"}
+POLICIES = Policies(
+    "g",
+    ("s",),
+    slo_s=1.0,
+    workers=1,
+    queue="central",
+    index="rate",
+    levels=(Policy(1.0, (PolicyRow((0.0,), ("s",), (1,)),)),),
+)
+
+
+def grouped(group: Document) -> Document:
+    return whole(stages=[CLASSIFIES], groups=[group])
+
+
 GEARS: list[Document] = [{"max_in_flight": 5, "stages": [STAGE["name"]]}, {"stages": [STAGE["name"]]}]
 MIXTURE: Document = {"share": 0.3, "thresholds": {STAGE["name"]: 0}}
+
+LINE = {"base_s": 0.1, "read_s": 1e-5, "step_s": 0.01, "load_s": 1e-4}
 
 Case = tuple[Callable[[Document], Document], Document, Document]
 """How a section becomes a whole file, what it must have, and another value of each key, `kind` for one of a kind."""
@@ -74,6 +95,34 @@ CASES: dict[str, list[Case]] = {
             },
         ),
         (lambda section: section, whole(keys={"file": "k"}), {"admin": {"port": 1}}),
+        (lambda section: section, grouped({"name": "g"}), {"groups": [{"name": "g", "slo_ms": 5}]}),
+    ],
+    "GroupSection": [
+        (
+            grouped,
+            {"name": "g", "min_queue": [{"up_to_rps": 5, "lengths": {"s": 4}}]},
+            {
+                "policies": "policies.json",
+                "slo_ms": 500,
+                "max_batch": 5,
+                "min_queue": [{"up_to_rps": 5, "lengths": {"s": 5}}],
+                "max_wait_ms": 5,
+            },
+        ),
+        (
+            lambda section: whole(
+                stages=[STAGE | {"task": "classify", "group": section["name"]}], groups=[section]
+            ),
+            {"name": "g"},
+            {"name": "h"},
+        ),
+    ],
+    "MinQueueSection": [
+        (
+            lambda section: grouped({"name": "g", "min_queue": [section]}),
+            {"up_to_rps": 5, "lengths": {"s": 4}},
+            {"up_to_rps": 6, "lengths": {"s": 5}},
+        )
     ],
     "_Mixture": [
         (
@@ -118,7 +167,9 @@ CASES: dict[str, list[Case]] = {
                 "replicas": [{"url": "http://h:2"}],
                 "threshold": 7,
                 "max_model_len": 9,
+                "max_tokens": 3,
                 "balancing": "prefix",
+                "latency_max_s": 3,
                 "cost": 2,
                 "hedge": {},
                 "passes_priority": True,
@@ -131,6 +182,12 @@ CASES: dict[str, list[Case]] = {
             stage,
             STAGE | {"threshold": 7, "verifiers": [{"kind": "python-syntax"}]},
             {"verified": "accept"},
+        ),
+        (lambda section: whole(stages=[section]), STAGE, {"task": "classify"}),
+        (
+            lambda section: whole(stages=[section, OTHER], groups=[{"name": "g"}]),
+            STAGE | {"task": "classify"},
+            {"group": "g"},
         ),
     ],
     "_Replica": [
@@ -146,7 +203,17 @@ CASES: dict[str, list[Case]] = {
                 "api_key_file": "secret",
                 "resolve": "dns",
                 "planned": 4,
+                "requests_per_minute": 600,
+                "kind": "h100",
+                "latency": LINE,
             },
+        )
+    ],
+    "_Latency": [
+        (
+            lambda section: stage(STAGE | {"replicas": [REPLICA | {"latency": section}]}),
+            LINE,
+            {key: 2 * value for key, value in LINE.items()},
         )
     ],
     "_Foresight": [
@@ -279,6 +346,7 @@ def read(document: Document, folder: Path) -> RouterSettings:
     (folder / "secret").write_text("from-a-file")
     (folder / "token").write_text("a-token-from-a-file")
     (folder / "url").write_text("redis://h/2")
+    write_policies(POLICIES, folder / "policies.json")
     path = folder / "router.yaml"
     path.write_text(json.dumps(document))
     return read_settings(path, ENVIRONMENT)

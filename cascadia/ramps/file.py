@@ -1,0 +1,82 @@
+"""Ramps as files beside a model: `ramps.json` says where they stand, which are active and how fast they are,
+`ramps.safetensors` holds their weights. They belong to one `model.onnx`, by its SHA-256, and never change it.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from cascadia.domain.errors import BadInput
+from cascadia.exits.path import Path as Settings
+from cascadia.exits.timing import Timing
+from cascadia.files.atomic import atomic_write
+from cascadia.files.text import read_text, write_whole
+from cascadia.ramps.ramp import Ramp
+
+ABOUT, WEIGHTS = "ramps.json", "ramps.safetensors"
+MAX_BYTES = 4_000_000
+AGAIN = "train them anew with `cascadia exits train`"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """`tensors` and `shares` of all ramps, `active` ones by their place among them, their settings' `thresholds`
+    (settings, active), and `timings` of all. `agreement` is the share of texts on which each ramp agrees with the
+    model, of `texts` that it was not trained on.
+    """
+
+    model_sha256: str
+    tensors: tuple[str, ...]
+    shares: tuple[float, ...]
+    agreement: tuple[float, ...]
+    texts: int
+    active: tuple[int, ...]
+    thresholds: tuple[tuple[float, ...], ...]
+    timings: tuple[Timing, ...]
+
+    @property
+    def path(self) -> Settings:
+        return Settings(np.array(self.thresholds).reshape(len(self.thresholds), len(self.active)))
+
+
+def write_ramps(folder: Path, ramps: tuple[Ramp, ...], about: About) -> None:
+    from safetensors.numpy import save
+
+    parts = {
+        f"{at}.{part}": np.ascontiguousarray(value)
+        for at, ramp in enumerate(ramps)
+        for part, value in (("weight", ramp.weight), ("bias", ramp.bias))
+    }
+    with atomic_write(folder / WEIGHTS) as part:
+        part.write_bytes(save(parts))
+    write_whole(folder / ABOUT, json.dumps(asdict(about), indent=1) + "\n")
+
+
+def read_ramps(folder: Path) -> tuple[tuple[Ramp, ...], About]:
+    """Raises `BadInput` where there are none, or they were trained for another model."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    for name in (ABOUT, WEIGHTS):
+        if not (folder / name).is_file():
+            raise BadInput(str(folder), f"has no {name}", f"train ramps with `cascadia exits train {folder}`")
+    try:
+        about = TypeAdapter(About).validate_json(read_text(folder / ABOUT, MAX_BYTES))
+        parts = load_file(folder / WEIGHTS)
+        ramps = tuple(
+            Ramp(tensor, share, parts[f"{at}.weight"], parts[f"{at}.bias"])
+            for at, (tensor, share) in enumerate(zip(about.tensors, about.shares, strict=True))
+        )
+    except (ValidationError, ValueError, KeyError, SafetensorError) as error:
+        raise BadInput(str(folder / ABOUT), f"cannot be read ({error})".splitlines()[0], AGAIN) from None
+    if about.model_sha256 != digest(folder / "model.onnx"):
+        raise BadInput(str(folder / ABOUT), "is for another model.onnx", AGAIN)
+    return ramps, about
+
+
+def digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,89 @@
+"""Exits in force in a process that serves: passes read the thresholds, what they find goes to the controller apart.
+
+A pass never waits for the controller. What stayed to the end is put on a queue; a thread takes it from there, and new
+thresholds take the place of the old ones at once. Whether an input stays is drawn before it is looked at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from queue import SimpleQueue
+from random import Random
+from threading import Lock, Thread
+from typing import Any
+
+import numpy as np
+
+from cascadia.exits.controller import Controller
+from cascadia.exits.readings import Floats, Readings, losses
+from cascadia.ramps.passes import Passed, Passes, Release
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Counts since the start: inputs `taken` at each ramp, and at none; `shadowed`, and those of them that
+    `disagreed` at their exit. The certificate as it stands: the setting in force, counted from 0, of so many
+    `settings` (-1: none), the inputs it rests on, and how often settings were `withdrawn`.
+    """
+
+    taken: tuple[int, ...]
+    shadowed: int
+    disagreed: int
+    certified: int
+    settings: int
+    fed_back: int
+    withdrawn: int
+
+
+class Live:
+    """One model's exits. `shadow` (0-1): the share of inputs that run to the end, 1 saves time only. Thread-safe."""
+
+    def __init__(self, passes: Passes, controller: Controller, shadow: float, rng: Random) -> None:
+        self._passes, self._controller, self._shadow, self._rng = passes, controller, shadow, rng
+        self._thresholds: Floats = controller.thresholds
+        self._queue: SimpleQueue[Readings | None] = SimpleQueue()
+        self._lock = Lock()
+        self._taken = [0] * (len(passes.tensors) + 1)
+        self._shadowed = self._disagreed = 0
+        self._thread = Thread(target=self._follow, name="exits", daemon=True)
+        self._thread.start()
+
+    def run(
+        self, batch: Mapping[str, Any], declines: bool = False, release: Release = lambda *_: None
+    ) -> Passed:
+        """One batch of the model's inputs; with `declines` all of it gets the whole model's answers."""
+        n = len(next(iter(batch.values())))
+        thresholds = self._thresholds if not declines else np.zeros_like(self._thresholds)
+        stays = np.array([self._rng.random() < self._shadow for _ in range(n)])
+        passed = self._passes.run(batch, thresholds, stays, release)
+        with self._lock:
+            for at in passed.exit_at.tolist():
+                self._taken[at] += 1
+            self._shadowed += len(passed.fed_back)
+            self._disagreed += int(losses(passed.fed_back, passed.exit_at[stays]).sum())
+        if len(passed.fed_back):
+            self._queue.put(passed.fed_back)
+        return passed
+
+    @property
+    def state(self) -> State:
+        controller = self._controller
+        return State(
+            tuple(self._taken),
+            self._shadowed,
+            self._disagreed,
+            controller.certified,
+            controller.path.settings,
+            controller.inputs,
+            controller.withdrawn,
+        )
+
+    def close(self) -> None:
+        """Returns when what is on the queue has been learned."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _follow(self) -> None:
+        while (some := self._queue.get()) is not None:
+            for labels, doubts, final in zip(some.labels, some.doubts, some.final.tolist(), strict=True):
+                if self._controller.feed(labels, doubts, final) is not None:
+                    self._thresholds = self._controller.thresholds

@@ -1,0 +1,154 @@
+"""A model in segments, cut at its active ramps, each with the ramp at its end: ONNX graphs made of the model's own
+nodes.
+
+A segment takes the model's inputs and the tensor at which the one before it ended. Nodes that make masks and shapes
+are in every segment that needs them. Weights are the model's, bit for bit.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cascadia.ramps.ramp import Ramp
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+LABEL, DOUBT, CHANCES = "ramp label", "ramp doubt", "ramp chances"
+"""Of a ramp: (inputs) its label, (inputs) its doubt, (inputs, classes) its probabilities."""
+_MASKS = ("there", "attention_mask")
+"""Inputs (inputs, tokens) that say where a token is."""
+
+
+def segments(model: "ModelProto", ramps: Sequence[Ramp]) -> list["ModelProto"]:
+    """One more than there are ramps. All but the last end in their ramp's tensor and readings."""
+    starts = [None, *(ramp.tensor for ramp in ramps)]
+    found = [
+        _segment(model, start, [ramp.tensor], _readings(model, ramp), [CHANCES, LABEL, DOUBT])
+        for start, ramp in zip(starts, ramps, strict=False)
+    ]
+    outputs = [value.name for value in model.graph.output]
+    return [*found, _segment(model, starts[-1], outputs, ([], []), [])]
+
+
+def alone(model: "ModelProto", ramp: Ramp) -> "ModelProto":
+    """A ramp without the segment before it."""
+    return _segment(model, ramp.tensor, [], _readings(model, ramp), [CHANCES, LABEL, DOUBT])
+
+
+def pooled(model: "ModelProto", tensors: Sequence[str]) -> "ModelProto":
+    """The model, with what a ramp at each of `tensors` would look at as further outputs."""
+    nodes: list[NodeProto] = []
+    constants: list[TensorProto] = []
+    names = []
+    for at, tensor in enumerate(tensors):
+        made, needed = _pooled(model, tensor, f"pooled {at}")
+        nodes += made
+        constants += needed
+        names.append(f"pooled {at}")
+    outputs = [value.name for value in model.graph.output]
+    return _segment(model, None, outputs, (nodes, constants), names)
+
+
+def mask_of(model: "ModelProto") -> str | None:
+    """The input that says where a token is; None where the model has none."""
+    return next((value.name for value in model.graph.input if value.name in _MASKS), None)
+
+
+def _segment(
+    model: "ModelProto",
+    start: str | None,
+    ends: Sequence[str],
+    added: tuple[list["NodeProto"], list["TensorProto"]],
+    outputs: Sequence[str],
+) -> "ModelProto":
+    """Nodes between `start` and `ends`, with those `added`, whose `outputs` come out besides."""
+    from onnx import helper
+
+    more, constants = added
+    wanted = {*ends, *(name for node in more for name in node.input)}
+    nodes = []
+    for node in reversed(model.graph.node):
+        if start not in node.output and any(name in wanted for name in node.output):
+            nodes.append(node)
+            wanted.update(node.input)
+    nodes.reverse()
+    inputs = [value for value in model.graph.input if value.name in wanted]
+    if start in wanted and start is not None:
+        inputs.append(_floats(start))
+    given = {value.name: value for value in model.graph.output}
+    graph = helper.make_graph(
+        [*nodes, *more],
+        "segment",
+        inputs,
+        [*(given.get(name, _floats(name)) for name in ends), *(_value(name) for name in outputs)],
+        [*(tensor for tensor in model.graph.initializer if tensor.name in wanted), *constants],
+    )
+    return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+
+
+def _floats(name: str) -> "ValueInfoProto":
+    from onnx import TensorProto, helper
+
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+
+
+def _value(name: str) -> "ValueInfoProto":
+    from onnx import TensorProto, helper
+
+    kind = TensorProto.INT64 if name == LABEL else TensorProto.FLOAT
+    return helper.make_tensor_value_info(name, kind, None)
+
+
+def _readings(model: "ModelProto", ramp: Ramp) -> tuple[list["NodeProto"], list["TensorProto"]]:
+    """Pooling, the linear head, and its label and doubt."""
+    from onnx import helper
+
+    nodes, constants = _pooled(model, ramp.tensor, "ramp seen")
+    constants += [
+        _constant("ramp weight", ramp.weight.T),
+        _constant("ramp bias", ramp.bias),
+        _constant("ramp one", np.float32(1)),
+        _constant("ramp first", np.array([1])),
+    ]
+    make = helper.make_node
+    return [
+        *nodes,
+        make("Gemm", ["ramp seen", "ramp weight", "ramp bias"], ["ramp logits"]),
+        make("Softmax", ["ramp logits"], [CHANCES], axis=-1),
+        make("TopK", [CHANCES, "ramp first"], ["ramp most", "ramp at"], axis=-1),
+        make("Squeeze", ["ramp at", "ramp first"], [LABEL]),
+        make("Squeeze", ["ramp most", "ramp first"], ["ramp largest"]),
+        make("Sub", ["ramp one", "ramp largest"], [DOUBT]),
+    ], constants
+
+
+def _pooled(model: "ModelProto", tensor: str, into: str) -> tuple[list["NodeProto"], list["TensorProto"]]:
+    """The mean over the tokens that are there; the first token's vector where nothing says which are (BERT's
+    pooler).
+    """
+    from onnx import TensorProto, helper
+
+    make = helper.make_node
+    mask = mask_of(model)
+    if mask is None:
+        first = _constant(f"{into} first", np.int64(0))
+        return [make("Gather", [tensor, first.name], [into], axis=1)], [first]
+    axis, last = _constant(f"{into} tokens", np.array([1])), _constant(f"{into} last", np.array([2]))
+    return [
+        make("Cast", [mask], [f"{into} mask"], to=TensorProto.FLOAT),
+        make("Unsqueeze", [f"{into} mask", last.name], [f"{into} there"]),
+        make("Mul", [tensor, f"{into} there"], [f"{into} counted"]),
+        make("ReduceSum", [f"{into} counted", axis.name], [f"{into} sum"], keepdims=0),
+        make("ReduceSum", [f"{into} mask", axis.name], [f"{into} count"], keepdims=1),
+        make("Div", [f"{into} sum", f"{into} count"], [into]),
+    ], [axis, last]
+
+
+def _constant(name: str, values: Any) -> "TensorProto":
+    from onnx import numpy_helper
+
+    return numpy_helper.from_array(
+        np.ascontiguousarray(values) if np.ndim(values) else np.array(values), name
+    )

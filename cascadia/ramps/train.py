@@ -1,0 +1,94 @@
+"""Training of ramps on a frozen model: its own outputs are the labels, all inputs train all ramps (Apparate section
+3.1).
+
+One pass of the model over the data gives what every ramp looks at; each ramp is then a logistic regression of its
+own, so they are fitted side by side and none depends on which others are active. The model's weights are not
+touched.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cascadia.exits.readings import Ints, Readings
+from cascadia.ramps.cuts import Cut
+from cascadia.ramps.ramp import Ramp, Vectors
+from cascadia.ramps.segments import pooled
+from cascadia.ramps.session import open_session
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Batch = Mapping[str, Any]
+"""The model's inputs by name, as arrays of one batch."""
+STRENGTH = 0.03
+"""Inverse of the ridge on standardised columns (scikit-learn's C)."""
+STEPS_MAX = 300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What ramps look at: `pooled` (cuts; inputs, size), and the model's own `chances` (inputs, classes)."""
+
+    pooled: tuple[Vectors, ...]
+    chances: Vectors
+
+    @property
+    def final(self) -> Ints:
+        return np.asarray(self.chances.argmax(axis=1), dtype=np.int64)
+
+    def take(self, rows: slice) -> "Seen":
+        return Seen(tuple(each[rows] for each in self.pooled), self.chances[rows])
+
+
+def look(model: "ModelProto", places: Sequence[Cut], batches: Iterable[Batch], threads: int = 1) -> Seen:
+    """One pass over `batches`. The model's first output is (inputs, classes), of which the largest is its label."""
+    session = open_session(pooled(model, [cut.tensor for cut in places]), threads)
+    names = [model.graph.output[0].name, *(f"pooled {at}" for at in range(len(places)))]
+    rows = [session.run(names, dict(batch)) for batch in batches]
+    chances, *found = (np.concatenate(part).astype(np.float32) for part in zip(*rows, strict=True))
+    return Seen(tuple(found), chances)
+
+
+def fit(places: Sequence[Cut], seen: Seen, threads: int = 1) -> tuple[Ramp, ...]:
+    """A ramp at each place. Raises ValueError where the model gives all inputs one label."""
+    from threadpoolctl import threadpool_limits
+
+    if len(np.unique(seen.final)) < 2:
+        raise ValueError("the model gives all texts the same label")
+    classes = seen.chances.shape[1]
+    # More threads within one fit wait for each other longer than they work.
+    with ThreadPoolExecutor(threads) as pool, threadpool_limits(1):
+        heads = list(pool.map(lambda x: _head(x, seen.final, classes), seen.pooled))
+    return tuple(Ramp(cut.tensor, cut.share, *head) for cut, head in zip(places, heads, strict=True))
+
+
+def _head(x: Vectors, labels: Ints, classes: int) -> tuple[Vectors, Vectors]:
+    """Weight and bias, the standardising of columns folded in. A class that the model never gave is never guessed."""
+    from sklearn.linear_model import LogisticRegression
+
+    mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-6
+    found = LogisticRegression(C=STRENGTH, max_iter=STEPS_MAX).fit((x - mean) / spread, labels)
+    rows, bias = found.coef_, found.intercept_
+    if len(found.classes_) == 2:
+        rows, bias = np.vstack([-rows / 2, rows / 2]), np.concatenate([-bias / 2, bias / 2])
+    weight, offset = np.zeros((classes, x.shape[1])), np.full(classes, _NEVER)
+    weight[found.classes_] = rows / spread
+    offset[found.classes_] = bias - (rows / spread) @ mean
+    return weight.astype(np.float32), offset.astype(np.float32)
+
+
+_NEVER = -1e4
+
+
+def readings(ramps: Sequence[Ramp], seen: Seen) -> Readings:
+    """What all ramps say of the inputs."""
+    chances = [ramp.chances(pooled) for ramp, pooled in zip(ramps, seen.pooled, strict=True)]
+    return Readings(
+        np.stack([each.argmax(axis=1) for each in chances], axis=1).astype(np.int64),
+        np.stack([1.0 - each.max(axis=1) for each in chances], axis=1).astype(np.float64),
+        seen.final,
+    )

@@ -1,0 +1,20 @@
+"""Bounds of an objective as one measure."""
+
+import pytest
+
+from cascadia.domain.objective import Level, Objective
+
+TTFT, E2E = Level("ttft", 0.95, 0.5), Level("e2e", 0.99, 40.0)
+
+
+def test_strain_is_the_worst_share_of_a_bound() -> None:
+    asked = Objective("cost", 0.95, 80.0, 20.0, levels=(TTFT, E2E))
+    assert asked.strain(10.0, (0.25, 30.0)) == 0.75
+    assert asked.strain(10.0, (0.6, 30.0)) == pytest.approx(1.2)
+    assert Objective("latency").strain(99.0, ()) == 0.0
+
+
+def test_the_deadline_is_the_first_bound_end_to_end() -> None:
+    assert Objective("cost", 0.5, 80.0, 20.0, levels=(E2E,)).deadline == Level("e2e", 0.5, 20.0)
+    assert Objective("cost", levels=(TTFT, E2E)).deadline == E2E
+    assert Objective("cost", levels=(TTFT,)).deadline is None

@@ -1,0 +1,58 @@
+"""Ramps come back from their files as they were, and only for the model that they were trained on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.exits.timing import Timing
+from cascadia.ramps.file import ABOUT, About, digest, read_ramps, write_ramps
+from cascadia.ramps.ramp import Ramp
+
+RAMPS = tuple(
+    Ramp(f"t{at}", 0.3 * (at + 1), np.full((2, 4), at, dtype=np.float32), np.zeros(2, dtype=np.float32))
+    for at in range(2)
+)
+
+
+def about(folder: Path) -> About:
+    (folder / "model.onnx").write_bytes(b"a model")
+    timing = Timing(1, (1e-3, 2e-3, 1e-3), (1e-5, 1e-5))
+    return About(
+        digest(folder / "model.onnx"),
+        ("t0", "t1"),
+        (0.3, 0.6),
+        (0.8, 0.9),
+        500,
+        (1,),
+        ((0.1,), (0.2,)),
+        (timing,),
+    )
+
+
+def test_they_come_back_as_they_were(tmp_path: Path) -> None:
+    write_ramps(tmp_path, RAMPS, about(tmp_path))
+    ramps, said = read_ramps(tmp_path)
+    assert said == about(tmp_path)
+    assert said.path.thresholds.tolist() == [[0.1], [0.2]]
+    for found, ramp in zip(ramps, RAMPS, strict=True):
+        assert (found.tensor, found.share) == (ramp.tensor, ramp.share)
+        assert np.array_equal(found.weight, ramp.weight)
+
+
+def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"has no ramps\.json"):
+        read_ramps(tmp_path)
+    write_ramps(tmp_path, RAMPS, about(tmp_path))
+    (tmp_path / "model.onnx").write_bytes(b"another model")
+    with pytest.raises(BadInput, match="another model"):
+        read_ramps(tmp_path)
+    said = json.loads((tmp_path / ABOUT).read_text())
+    (tmp_path / ABOUT).write_text(json.dumps(said | {"shares": [0.3]}))
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_ramps(tmp_path)
+    (tmp_path / ABOUT).write_text("{")
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_ramps(tmp_path)
