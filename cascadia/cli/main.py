@@ -37,6 +37,7 @@ COMMANDS = {
     "import": Entry("cascadia.cli.imports.group:import_", "Make inputs of other programs' logs and tables."),
     "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
+    "exits": Entry("cascadia.cli.exits.group:exits", "Train and examine early exits of a model."),
     "doctor": Entry("cascadia.cli.doctor:doctor", "Say what this machine has, lacks, and what to do."),
     "chart": Entry("cascadia.cli.chart:chart", "Write the Helm chart to a folder."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
