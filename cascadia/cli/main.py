@@ -38,6 +38,7 @@ COMMANDS = {
     "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
     "exits": Entry("cascadia.cli.exits.group:exits", "Train and examine early exits of a model."),
+    "engine": Entry("cascadia.cli.engine.group:engine", "Make, measure and serve classifiers and rerankers."),
     "doctor": Entry("cascadia.cli.doctor:doctor", "Say what this machine has, lacks, and what to do."),
     "chart": Entry("cascadia.cli.chart:chart", "Write the Helm chart to a folder."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
@@ -54,6 +55,9 @@ COMMANDS = {
     ),
     "history": Entry("cascadia.cli.fleet.history:history", "Show what the controller decided."),
     "samples": Entry("cascadia.cli.samples:samples", "Turn a router's workload log into a plan's inputs."),
+    "thresholds": Entry(
+        "cascadia.cli.thresholds.group:thresholds", "Propose, approve, roll back thresholds."
+    ),
     "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }

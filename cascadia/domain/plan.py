@@ -64,7 +64,7 @@ class StagePlan(Deployed):
     `config` is how its engines were simulated and are to be started; where it names a quantisation or a
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
     its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
-    load where that is not `model`.
+    load where that is not `model`. `max_tokens` is of an answer whose request sets no limit; None: the engine's own.
     """
 
     name: str
@@ -77,6 +77,7 @@ class StagePlan(Deployed):
     config: EngineConfig = field(default_factory=EngineConfig)
     output_ratio: float = 1.0
     weights: str | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

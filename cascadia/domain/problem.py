@@ -18,7 +18,8 @@ class Stage:
     """One model of the cascade. `model` is as the user wrote it; `quantization` as well (None: unquantised).
 
     `weights` is what the engine loads where that is not `model`: a hub's id, or an absolute path.
-    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s.
+    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s. `max_tokens` is
+    the router's, of an answer whose request sets no limit; lengths are the trace's and the table's all the same.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Stage:
     config: EngineConfig
     weights: str | None = None
     searches_batch_tokens: bool = False
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
                 **_skips(plan, members[0].served_name),
                 **({"cost": costs.by_stage[members[0].served_name]} if costs else {}),
                 "maxModelLen": length[members[0].served_name],
-                "routing": {},
+                "routing": _routing(plan, members[0].served_name),
             }
             for members in stages
         ],
@@ -54,6 +54,12 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
 def _skips(plan: Plan, stage: str) -> dict[str, float]:
     least = plan.skips(stage)
     return {} if least is None else {"skipBelow": least}
+
+
+def _routing(plan: Plan, name: str) -> dict[str, int]:
+    """What the router is told of the stage beside what the chart knows."""
+    (limit,) = (stage.max_tokens for stage in plan.stages if stage.name == name)
+    return {} if limit is None else {"max_tokens": limit}
 
 
 def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ large 4
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +36,18 @@ from cascadia.router.settings.model import (
 )
 from cascadia.testing.engines import FakeEngine, started
 
-__all__ = ["QUICK", "FakeEngine", "Running", "ScriptedGate", "run", "running", "stages", "started", "until"]
+__all__ = [
+    "QUICK",
+    "FakeEngine",
+    "Running",
+    "ScriptedGate",
+    "Serving",
+    "run",
+    "running",
+    "stages",
+    "started",
+    "until",
+]
 
 QUICK = Health(interval_s=0.05, again_s=0.02, timeout_s=10.0, failures=2, startup_s=60.0)
 
@@ -187,6 +198,10 @@ async def on_uvicorn(
             (await application.start()).end()
             web.should_exit = True
             await task
+
+
+Serving = Callable[..., AbstractAsyncContextManager[Running]]
+"""`running` or `on_uvicorn`: what is claimed of one server can be held of both."""
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -79,7 +80,7 @@ def up(
     _check(found, folder, router_port)
     url = f"http://127.0.0.1:{router_port}"
     if detach:
-        _detached(folder, url, output)
+        _detached(folder, url, output, keys="keys" in found.router)
     else:
         _attached(found, (source, asked), folder, url, output)
 
@@ -89,7 +90,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     would be taken for it.
     """
     from cascadia.clients.processes.ports import is_free
-    from cascadia.controller.local.fleet import with_replicas
+    from cascadia.controller.local.router_file import with_replicas
     from cascadia.controller.local.supervisor import LOCK, only_one
     from cascadia.files.text import write_whole
     from cascadia.router.settings.file import read_settings
@@ -110,6 +111,7 @@ def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: 
     def ready() -> None:
         notify("READY=1")
         output.show(f"serving {', '.join(found.routing.stages)} at {url}/v1; state and logs are in {folder}")
+        output.show(next_steps(url, folder, keys="keys" in found.router))
         output.document({"url": url, "run_dir": folder, "stages": found.routing.stages})
         sys.stdout.flush()
 
@@ -118,7 +120,7 @@ def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: 
     )
 
 
-def _detached(folder: Path, url: str, output: Output) -> None:
+def _detached(folder: Path, url: str, output: Output, *, keys: bool) -> None:
     """The same command again in a session of its own, waited for until it serves."""
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--detach", "--json")]
     log = folder / "logs" / "up.log"
@@ -135,8 +137,21 @@ def _detached(folder: Path, url: str, output: Output) -> None:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
             raise CascadiaError(f"{last[0].removeprefix('error: ') if last else 'it ended'} (log: {log})")
         time.sleep(LOOK_S)
-    output.show(f"serving at {url}/v1; `cascadia down` ends it")
+    output.show(f"serving at {url}/v1; state and logs are in {folder}")
+    output.show(next_steps(url, folder, keys=keys))
     output.document({"url": url, "run_dir": folder, "pid": process.pid})
+
+
+def next_steps(url: str, folder: Path, *, keys: bool) -> str:
+    """What to do now, as commands to copy: ask, look, end."""
+    key = "-H 'authorization: Bearer YOUR_KEY' " if keys else ""
+    body = '{"model": "cascadia", "max_tokens": 100, "messages": [{"role": "user", "content": "What is 17 + 25?"}]}'
+    run_dir = "" if folder == RUN_DIR.resolve() else f" --run-dir {shlex.quote(str(folder))}"
+    return (
+        f"ask:   curl {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{body}'\n"
+        f"look:  {url}/ui\n"
+        f"end:   cascadia down{run_dir}"
+    )
 
 
 def _serves(folder: Path) -> bool:

@@ -1,6 +1,5 @@
 """`cascadia judge serve`: the embedding judge as a small HTTP service."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -9,54 +8,12 @@ import click
 from cascadia.cli.judge.common import encoder_folder_of, encoder_option
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
-from cascadia.domain.errors import BadInput
-
-THREADS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+from cascadia.cli.shared.service import bound_threads, key_of, listening_at, with_service
 
 
 @click.command()
 @click.argument("judge_file", metavar="JUDGE", type=click.Path(path_type=Path))
-@click.option(
-    "--host",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8200,
-    show_default=True,
-    help="Port to listen on; 0 takes a free one.",
-)
-@click.option(
-    "--threads",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    help="Number of threads of the arithmetic.",
-)
-@click.option(
-    "--queue",
-    "most_waiting",
-    type=click.IntRange(1, 1_000_000),
-    default=1024,
-    show_default=True,
-    help="Number of answers that may wait; others are refused with 429.",
-)
-@click.option(
-    "--batch",
-    "at_once",
-    type=click.IntRange(1, 256),
-    default=16,
-    show_default=True,
-    help="Number of answers judged together, at most.",
-)
-@click.option(
-    "--api-key-env",
-    metavar="VARIABLE",
-    help="Environment variable with the key that callers must send. Default: none is asked for.",
-)
+@with_service(port=8200, queue=1024, queued="answers", batch=16, batched="answers judged together")
 @encoder_option
 @with_output
 def serve(
@@ -75,28 +32,18 @@ def serve(
     POST /v1/score {question, answer, certainty, stage} answers {score, certainty, tokens}; /v1/scores takes
     {items: [...]}. The router asks it where its judge is of kind embedding.
     """
-    for variable in THREADS_VARIABLES:
-        os.environ.setdefault(variable, str(threads))
-    from cascadia.clients.processes.ports import listen
+    bound_threads(threads)
+    from cascadia.clients.processes.http_server import BACKLOG, run
     from cascadia.judge_service.app import application
-    from cascadia.judge_service.server import BACKLOG, run
     from cascadia_judge.embedding import EmbeddingJudge
     from cascadia_judge.encoder.encoder import Encoder
     from cascadia_judge.encoder.memory import Remembering
 
-    api_key = os.environ.get(api_key_env, "").strip() if api_key_env else None
-    if api_key == "":
-        raise BadInput("--api-key-env", f"the variable {api_key_env} is not set", "set it to the key")
+    api_key = key_of(api_key_env)
     judge = EmbeddingJudge.read(
         judge_file, Remembering(Encoder.read(encoder_folder_of(encoder_folder, output), threads))
     )
-    try:
-        listening = listen(host, port, backlog=BACKLOG)
-    except OSError as error:
-        raise BadInput(
-            "--port", f"cannot listen on {host}:{port} ({error.strerror})", "name another"
-        ) from None
-    url = f"http://{host}:{listening.getsockname()[1]}"
+    listening, url = listening_at(host, port, backlog=BACKLOG)
 
     def told() -> None:
         output.document({"url": url, "heads": [[head.stage, *head.groups] for head in judge.heads]})

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.controller.local.control_socket import ask
-from cascadia.controller.local.fleet import FleetError
 from cascadia.controller.local.launch import Launch, launch_of
+from cascadia.controller.local.members import FleetError
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Kind, Observed, Replica, Routing
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from cascadia.controller.local.fleet import FleetError, LocalFleet
+from cascadia.controller.local.fleet import LocalFleet
 from cascadia.controller.local.launch import launch_of
+from cascadia.controller.local.members import FleetError
 from cascadia.controller.move.state import Routing
 from cascadia.domain.errors import BadInput, CascadiaError
 

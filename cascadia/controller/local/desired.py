@@ -185,6 +185,8 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
             entry["skip_below"] = least
         if costs is not None:
             entry["cost"] = costs.by_stage[stage.name]
+        if stage.max_tokens is not None:
+            entry["max_tokens"] = stage.max_tokens
         stages.append({**entry, "max_model_len": stage.max_model_len})
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}

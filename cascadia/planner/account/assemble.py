@@ -64,6 +64,7 @@ def assemble(
             config=engine_config(stage, deployment.mix(s)),
             output_ratio=float(lengths[s] / lengths.mean()),
             weights=stage.weights,
+            max_tokens=stage.max_tokens,
         )
         for s, stage in enumerate(problem.stages)
     )

@@ -106,4 +106,5 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
+        max_tokens=spec.max_tokens,
     )

@@ -140,6 +140,13 @@ class StageSpec(EngineOptions):
 
     name: str = Field(min_length=1, max_length=100, description="Unique; clients may ask for it by name.")
     model: Text = Field(description="Hugging Face id of the bundled catalogue, or a path to a `config.json`.")
+    max_tokens: Positive | None = Field(
+        None,
+        description=(
+            "Longest answer, in tokens, to a request that sets no limit; the engine's own where absent, mostly to the "
+            "end of its context."
+        ),
+    )
 
 
 # Fields of a judge that only some kinds use, and which.

@@ -155,7 +155,8 @@ def _add_state(app: FastAPI, router: Public) -> None:
 
 def _add_models(app: FastAPI, router: Public) -> None:
     def models() -> list[dict[str, Any]]:
-        names = [router.settings.cascade, *(stage.name for stage in router.stages)]
+        groups = [group.name for group in router.settings.groups if group.policies is not None]
+        names = [router.settings.cascade, *groups, *(stage.name for stage in router.stages)]
         return [{"id": name, "object": "model", "created": 0, "owned_by": "cascadia"} for name in names]
 
     @app.get("/v1/models", summary="The cascade and its stages.")

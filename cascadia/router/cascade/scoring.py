@@ -174,7 +174,7 @@ class Scoring:
         more: Mapping[str, Any] | None = None,
     ) -> Call:
         """`step` None: on behalf of the judge, with `more` changes."""
-        changes = stage.told(ask.priority)
+        changes = stage.told(ask.priority, ask.fields, ask.api, ask.tokens)
         # A response's log-probabilities are asked for in words of its own, which few engines know.
         if gated and self.gate is not None and ask.api != "responses":
             wants = self.gate.wants(ask.api)

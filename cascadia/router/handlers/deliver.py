@@ -113,7 +113,7 @@ def _headers(decision: Decision, stage: Stage, score: float | None, usd: float |
         stage.header,
         (b"x-cascadia-attempts", str(decision.attempts).encode("ascii")),
     ]
-    headers.append((b"x-cascadia-steps", b", ".join(map(_step, decision.steps))))
+    headers.append((b"x-cascadia-steps", b", ".join(map(step_item, decision.steps))))
     if score is not None:
         headers.append((b"x-cascadia-score", f"{score:.2f}".encode("ascii")))
     if usd is not None and decision.live is None:
@@ -124,7 +124,7 @@ def _headers(decision: Decision, stage: Stage, score: float | None, usd: float |
     return headers
 
 
-def _step(step: Step) -> bytes:
+def step_item(step: Step) -> bytes:
     """The step as an item of a structured field (RFC 8941): `small;outcome=score;score=41.20;threshold=60.00`."""
     # A plan's names are anyone's: what may not stand in such a field is written as %XX.
     parts = [quote(step.stage, safe="/:.!$&'*+"), f"outcome={step.outcome}"]

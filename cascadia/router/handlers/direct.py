@@ -7,7 +7,7 @@ from cascadia.router.cascade.request_limits import urgency_of
 from cascadia.router.handlers.relay import relay
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.answers import Usage, read_usage
-from cascadia.router.openai.requests import Fields, prompt_tokens_of, rewritten
+from cascadia.router.openai.requests import WRITTEN, Fields, prompt_tokens_of, rewritten
 from cascadia.router.openai.responses import refers_elsewhere
 from cascadia.router.replicas.attempts import Begun
 from cascadia.router.replicas.replica import Call
@@ -22,15 +22,15 @@ def call_of(
     body = exchange.body
     urgency = urgency_of(exchange, fields, total_s)
     priority = urgency.priority
-    changes = stage.told(priority) if priority else {}
+    tokens = prompt_tokens_of(body)
+    changes = stage.told(priority, fields, exchange.head.api, tokens)
     if stage.settings.model != fields.model or fields.has_own or changes:
         body = rewritten(body, stage.settings.model, changes)
     step = Step(stage.name, exchange.started_s)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     kept = exchange.head.api == "responses" and refers_elsewhere(fields) is not None
-    most = 0 if exchange.head.api == "embeddings" else fields.most_output
-    tokens = prompt_tokens_of(body)
+    most = fields.most_output if exchange.head.api in WRITTEN else 0
     return Call(
         exchange.head.path,
         body,
@@ -51,8 +51,8 @@ async def straight(
     """Serves a request that names its stage. `begun` is a first try at `call`, where there is one."""
     step = call.step
     assert step is not None
-    # An embedding is never a stream, whatever the client says.
-    if fields.stream and exchange.head.api != "embeddings":
+    # What a model does not write is never a stream, whatever the client says.
+    if fields.stream and exchange.head.api in WRITTEN:
         live = await stage.opened(call)
         if live.reply is not None:
             live.close(True)

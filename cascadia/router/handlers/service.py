@@ -1,30 +1,35 @@
 """The hot path: a POST of the OpenAI API, to the cascade or straight to a stage, and what is noted of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from time import monotonic
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access.access import Access
 from cascadia.router.cascade.cascade import Cascade
+from cascadia.router.cascade.one_pass import OnePassCascade
 from cascadia.router.cascade.records import Record
-from cascadia.router.cascade.request_limits import ask_of
+from cascadia.router.cascade.request_limits import ask_of, urgency_of
+from cascadia.router.handlers.batched import Batched
 from cascadia.router.handlers.deliver import cascaded
 from cascadia.router.handlers.direct import call_of, straight
 from cascadia.router.handlers.fast_path import Plain
+from cascadia.router.handlers.one_pass import in_one_pass
 from cascadia.router.http.exchange import CLIENT_LEFT, Admitted, Exchange
 from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
+from cascadia.router.openai.one_pass import inputs_of
 from cascadia.router.openai.requests import (
     BYTES_PER_TOKEN,
-    CASCADED,
     Fields,
     prefix_of,
     read_fields,
     tokens_of,
 )
+from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import GearSettings, RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
@@ -56,8 +61,12 @@ class Service:
         observers: Observers | None = None,
         earlier: Sequence[str] = (),
         gears: ChoosesGear | None = None,
+        batchers: Mapping[str, Batcher] = MappingProxyType({}),
     ) -> None:
         self.settings = settings
+        lanes = {name: (each, lane) for each in batchers.values() for name, lane in each.lanes.items()}
+        self.lanes = lanes
+        """Lanes of groups and their stages by name, where requests are served in batches."""
         self.gears = gears
         self.limits = settings.limits
         self.stages = {stage.name: stage for stage in stages}
@@ -67,6 +76,9 @@ class Service:
         self.metrics = metrics
         self.journal = journal
         self.held = held
+        self.one_pass = (
+            OnePassCascade(stages, cascade.scoring, lanes) if settings.task != "generate" else None
+        )
         self.access = access
         self.tracing = observers.tracing if observers is not None else None
         self.samples = observers.samples if observers is not None else None
@@ -96,6 +108,11 @@ class Service:
         except ApiError as error:
             entry["error"] = error.code
             exchange.error(error)
+            self.close(exchange, record)
+            return
+        except StageFailed as error:
+            entry["error"] = error.kind
+            exchange.error(error.api_error())
             self.close(exchange, record)
             return
         except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
@@ -164,12 +181,12 @@ class Service:
             record.trace = self.tracing.begin(exchange.head.traceparent, exchange.forwarded)
         if access is None:
             record.fields = fields = read_fields(body)
-            record.tokens = tokens_of(body, fields)
+            record.tokens = tokens_of(body, fields, exchange.head.api)
             return self._routed_soon(exchange, fields, record)
         account = access.caller_of(exchange.head)
         record.entry["key"] = account.key.name
         record.fields = fields = read_fields(body)
-        record.tokens = tokens = tokens_of(body, fields)
+        record.tokens = tokens = tokens_of(body, fields, exchange.head.api)
         prompt_tokens = len(body) // BYTES_PER_TOKEN
         if access.shared is not None:
             admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
@@ -200,6 +217,8 @@ class Service:
         self, exchange: Exchange, fields: Fields, record: Record, *, as_task: bool = False
     ) -> Work | None:
         """Work as of `_work`; `as_task`: there is a task for it already, and always something left to do."""
+        if self.lanes and exchange.head.api == "classify" and (found := self.lanes.get(fields.model)):
+            return self._batched(exchange, fields, record, *found, as_task=as_task)
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
         if stage is None and (alias := self.aliases.get(fields.model)) is not None:
@@ -212,18 +231,58 @@ class Service:
             if fields.stream or as_task:
                 return straight(exchange, fields, stage, call)
             return Plain(self, exchange, fields, stage, call, record).begin()
-        if fields.model == self.settings.cascade and exchange.head.api not in CASCADED:
-            message = f"{exchange.head.path.decode()} goes straight to a stage; name one of {', '.join(self.order)}."
-            raise ApiError(400, "not_cascaded", message, param="model")
         if fields.model == self.settings.cascade:
+            if (why := self._not_cascaded(exchange)) is not None:
+                raise ApiError(400, "not_cascaded", why, param="model")
             record.entry["model"] = fields.model
             gear = self._gear(exchange, record)
             ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record, gear=gear)
             record.ask = ask
+            if self.one_pass is not None:
+                return in_one_pass(exchange, ask, self.one_pass, record.entry)
             return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
         known = ", ".join([self.settings.cascade, *self.order])
         message = f"The model {fields.model[:100]!r} is not served here; there are {known}."
         raise ApiError(404, "model_not_found", message, param="model")
+
+    def _batched(
+        self,
+        exchange: Exchange,
+        fields: Fields,
+        record: Record,
+        batcher: Batcher,
+        lane: Lane,
+        *,
+        as_task: bool,
+    ) -> Work | None:
+        """Work as of `_routed`, of a request to a group or one of its stages."""
+        record.entry["model"] = lane.name
+        items = inputs_of(fields)
+        if not items:
+            raise ApiError(
+                400, "not_batched", "Give `input`: messages are not served in batches.", param="input"
+            )
+        total_s = self.limits.total_s
+        urgency = urgency_of(exchange, fields, total_s)
+        given = urgency.deadline_s < exchange.started_s + total_s
+        batched = Batched(self, exchange, record, batcher, lane)
+        if as_task:
+            return batched.begun(items, urgency.deadline_s, given=given)
+        batched.begin(items, urgency.deadline_s, given=given)
+        return None
+
+    def _not_cascaded(self, exchange: Exchange) -> str | None:
+        """Reason why the cascade does not answer at this path; None where it does."""
+        path, task, api = exchange.head.path.decode(), self.settings.task, exchange.head.api
+        if api == "embeddings":
+            stages = ", ".join(self.order)
+            return (
+                f"Embeddings of two models cannot be compared, so they do not cascade; name one of {stages}."
+            )
+        if (api if api in ("classify", "rerank") else "generate") == task:
+            return None
+        paths = "/v1/chat/completions" if task == "generate" else f"/v1/{task}"
+        return f"The stages here do not serve {path}: their task is {task}, at {paths}."
 
     def _gear(self, exchange: Exchange, record: Record) -> GearSettings | None:
         """Gear of a request that arrives now; None where one setting serves any load."""

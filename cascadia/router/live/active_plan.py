@@ -23,6 +23,7 @@ from cascadia.router.handlers.service import Service
 from cascadia.router.live.fleet_load import FleetLoad
 from cascadia.router.live.gears import Gears
 from cascadia.router.observers.observers import Observers
+from cascadia.router.replicas.batcher import batcher_of
 from cascadia.router.replicas.dns_names import Addresses, resolved
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
@@ -98,6 +99,8 @@ class ActivePlan:
         self.gears = Gears(settings, self.stages, load, metrics) if settings.gears else None
         if self.gears is not None and before is not None and before.gears is not None:
             self.gears.inherit(before.gears)
+        named = {stage.name: stage for stage in self.stages}
+        self.batchers = {group.name: batcher_of(group, named, limits) for group in settings.groups}
         self.service = Service(
             settings,
             self.stages,
@@ -109,6 +112,7 @@ class ActivePlan:
             observers=observers,
             earlier=earlier,
             gears=self.gears,
+            batchers=self.batchers,
         )
 
     @property

@@ -149,7 +149,7 @@ class Shadow:
         gate, judge = scoring.gate, scoring.judge
         if gate is None or judge is None or ask.api == "responses":
             raise _GivenUp("unfit")
-        estimate = len(stages) * tokens_of(ask.body, ask.fields)
+        estimate = len(stages) * tokens_of(ask.body, ask.fields, ask.api)
         now_s = asyncio.get_running_loop().time()
         if not self.budget.has(estimate, now_s, self.settings.burst_hours if self._bursts() else 0.0):
             raise _GivenUp("budget")

@@ -113,14 +113,15 @@ class _Light(Struct):
     choices: Raw = Raw(b"null")
     data: Raw = Raw(b"null")
     output: Raw = Raw(b"null")
+    results: Raw = Raw(b"null")
     usage: _LightUsage | None = None
 
     @property
     def holds_something(self) -> bool:
-        return _lists_something(self.choices) or _lists_something(self.data) or _lists_something(self.output)
+        return any(map(_lists_something, (self.choices, self.data, self.output, self.results)))
 
 
-def _lists_something(found: Raw) -> bool:
+def _lists_something(found: Raw | bytes) -> bool:
     begin = bytes(memoryview(found)[:64])
     return begin[:1] == b"[" and begin[1:].lstrip()[:1] != b"]"
 
@@ -132,10 +133,12 @@ _JSON = b"application/json"
 
 
 def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
-    """Usage of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding or
-    response.
+    """Usage of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding, response,
+    classification or ranking. A ranking of SGLang's is a list, without usage.
     """
     refuse_other_than_json(content_type)
+    if body[:1] == b"[" and _lists_something(body):
+        return Usage()
     try:
         found = _light.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -48,10 +48,17 @@ def completion_paths() -> dict[str, Any]:
     chat = {"messages": {"type": "array", "items": {"type": "object"}}}
     prompt = {"prompt": {"type": ["string", "array"]}}
     given = {"input": {"type": ["string", "array"]}}
+    ranked = {
+        "query": {"type": "string"},
+        "documents": {"type": "array"},
+        "top_n": {"type": ["integer", "null"]},
+    }
     return {
         "/v1/chat/completions": {"post": _post("Answer a conversation.", chat)},
         "/v1/completions": {"post": _post("Continue a text.", prompt)},
         "/v1/embeddings": {"post": _post("Embed texts; of a stage only.", given)},
+        "/v1/classify": {"post": _post("Classify texts.", given)},
+        "/v1/rerank": {"post": _post("Rank documents by what they say of a query.", ranked)},
         "/v1/responses": {"post": _post("Answer with OpenAI's responses.", given)},
     }
 

@@ -16,15 +16,19 @@ from cascadia.dispatch.prefix_affinity import point_of
 from cascadia.router.openai.bounded import SMALL_BYTES, members_of
 from cascadia.router.openai.errors import ApiError
 
-Api = Literal["chat", "completions", "embeddings", "responses"]
-CASCADED: tuple[Api, ...] = ("chat", "completions", "responses")
-"""Embeddings go straight to a stage: none is better or worse, and those of two models cannot be compared."""
+Api = Literal["chat", "completions", "embeddings", "responses", "classify", "rerank"]
+WRITTEN: tuple[Api, ...] = ("chat", "completions", "responses")
+"""Whose answers a model writes, token by token; all others are answered in one pass."""
 
 APIS: dict[str, Api] = {
     "/v1/chat/completions": "chat",
     "/v1/completions": "completions",
     "/v1/embeddings": "embeddings",
     "/v1/responses": "responses",
+    "/v1/classify": "classify",
+    "/classify": "classify",
+    "/v1/rerank": "rerank",
+    "/rerank": "rerank",
 }
 
 OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "score_min", "quality_min", "priority")
@@ -60,6 +64,8 @@ class Fields(Struct):
     priority: int | UnsetType | None = UNSET
     user: Raw | UnsetType = UNSET
     input: Raw | UnsetType = UNSET
+    documents: Raw | UnsetType = UNSET
+    top_n: int | None = None
     instructions: Raw | UnsetType = UNSET
     text: Raw | UnsetType = UNSET
     max_output_tokens: int | None = None
@@ -197,6 +203,6 @@ def prompt_tokens_of(body: bytes) -> int:
     return len(body) // BYTES_PER_TOKEN
 
 
-def tokens_of(body: bytes, fields: Fields) -> int:
+def tokens_of(body: bytes, fields: Fields, api: Api) -> int:
     """The most that prompt and answers may have, or a guess of it where the request sets no limit."""
-    return prompt_tokens_of(body) + fields.output_tokens
+    return prompt_tokens_of(body) + (fields.output_tokens if api in WRITTEN else 0)

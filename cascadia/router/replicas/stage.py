@@ -1,9 +1,10 @@
 """One stage: requests wait for a replica, are sent to one, and to another where that fails before its answer began."""
 
+import math
 import random
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from cascadia.clients.engines.held_bytes import HeldBytes
@@ -25,6 +26,16 @@ from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.errors import UpstreamError
 
 T = TypeVar("T")
+
+LIMITS = {"chat": "max_tokens", "completions": "max_tokens", "responses": "max_output_tokens"}
+"""What each API calls the most tokens of an answer; embeddings have none."""
+
+
+class Limited(Protocol):
+    """A request, as far as it says how long its answer may be."""
+
+    @property
+    def output_limit(self) -> int | None: ...
 
 
 class Stage:
@@ -50,9 +61,18 @@ class Stage:
         self.head = status_line(200) + header_lines([JSON, self.header])
         """Of its answers as they are."""
 
-    def told(self, priority: int) -> dict[str, Any]:
-        """Fields that its engines are told beside the request."""
-        return {"priority": priority} if priority and self.settings.passes_priority else {}
+    def told(self, priority: int, fields: Limited, api: str, prompt_tokens: int) -> dict[str, Any]:
+        """Fields that its engines are told beside the request: its priority, and a limit on its answer where it sets
+        none. A limit that may not fit beside the prompt is left out: engines refuse what exceeds their context."""
+        settings, most = self.settings, self.settings.max_tokens
+        changes: dict[str, Any] = {}
+        if priority and settings.passes_priority:
+            changes["priority"] = priority
+        if most is not None and api in LIMITS and fields.output_limit is None:
+            fits = 2 * prompt_tokens + most <= (settings.max_model_len or math.inf)
+            # Twice, as a prompt's tokens are estimated from its bytes.
+            changes |= {LIMITS[api]: most} if fits else {}
+        return changes
 
     def inherit(self, old: "Stage") -> None:
         """Goes on where `old`, the same stage under an older plan, is: its replicas, its queue, what it has learnt."""

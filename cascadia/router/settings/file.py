@@ -15,6 +15,7 @@ from cascadia.files.field_errors import bad_input
 from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text
 from cascadia.router.settings.gears import GearSection, check_gears, gears_of
+from cascadia.router.settings.groups import GroupSection, check_groups, groups_of
 from cascadia.router.settings.judge import JudgeFields, VerifierFields
 from cascadia.router.settings.model import (
     AdminSettings,
@@ -32,6 +33,7 @@ from cascadia.router.settings.model import (
     RouterSettings,
     ShadowSettings,
     StageSettings,
+    Task,
     WhenOverloaded,
 )
 from cascadia.router.settings.secret_values import Secrets
@@ -84,7 +86,10 @@ class _Stage(_Section):
     model: str | None = Field(None, description="As its engines serve it; the stage's name where absent.")
     replicas: list[_Replica] = Field(min_length=1)
     threshold: float = Field(0.0, ge=0, le=1000)
+    task: Task = Field("generate", description="What its models do; the same for all stages of a router.")
+    group: Name | None = Field(None, description="Of `groups`: its workers have all the group's models.")
     max_model_len: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1, description="Of an answer whose request sets no limit.")
     balancing: Balancing = "least-outstanding"
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
@@ -180,6 +185,11 @@ class _File(_Section):
         max_length=64,
         description="Settings for rising load, the heaviest first; without any the stages' own serves all of it.",
     )
+    groups: list[GroupSection] = Field(
+        default_factory=list,
+        max_length=64,
+        description="One-pass models on the same workers, which are sent batches, one at a time.",
+    )
     under_load: _UnderLoad = _UnderLoad()
     cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
     cascade: Name = CASCADE
@@ -223,6 +233,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         names=_names(where, found.names, stages),
         mixture=None if found.mixture is None else MixtureSettings(**found.mixture.model_dump()),
         gears=gears_of([gear.model_dump() for gear in found.gears]),
+        groups=groups_of(found.groups, stages, path.parent, where),
         when_overloaded=found.under_load.then,
         cost_unit=found.cost_unit,
         cascade=found.cascade,
@@ -291,8 +302,10 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             raise BadInput(
                 f"{where}: stages[{i}].name", f"{name!r} is taken", "give each stage a name of its own"
             )
+    _check_tasks(settings, where)
     _check_mixture(settings, where)
     check_gears(settings, where)
+    check_groups(settings, where)
     if _needs_scores(settings) and settings.judge is None:
         raise BadInput(
             f"{where}: judge",
@@ -329,8 +342,32 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
 
 
+def _check_tasks(settings: RouterSettings, where: str) -> None:
+    """Raises `BadInput` where stages do different things, or what answers in one pass has what is for texts."""
+    task = settings.task
+    for i, stage in enumerate(settings.stages):
+        at = f"{where}: stages[{i}]"
+        if stage.task != task:
+            raise BadInput(
+                f"{at}.task",
+                f"is {stage.task}, and that of {settings.stages[0].name} is {task}",
+                "serve each task by a router of its own",
+            )
+        if task != "generate" and (stage.verifiers or stage.skip_below is not None):
+            raise BadInput(
+                at, f"has task {task} and what reads a written answer", "leave out verifiers and skip_below"
+            )
+    for name, given in (("judge", settings.judge), ("foresight", settings.foresight)):
+        if task != "generate" and given is not None:
+            raise BadInput(
+                f"{where}: {name}", f"is of no use: models that {task} say how sure they are", "leave it out"
+            )
+
+
 def _needs_scores(settings: RouterSettings) -> bool:
     """Tells whether some threshold, of stages, mixture or gears, asks for a judge's score."""
+    if settings.task != "generate":
+        return False
     others = [settings.mixture.thresholds] if settings.mixture is not None else []
     others += [gear.thresholds for gear in settings.gears]
     return any(
@@ -382,7 +419,10 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         model=stage.model or stage.name,
         replicas=_replicas(at, stage.replicas, secrets),
         threshold=stage.threshold,
+        task=stage.task,
+        group=stage.group,
         max_model_len=stage.max_model_len,
+        max_tokens=stage.max_tokens,
         balancing=stage.balancing,
         cost=stage.cost,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,

@@ -45,6 +45,7 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
                 threshold=threshold[stage.name],
                 skip_below=plan.skips(stage.name),
                 max_model_len=stage.max_model_len,
+                max_tokens=stage.max_tokens,
                 cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
             )
             for stage in deployed

@@ -5,11 +5,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cascadia.domain.policy import Policies
 from cascadia_judge.scores.verifiers import Verifier
 
 Balancing = Literal["least-outstanding", "round-robin", "prefix"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
 CostUnit = Literal["usd-per-million-tokens"]
+Task = Literal["generate", "classify", "rerank"]
 Combine = Literal["mean", "minimum"]
 WhenOverloaded = Literal["queue", "refuse"]
 ACCEPTS_ALL = 0.0
@@ -52,6 +54,8 @@ class StageSettings:
     replicas: tuple[ReplicaSettings, ...]
     threshold: float = ACCEPTS_ALL
     max_model_len: int | None = None
+    max_tokens: int | None = None
+    """Of an answer whose request sets no limit; None: the engine's own, mostly up to the end of its context."""
     balancing: Balancing = "least-outstanding"
     cost: float | None = None
     """Of a token, on any scale that all stages share: active parameters, or dollars a million tokens."""
@@ -66,6 +70,10 @@ class StageSettings:
     """Whether an answer that passes all verifiers is still judged."""
     on_overload: Literal["wait", "escalate"] = "wait"
     """What a request does where all replicas are busy and a larger stage has room: wait here, or go there."""
+    task: Task = "generate"
+    """What its models do; all stages of a router do the same."""
+    group: str | None = None
+    """Group whose models its workers have: they get batches, one at a time."""
     slow_s: float | None = None
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
 
@@ -93,6 +101,16 @@ class GearSettings:
     stages: tuple[str, ...]
     thresholds: Mapping[str, float] = field(default_factory=dict)
     skip_below: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """One-pass models on the same workers. Who names the group as a model is served by `policies`; who names a stage of
+    it, or the cascade, by that stage's own of `stages`."""
+
+    name: str
+    stages: Mapping[str, Policies]
+    policies: Policies | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +315,8 @@ class RouterSettings:
     mixture: MixtureSettings | None = None
     gears: tuple[GearSettings, ...] = ()
     """Empty: the stages' own setting serves any load."""
+    groups: tuple[GroupSettings, ...] = ()
+    """Groups whose requests are served in batches."""
     when_overloaded: WhenOverloaded = "queue"
     """What becomes of a request where even the lightest gear's stages have no room: it waits, or is refused."""
     cost_unit: CostUnit | None = None
@@ -322,3 +342,7 @@ class RouterSettings:
     """What whoever wrote the file calls it."""
     files: tuple[Path, ...] = ()
     """What these settings were read from, and what it names: secrets and keys."""
+
+    @property
+    def task(self) -> Task:
+        return self.stages[0].task

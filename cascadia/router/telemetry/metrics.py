@@ -26,6 +26,7 @@ TPOT_SECONDS = (
     *(0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5),
 )  # fmt: skip
 """From a small model on a fast GPU to a laptop without one."""
+BATCH_SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 QUEUE_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0)
 SCORES = tuple(float(score) for score in range(0, 101, 5))
 """As fine as a threshold is set by hand. The first bucket holds what was refused without a judge."""
@@ -46,6 +47,7 @@ class StageMetrics:
         self.score = metrics.score.labels(stage)
         self.seconds = metrics.stage_seconds.labels(stage)
         self.queue = metrics.queue_seconds.labels(stage)
+        self.batch = metrics.batch_size.labels(stage)
         self.ttft = metrics.ttft.labels(stage)
         self.tpot = metrics.tpot.labels(stage)
         self.input_tokens = metrics.tokens.labels(stage, "input")
@@ -82,6 +84,7 @@ class Metrics:
     score: Spreads = field(init=False)
     stage_seconds: Spreads = field(init=False)
     queue_seconds: Spreads = field(init=False)
+    batch_size: Spreads = field(init=False)
     ttft: Spreads = field(init=False)
     tpot: Spreads = field(init=False)
     tokens: Counts = field(init=False)
@@ -126,6 +129,7 @@ class Metrics:
         self.score = spreads("stage_score", "Verdicts on a stage's answers, 0-100.", SCORES, "stage")
         self.stage_seconds = spreads("stage_seconds", "Queue and answer.", REQUEST_SECONDS, "stage")
         self.queue_seconds = spreads("stage_queue_seconds", "Wait for a replica.", QUEUE_SECONDS, "stage")
+        self.batch_size = spreads("stage_batch_size", "Requests of a batch.", BATCH_SIZES, "stage")
         self.ttft = spreads("stage_ttft_seconds", "To a stream's first part.", TTFT_SECONDS, "stage")
         self.tpot = spreads("stage_tpot_seconds", "A stream's time per further token.", TPOT_SECONDS, "stage")
         self.tokens = counts("stage_tokens", "As engines count them.", "stage", "direction")

@@ -32,7 +32,7 @@ def bert_graph(config: Mapping[str, Any], weights: Weights, where: str) -> "Mode
         raise BadVerdict(
             where, f"is a {config.get('model_type')} with {config.get('hidden_act')}", "name a BERT encoder"
         )
-    graph = _Graph(weights, where, int(config["num_attention_heads"]), float(config["layer_norm_eps"]))
+    graph = BertGraph(weights, where, int(config["num_attention_heads"]), float(config["layer_norm_eps"]))
     x = graph.embedded()
     for i in range(int(config["num_hidden_layers"])):
         x = graph.layer(x, f"encoder.layer.{i}")
@@ -54,7 +54,7 @@ def bert_graph(config: Mapping[str, Any], weights: Weights, where: str) -> "Mode
     )
 
 
-class _Graph:
+class BertGraph:
     """Nodes and constants as they are added; each method returns the name of what it makes."""
 
     def __init__(self, weights: Weights, where: str, heads: int, epsilon: float) -> None:
@@ -64,70 +64,70 @@ class _Graph:
 
     def embedded(self) -> str:
         """The vectors of words and places; the one type of token is added to the places."""
-        places = self._tensor("embeddings.position_embeddings.weight")
-        places = places + self._tensor("embeddings.token_type_embeddings.weight")[0]
-        words = self._constant("words", self._tensor("embeddings.word_embeddings.weight"))
-        count = self._node("Shape", IDS, start=1, end=2)
-        first, along = self._integers("first", 0), self._integers("along", 0)
-        place = self._node("Slice", self._constant("places", places), first, count, along)
+        places = self.tensor("embeddings.position_embeddings.weight")
+        places = places + self.tensor("embeddings.token_type_embeddings.weight")[0]
+        words = self.constant("words", self.tensor("embeddings.word_embeddings.weight"))
+        count = self.node("Shape", IDS, start=1, end=2)
+        first, along = self.integers("first", 0), self.integers("along", 0)
+        place = self.node("Slice", self.constant("places", places), first, count, along)
         self._seen = self._keys_seen(count)
-        return self._norm(self._node("Add", self._node("Gather", words, IDS), place), "embeddings.LayerNorm")
+        return self._norm(self.node("Add", self.node("Gather", words, IDS), place), "embeddings.LayerNorm")
 
     def _keys_seen(self, count: str) -> str:
         """(texts, 1, tokens, tokens): every token sees those that are there."""
-        shape = [self._node("Shape", IDS, start=0, end=1), self._integers("one head", 1), count, count]
-        keys = self._node("Unsqueeze", THERE, self._integers("heads and queries", 1, 2))
-        return self._node("Expand", keys, self._node("Concat", *shape, axis=0))
+        shape = [self.node("Shape", IDS, start=0, end=1), self.integers("one head", 1), count, count]
+        keys = self.node("Unsqueeze", THERE, self.integers("heads and queries", 1, 2))
+        return self.node("Expand", keys, self.node("Concat", *shape, axis=0))
 
     def layer(self, x: str, at: str) -> str:
         attended = self._linear(self._attention(x, f"{at}.attention.self"), f"{at}.attention.output.dense")
-        x = self._norm(self._node("Add", x, attended), f"{at}.attention.output.LayerNorm")
-        wide = self._node("Gelu", self._linear(x, f"{at}.intermediate.dense"))
+        x = self._norm(self.node("Add", x, attended), f"{at}.attention.output.LayerNorm")
+        wide = self.node("Gelu", self._linear(x, f"{at}.intermediate.dense"))
         narrow = self._linear(wide, f"{at}.output.dense")
-        return self._norm(self._node("Add", x, narrow), f"{at}.output.LayerNorm")
+        return self._norm(self.node("Add", x, narrow), f"{at}.output.LayerNorm")
 
     def summed(self, x: str) -> None:
         """Sums `x` over the tokens that are there."""
-        there = self._node("Cast", THERE, to=1)
-        counted = self._node("Mul", x, self._node("Unsqueeze", there, self._integers("hidden", 2)))
-        self._node("ReduceSum", counted, self._integers("tokens", 1), keepdims=0, into=SUMS)
+        there = self.node("Cast", THERE, to=1)
+        counted = self.node("Mul", x, self.node("Unsqueeze", there, self.integers("hidden", 2)))
+        self.node("ReduceSum", counted, self.integers("tokens", 1), keepdims=0, into=SUMS)
 
     def _attention(self, x: str, at: str) -> str:
         parts = [f"{at}.{part}" for part in ("query", "key", "value")]
         names = [f"{at}.{part}" for part in ("q", "k", "v")]
-        self._node("Split", self._linear(x, *parts), axis=-1, num_outputs=3, into=names)
-        return self._node("Attention", *names, self._seen, q_num_heads=self._heads, kv_num_heads=self._heads)
+        self.node("Split", self._linear(x, *parts), axis=-1, num_outputs=3, into=names)
+        return self.node("Attention", *names, self._seen, q_num_heads=self._heads, kv_num_heads=self._heads)
 
     def _linear(self, x: str, *names: str) -> str:
         """Several matrices side by side. Theirs are (out, in), ours (in, out)."""
-        weight = np.hstack([self._tensor(f"{name}.weight").T for name in names])
-        bias = np.hstack([self._tensor(f"{name}.bias") for name in names])
-        product = self._node("MatMul", x, self._constant(f"{names[0]}.weight", weight))
-        return self._node("Add", product, self._constant(f"{names[0]}.bias", bias))
+        weight = np.hstack([self.tensor(f"{name}.weight").T for name in names])
+        bias = np.hstack([self.tensor(f"{name}.bias") for name in names])
+        product = self.node("MatMul", x, self.constant(f"{names[0]}.weight", weight))
+        return self.node("Add", product, self.constant(f"{names[0]}.bias", bias))
 
     def _norm(self, x: str, name: str) -> str:
         parts = [
-            self._constant(f"{name}.{part}", self._tensor(f"{name}.{part}")) for part in ("weight", "bias")
+            self.constant(f"{name}.{part}", self.tensor(f"{name}.{part}")) for part in ("weight", "bias")
         ]
-        return self._node("LayerNormalization", x, *parts, epsilon=self._epsilon)
+        return self.node("LayerNormalization", x, *parts, epsilon=self._epsilon)
 
-    def _node(self, operator: str, *inputs: str, into: str | list[str] = "", **attributes: Any) -> str:
+    def node(self, operator: str, *inputs: str, into: str | list[str] = "", **attributes: Any) -> str:
         from onnx import helper
 
         outputs = [into or f"{operator} {len(self.nodes)}"] if isinstance(into, str) else into
         self.nodes.append(helper.make_node(operator, list(inputs), outputs, **attributes))
         return str(outputs[0])
 
-    def _constant(self, name: str, values: NDArray[Any]) -> str:
+    def constant(self, name: str, values: NDArray[Any]) -> str:
         from onnx import numpy_helper
 
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
-    def _integers(self, name: str, *values: int) -> str:
-        return self._constant(name, np.array(values, dtype=np.int64))
+    def integers(self, name: str, *values: int) -> str:
+        return self.constant(name, np.array(values, dtype=np.int64))
 
-    def _tensor(self, name: str) -> NDArray[np.float32]:
+    def tensor(self, name: str) -> NDArray[np.float32]:
         if name not in self._weights:
             raise BadVerdict(self._where, f"has no tensor {name}", "name an encoder of the BERT kind")
         return np.asarray(self._weights[name], dtype=np.float32)

@@ -44,4 +44,22 @@ EQUIVALENT = (
         "_ODD_SPACES = frozenset(c for c in map(chr, range( 256, 0x3001)) if c.isspace())",
         "of the two below, U+0085 is gone as a control character, and U+00A0 is a plain space by NFKC",
     ),
+    Equivalent(
+        "sim/cascadia_sim/cascade/rolling.py",
+        "break",
+        "continue",
+        "each loop that is left at its last stage ends there by itself",
+    ),
+    Equivalent(
+        "cascadia/controller/detect/e_detector.py",
+        "self._since = [0] * (2 * len(BETS))",
+        "self._since = [0] * ( 4 * len(BETS))",
+        "entries beyond those of the bets are never read",
+    ),
+    Equivalent(
+        "cascadia/controller/detect/e_detector.py",
+        "self._streak = [1.0] * (2 * len(BETS))",
+        "self._streak = [1.0] * ( 4 * len(BETS))",
+        "entries beyond those of the bets are never read",
+    ),
 )

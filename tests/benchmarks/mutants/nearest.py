@@ -8,6 +8,9 @@ UNIT = Path("tests/unit")
 LEAVES = frozenset({"sim", "judge", "traces"})
 """Folders of leaf packages; those of their tests have the same names."""
 
+GOLDEN = "test_golden.py"
+"""Holds figures that many modules of its package have a part in."""
+
 
 def package_tests(path: Path) -> Path:
     """The folder of the tests of the package that the file `path` belongs to."""
@@ -26,8 +29,8 @@ def module(path: Path) -> str:
 
 
 def nearest(root: Path, path: Path) -> list[Path]:
-    """Test files, nearest first: those that import the module, the others of its room, and where there are none of
-    either, those that import what imports it."""
+    """Test files, nearest first: those that import the module, the others of its room (where there are none of either,
+    those that import what imports it), and the package's golden figures."""
     package = root / package_tests(path)
     everywhere = {test: test.read_text() for test in sorted((root / UNIT).rglob("test_*.py"))}
     direct = _importing(everywhere, module(path))
@@ -39,6 +42,7 @@ def nearest(root: Path, path: Path) -> list[Path]:
         sources = [source for top in ("cascadia", *LEAVES) for source in sorted((root / top).rglob("*.py"))]
         users = _importing({source: source.read_text() for source in sources}, module(path))
         found = [test for user in users for test in _importing(everywhere, module(user.relative_to(root)))]
+    found += [test for test in everywhere if test.name == GOLDEN and test.is_relative_to(package)]
     return [test.relative_to(root) for test in dict.fromkeys(found)]
 
 

@@ -93,7 +93,7 @@ def test_exits_of_tokens_pay_for_few_sequences() -> None:
         (["train", "{}/no", "--texts", "{}/train.txt"], r"no model\.onnx"),
         (["train", "{}", "--texts", "{}/few.txt"], "has 1 texts; give at least 200"),
         (["train", "{}", "--texts", "{}/bad.jsonl"], 'write {"text": "…"}'),
-        (["train", "{}", "--texts", "{}/train.txt"], "--tokens: the model cannot run on these texts"),
+        (["train", "{}", "--texts", "{}/long.txt"], "--tokens: the model cannot run on these texts"),
         (["tune", "{}/bare", "--texts", "{}/train.txt"], "train ramps with"),
         (["simulate", "{}", "--texts", "{}/serve.txt", "--risk", "0"], "lie between 0 and 1"),
         (["worth", "no/model", "--gpu", "h100-sxm"], "no/model"),
@@ -105,6 +105,7 @@ def test_exits_of_tokens_pay_for_few_sequences() -> None:
     ],
 )
 def test_bad_input_is_told(folder: Path, arguments: list[str], told: str) -> None:
+    (folder / "long.txt").write_text("two " * 40 + "\n" + "two and two\n" * 300)
     (folder / "few.txt").write_text("one\n")
     (folder / "bad.jsonl").write_text('{"no": 1}\n' * 300)
     (folder / "bare").mkdir(exist_ok=True)

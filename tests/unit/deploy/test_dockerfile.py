@@ -19,7 +19,7 @@ IMPORTS = {
     "router": "cascadia.cli.serve, cascadia.router.server.app, cascadia.router.server.server, "
     "cascadia.router.settings.file, cascadia.router.admin.server, cascadia.router.live.reload, "
     "cascadia.router.access.redis_store",
-    "judge": "cascadia.cli.judge.serve, cascadia.judge_service.app, cascadia.judge_service.server, "
+    "judge": "cascadia.cli.judge.serve, cascadia.judge_service.app, cascadia.clients.processes.http_server, "
     "cascadia_judge.embedding",
 }
 PROBE = """

@@ -158,6 +158,34 @@ def test_a_request_stays_at_home_as_long_as_the_share_of_all_work_and_its_own_al
     assert PrefixAffinity(1.25).choose(fakes([1, 1], [50, 0]), 10_000, home) == 1
 
 
+def on_the_ring(replicas: list[Fake], tokens: int, prefix: int, bound: float) -> int:
+    """The first replica clockwise from `prefix` with room, by walking past every point of the ring."""
+    mean = sum(r.weight for r in replicas) / len(replicas)
+    ring = sorted(
+        (point_of(f"{r.name}#{k}".encode()), i)
+        for i, r in enumerate(replicas)
+        for k in range(round(100 * r.weight / mean))
+    )
+    work = sum(r.outstanding_tokens for r in replicas) + tokens
+    weight = sum(r.weight for r in replicas)
+    clockwise = [i for at, i in ring if at > prefix] + [i for at, i in ring if at <= prefix]
+    return next(
+        i
+        for i in clockwise
+        if not replicas[i].outstanding_tokens
+        or replicas[i].outstanding_tokens + tokens <= bound * work * replicas[i].weight / weight
+    )
+
+
+@pytest.mark.parametrize("loads", [[0, 0, 0], [90, 10, 10], [90, 80, 10], [40, 90, 30], [50, 50, 50]])
+@pytest.mark.parametrize("weights", [[1, 1, 1], [1, 2, 5]])
+def test_a_request_goes_to_the_next_on_the_ring_that_has_room(weights: list[int], loads: list[int]) -> None:
+    replicas, balancer = fakes(weights, loads), PrefixAffinity(bound=1.5)
+    for k in range(60):
+        prefix = point_of(f"prefix {k}".encode())
+        assert balancer.choose(replicas, 7, prefix) == on_the_ring(replicas, 7, prefix, 1.5)
+
+
 def test_replicas_share_prefixes_by_their_weights() -> None:
     replicas, balancer = fakes([1, 2, 5]), PrefixAffinity()
     chosen = Counter(balancer.choose(replicas, 1, point_of(str(k).encode())) for k in range(4000))

@@ -174,12 +174,15 @@ def test_a_disk_that_is_too_small_is_found_out_first(halves: tuple[Part, Part], 
 
 
 def test_the_catalogue_says_of_every_model_where_it_is_from_and_under_which_licence() -> None:
-    assert set(catalogue()) == {"smollm2-135m", "qwen2.5-coder-0.5b", "minilm-l6-v2"}
+    assert set(catalogue()) == {
+        *("smollm2-135m", "qwen2.5-coder-0.5b", "minilm-l6-v2", "botocore-documentation")
+    }
     for entry in catalogue().values():
         assert entry.licence == "Apache-2.0"
         for file in entry.files:
             assert len(file.sha256) == 64
-            assert file.hub is not None
+            # Texts are no model: the hub has none of them.
+            assert (file.hub is None) == (entry.name == "botocore-documentation")
             assert sum(part.bytes for part in file.parts) == file.bytes
             assert all("==" in part.wheel.requirement and len(part.wheel.sha256) == 64 for part in file.parts)
 

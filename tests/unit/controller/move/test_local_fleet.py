@@ -18,7 +18,8 @@ from cascadia.clients.processes.process import Restarts
 from cascadia.controller.local.backend import LocalBackend
 from cascadia.controller.local.control_socket import ask, listening
 from cascadia.controller.local.desired import LocalPlan, local_plan
-from cascadia.controller.local.fleet import FleetError, LocalFleet
+from cascadia.controller.local.fleet import LocalFleet
+from cascadia.controller.local.members import FleetError
 from cascadia.controller.local.supervisor import supervise
 from cascadia.controller.move.backend import Moved, StepFailed, move, move_or_return
 from cascadia.controller.move.state import JUDGE, reached

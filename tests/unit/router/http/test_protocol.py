@@ -9,8 +9,10 @@ import pytest
 
 from cascadia.router.settings.model import Limits
 from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
-from cascadia.testing.routers import Running, run, running, stages, until
+from cascadia.testing.routers import Running, Serving, on_uvicorn, run, running, stages, until
 
+SERVERS = pytest.mark.parametrize("serving", [running, on_uvicorn])
+"""What holds of any HTTP server is held of uvicorn too; the rest is claimed of our own protocol alone."""
 BODY = b'{"model": "small", "messages": []}'
 HEALTH = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
 
@@ -62,10 +64,11 @@ class Client:
         self.writer.transport.abort()
 
 
-def test_one_connection_carries_all_kinds_of_requests_one_after_another() -> None:
+@SERVERS
+def test_one_connection_carries_all_kinds_of_requests_one_after_another(serving: Serving) -> None:
     async def main() -> None:
         engine = FakeEngine("four")
-        async with started(engine), running(stages(engine)) as up:
+        async with started(engine), serving(stages(engine)) as up:
             client = await Client.of(up)
             statuses = []
             for request in (
@@ -86,7 +89,8 @@ def test_one_connection_carries_all_kinds_of_requests_one_after_another() -> Non
     run(main)
 
 
-def test_requests_sent_without_waiting_are_answered_in_their_order() -> None:
+@SERVERS
+def test_requests_sent_without_waiting_are_answered_in_their_order(serving: Serving) -> None:
     async def echo(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         # The first takes longest.
         for _ in range(20 - body["k"]):
@@ -95,7 +99,7 @@ def test_requests_sent_without_waiting_are_answered_in_their_order() -> None:
 
     async def main() -> None:
         engine = FakeEngine(answer=echo)
-        async with started(engine), running(stages(engine)) as up:
+        async with started(engine), serving(stages(engine)) as up:
             client = await Client.of(up)
             asked = [post(json.dumps({"model": "small", "k": k}).encode()) for k in range(20)]
             client.write(b"".join(asked[:10]) + HEALTH + b"".join(asked[10:]))
@@ -108,10 +112,11 @@ def test_requests_sent_without_waiting_are_answered_in_their_order() -> None:
     run(main)
 
 
-def test_a_request_may_come_byte_by_byte_and_its_body_in_chunks() -> None:
+@SERVERS
+def test_a_request_may_come_byte_by_byte_and_its_body_in_chunks(serving: Serving) -> None:
     async def main() -> None:
         engine = FakeEngine("four")
-        async with started(engine), running(stages(engine)) as up:
+        async with started(engine), serving(stages(engine)) as up:
             client = await Client.of(up)
             chunked = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
             chunked += b"5\r\n" + BODY[:5] + b"\r\n%x;an=extension\r\n" % (len(BODY) - 5) + BODY[5:]
@@ -184,10 +189,11 @@ def test_http_1_0_gets_plain_bodies_and_a_closed_connection() -> None:
     run(main)
 
 
-def test_head_gets_a_head_only() -> None:
+@SERVERS
+def test_head_gets_a_head_only(serving: Serving) -> None:
     async def main() -> None:
         engine = FakeEngine()
-        async with started(engine), running(stages(engine)) as up:
+        async with started(engine), serving(stages(engine)) as up:
             client = await Client.of(up)
             client.write(b"HEAD /health HTTP/1.1\r\nhost: x\r\n\r\n" + HEALTH)
             head = await client.reader.readuntil(b"\r\n\r\n")

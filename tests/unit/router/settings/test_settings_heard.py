@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.policy import Policies, Policy, PolicyRow
+from cascadia.files.policies_file import write_policies
 from cascadia.router.settings.file import _File, read_settings
 from cascadia.router.settings.model import RouterSettings
 from cascadia_judge.llm.prompt import PROMPT_VERSION
@@ -35,6 +37,23 @@ def shadow(section: Document) -> Document:
 
 def keys(section: Document) -> Document:
     return whole(keys=section)
+
+
+CLASSIFIES = STAGE | {"task": "classify", "group": "g"}
+OTHER = CLASSIFIES | {"name": "t"}
+POLICIES = Policies(
+    "g",
+    ("s",),
+    slo_s=1.0,
+    workers=1,
+    queue="central",
+    index="rate",
+    levels=(Policy(1.0, (PolicyRow((0.0,), ("s",), (1,)),)),),
+)
+
+
+def grouped(group: Document) -> Document:
+    return whole(stages=[CLASSIFIES], groups=[group])
 
 
 GEARS: list[Document] = [{"max_in_flight": 5, "stages": [STAGE["name"]]}, {"stages": [STAGE["name"]]}]
@@ -74,6 +93,34 @@ CASES: dict[str, list[Case]] = {
             },
         ),
         (lambda section: section, whole(keys={"file": "k"}), {"admin": {"port": 1}}),
+        (lambda section: section, grouped({"name": "g"}), {"groups": [{"name": "g", "slo_ms": 5}]}),
+    ],
+    "GroupSection": [
+        (
+            grouped,
+            {"name": "g", "min_queue": [{"up_to_rps": 5, "lengths": {"s": 4}}]},
+            {
+                "policies": "policies.json",
+                "slo_ms": 500,
+                "max_batch": 5,
+                "min_queue": [{"up_to_rps": 5, "lengths": {"s": 5}}],
+                "max_wait_ms": 5,
+            },
+        ),
+        (
+            lambda section: whole(
+                stages=[STAGE | {"task": "classify", "group": section["name"]}], groups=[section]
+            ),
+            {"name": "g"},
+            {"name": "h"},
+        ),
+    ],
+    "MinQueueSection": [
+        (
+            lambda section: grouped({"name": "g", "min_queue": [section]}),
+            {"up_to_rps": 5, "lengths": {"s": 4}},
+            {"up_to_rps": 6, "lengths": {"s": 5}},
+        )
     ],
     "_Mixture": [
         (
@@ -118,6 +165,7 @@ CASES: dict[str, list[Case]] = {
                 "replicas": [{"url": "http://h:2"}],
                 "threshold": 7,
                 "max_model_len": 9,
+                "max_tokens": 3,
                 "balancing": "prefix",
                 "cost": 2,
                 "hedge": {},
@@ -131,6 +179,12 @@ CASES: dict[str, list[Case]] = {
             stage,
             STAGE | {"threshold": 7, "verifiers": [{"kind": "python-syntax"}]},
             {"verified": "accept"},
+        ),
+        (lambda section: whole(stages=[section]), STAGE, {"task": "classify"}),
+        (
+            lambda section: whole(stages=[section, OTHER], groups=[{"name": "g"}]),
+            STAGE | {"task": "classify"},
+            {"group": "g"},
         ),
     ],
     "_Replica": [
@@ -279,6 +333,7 @@ def read(document: Document, folder: Path) -> RouterSettings:
     (folder / "secret").write_text("from-a-file")
     (folder / "token").write_text("a-token-from-a-file")
     (folder / "url").write_text("redis://h/2")
+    write_policies(POLICIES, folder / "policies.json")
     path = folder / "router.yaml"
     path.write_text(json.dumps(document))
     return read_settings(path, ENVIRONMENT)

@@ -1,4 +1,4 @@
-"""The judge's service as a process. SIGTERM finishes what runs, and the exit code is 0."""
+"""A small HTTP service of ours as a process. SIGTERM finishes what runs, and the exit code is 0."""
 
 import contextlib
 import signal

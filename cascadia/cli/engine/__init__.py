@@ -1,0 +1,1 @@
+"""`cascadia engine`: its subcommands."""

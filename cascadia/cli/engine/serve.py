@@ -1,0 +1,54 @@
+"""`cascadia engine serve`: several one-pass models behind one port."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.service import bound_threads, key_of, listening_at, with_service
+from cascadia.domain.errors import BadInput
+
+
+@click.command()
+@click.argument("folders", metavar="MODEL...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@with_service(
+    port=8300, queue=4096, queued="inputs", batch=32, batched="inputs of several requests in one pass"
+)
+@with_output
+def serve(
+    folders: tuple[Path, ...],
+    host: str,
+    port: int,
+    threads: int,
+    most_waiting: int,
+    at_once: int,
+    api_key_env: str | None,
+    output: Output,
+) -> None:
+    """Serve each MODEL (a folder that `cascadia engine make` wrote) until SIGTERM.
+
+    POST /v1/classify {model, input} and /v1/rerank {model, query, documents} answer in the shapes of vLLM's and
+    SGLang's servers; so do GET /v1/models, /health and /metrics. Requests of one model that wait together share a
+    pass; a request with a list is a pass of its own where nothing else waits.
+    """
+    bound_threads(threads)
+    from cascadia.clients.processes.http_server import BACKLOG, run
+    from cascadia.onepass.app import application
+    from cascadia.onepass.runner import Runner
+
+    api_key = key_of(api_key_env)
+    runners = [Runner.read(folder, threads) for folder in folders]
+    names = [runner.model.name for runner in runners]
+    if len(set(names)) < len(names):
+        raise BadInput("MODEL", f"two are named alike ({', '.join(names)})", "name each folder once")
+    listening, url = listening_at(host, port, backlog=BACKLOG)
+
+    def told() -> None:
+        output.document({"url": url, "models": names})
+        if not output.json and not output.quiet:
+            write(f"serving {', '.join(names)} at {url}/v1")
+        sys.stdout.flush()
+
+    run(application(runners, most_waiting=most_waiting, at_once=at_once, api_key=api_key), listening, told)

@@ -1,0 +1,1 @@
+"""`cascadia thresholds`: a router's thresholds as a reviewed change."""

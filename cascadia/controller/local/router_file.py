@@ -1,0 +1,89 @@
+"""The router's file on this machine: a plan's router.yaml, with the replicas that there are."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cascadia.clients.processes.ports import Reserved
+from cascadia.controller.local.members import Member, Members
+from cascadia.controller.move.state import Routing
+
+
+@dataclass(slots=True)
+class LastSettings:
+    """Settings that the router was given last."""
+
+    routing: Routing | None = None
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Named:
+    """The replicas of a stage in the router's file, and the ports that wait there for the stage to come back."""
+
+    entries: list[dict[str, Any]]
+    held: list[Reserved] = field(default_factory=list)
+
+
+class RouterFile:
+    """`told`: what the router was given last."""
+
+    def __init__(self, members: Members) -> None:
+        self.told = LastSettings()
+        self._members = members
+        self._named: dict[str, _Named] = {}
+
+    def document(self, port: int | None) -> dict[str, Any]:
+        """Router.yaml anew. `port`: where the router listens already; None: where the plan says."""
+        document = dict(self.told.document)
+        if port is not None:
+            document["port"] = port
+        routed = () if self.told.routing is None else self.told.routing.stages
+        return with_replicas(document, routed, self._replicas)
+
+    def routes_to(self, stage: str) -> bool:
+        return self.told.routing is not None and stage in self.told.routing.stages
+
+    def gone(self, member: Member) -> None:
+        """Gives the member's port back, once the file no longer names it."""
+        named = self._named.get(member.stage)
+        if named is not None and any(entry["url"] == member.process.url for entry in named.entries):
+            named.held.append(member.port)
+        else:
+            member.port.release()
+
+    def _replicas(self, stage: str) -> list[dict[str, Any]]:
+        """Replicas of a stage for the router's file. Where none is left those that were: the router refuses a
+        file in which a stage has none, and must hear what else has changed. It finds them dead, and nobody else
+        gets their ports.
+        """
+        before = self._named.get(stage, _Named([]))
+        found = [_entry(m) for m in self._members.serving(stage)]
+        if not found:
+            return before.entries
+        for port in before.held:
+            port.release()
+        self._named[stage] = _Named(found)
+        return found
+
+
+def with_replicas(
+    document: Mapping[str, Any], routed: Iterable[str], replicas: Callable[[str], list[dict[str, Any]]]
+) -> dict[str, Any]:
+    """A plan's router.yaml with the replicas of each stage; of those routed to, the one that is none is the judge."""
+    stages = [{**stage, "replicas": replicas(stage["name"])} for stage in document["stages"]]
+    found = {**document, "stages": stages}
+    names = {stage["name"] for stage in stages}
+    for judge in (stage for stage in routed if stage not in names):
+        found["judge"] = {**document["judge"], "replicas": replicas(judge)}
+    return found
+
+
+def _entry(member: Member) -> dict[str, Any]:
+    launch = member.launch
+    entry: dict[str, Any] = {
+        "url": member.process.url,
+        "share": launch.capacity_rps,
+        "health_path": launch.health_path,
+    }
+    return entry if launch.max_concurrency is None else {**entry, "max_concurrency": launch.max_concurrency}

@@ -1,0 +1,113 @@
+"""One model, loaded: texts in, one pass through its layers, probabilities or vectors out. Nothing here waits or queues.
+
+A pass is one call of ONNX Runtime for the whole batch, padded to its longest text, so that its time follows from model
+and batch size: that is what a policy's tables rest on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cascadia.domain.errors import BadInput
+from cascadia.onepass.model import GRAPH, TOKENIZER, OnePassModel, read_model
+from cascadia_judge.encoder.graph import IDS, THERE
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
+
+CHARACTERS_MAX = 1_000_000
+"""More of a text is not looked at, whatever may be cut off it."""
+
+Input = str | list[int]
+"""A text, or the ids of its tokens."""
+
+
+class BadText(Exception):
+    """Input number `at` cannot be read; the message says why."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(f"Input {at} {why}.")
+        self.at = at
+
+
+class Forwarded(NamedTuple):
+    """`values` (inputs, classes) are probabilities, or (inputs, size) vectors of length 1; `tokens` were read of
+    each."""
+
+    values: NDArray[np.float32]
+    tokens: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runner:
+    """Thread-safe: nothing is changed by a pass."""
+
+    model: OnePassModel
+    tokenizer: "Tokenizer"
+    session: "InferenceSession"
+    around: tuple[int, int]
+    """The ids that stand in front of a text and behind it."""
+
+    @classmethod
+    def read(cls, folder: Path, threads: int = 1) -> "Runner":
+        """Computes with `threads` threads. Raises `BadInput` where the folder holds no model."""
+        from tokenizers import Tokenizer
+
+        model = read_model(folder)
+        tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        first, last = (tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]"))
+        if first is None or last is None:
+            raise BadInput(
+                str(folder / TOKENIZER), "has no [CLS] and [SEP]", "make the model of a BERT encoder"
+            )
+        return cls(model, tokenizer, session_of(folder / GRAPH, threads), (first, last))
+
+    def ids(self, inputs: Sequence[Input], *, truncate: bool = False) -> list[list[int]]:
+        """Token ids of each input. Raises `BadText` for one that is empty, or too long where it may not be
+        truncated."""
+        texts = [one for one in inputs if isinstance(one, str)]
+        cut = [one[:CHARACTERS_MAX].encode("utf-8", "replace").decode() for one in texts]
+        encoded = iter(self.tokenizer.encode_batch(cut, add_special_tokens=False) if cut else ())
+        room = self.model.tokens_max - 2
+        vocabulary = self.tokenizer.get_vocab_size()
+        found: list[list[int]] = []
+        for at, one in enumerate(inputs):
+            ids = list(next(encoded).ids) if isinstance(one, str) else one
+            if not ids:
+                raise BadText(at, "is empty")
+            if min(ids) < 0 or max(ids) >= vocabulary:
+                raise BadText(at, f"has a token id that is not within 0 and {vocabulary - 1}")
+            if len(ids) > room and not truncate:
+                raise BadText(at, f"has {len(ids)} tokens, and {self.model.name} reads {room}")
+            found.append(ids[:room])
+        return found
+
+    def forward(self, ids: Sequence[Sequence[int]]) -> Forwarded:
+        """One pass for all of `ids`, each as of `Runner.ids`."""
+        longest = max(map(len, ids)) + 2
+        first, last = self.around
+        padded = np.zeros((len(ids), longest), dtype=np.int64)
+        there = np.zeros(padded.shape, dtype=np.bool_)
+        for row, each in enumerate(ids):
+            padded[row, : len(each) + 2] = [first, *each, last]
+            there[row, : len(each) + 2] = True
+        (values,) = self.session.run(None, {IDS: padded, THERE: there})
+        return Forwarded(np.asarray(values, dtype=np.float32), there.sum(axis=1))
+
+
+def session_of(graph: Path, threads: int) -> "InferenceSession":
+    """Threads that wait do not spin, and no memory is kept for the largest batch that ever came."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.enable_cpu_mem_arena = False
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -1,0 +1,46 @@
+"""What engines say of a request's inputs, for whoever waits for all of them."""
+
+import asyncio
+
+from cascadia.router.openai.errors import StageFailed
+from cascadia.router.replicas.batch_queue import Member, Said
+from cascadia.router.replicas.batcher import Batcher, Lane
+from cascadia.router.replicas.results import Reply
+
+
+class Gathered:
+    """Inputs of one request as members of batches; `all_said` once."""
+
+    def __init__(self, batcher: Batcher, lane: Lane) -> None:
+        self.batcher = batcher
+        self.lane = lane
+        self._end: asyncio.Future[Reply[None] | None] = asyncio.get_running_loop().create_future()
+        self._said: list[Said | None] = []
+
+    async def all_said(
+        self, items: list[bytes], due_s: float, deadline_s: float
+    ) -> "list[Said] | Reply[None]":
+        """An engine's refusal of one is that of all. Raises `StageFailed`; cancelled, it leaves all batches."""
+        self._said = [None] * len(items)
+        members = [Member(raw, self, slot, due_s, deadline_s) for slot, raw in enumerate(items)]
+        self.batcher.add(self.lane, members)
+        try:
+            refused = await self._end
+        finally:
+            for member in members:
+                if self._said[member.slot] is None:
+                    self.batcher.leave(member)
+        return refused if refused is not None else [one for one in self._said if one is not None]
+
+    def answered(self, slot: int, said: Said) -> None:
+        self._said[slot] = said
+        if not self._end.done() and None not in self._said:
+            self._end.set_result(None)
+
+    def refused(self, slot: int, reply: "Reply[None]") -> None:  # noqa: ARG002 (all fails as one)
+        if not self._end.done():
+            self._end.set_result(reply)
+
+    def failed(self, slot: int, error: StageFailed) -> None:  # noqa: ARG002 (all fails as one)
+        if not self._end.done():
+            self._end.set_exception(error)

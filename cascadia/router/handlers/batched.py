@@ -1,0 +1,133 @@
+"""A request to a group of one-pass models, or to one of its stages: its inputs are members of batches.
+
+No task: each step is a callback of the one before, as on the fast path.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from time import monotonic
+
+from cascadia.router.cascade.records import Record
+from cascadia.router.handlers.fast_path import Serves
+from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
+from cascadia.router.openai.answers import Usage
+from cascadia.router.openai.errors import StageFailed
+from cascadia.router.openai.one_pass import answer_of
+from cascadia.router.replicas.batch_queue import Member, Said
+from cascadia.router.replicas.batcher import Batcher, Lane
+from cascadia.router.replicas.results import Reply
+from cascadia.router.telemetry.stage_record import Step
+
+
+class Batched:
+    """`begin`, and then one end, once: an answer, a refusal, a failure, or that the client left."""
+
+    __slots__ = (
+        "_ended",
+        "_future",
+        "_left",
+        "_members",
+        "batcher",
+        "exchange",
+        "lane",
+        "record",
+        "said",
+        "service",
+        "step",
+    )
+
+    def __init__(
+        self, service: Serves, exchange: Exchange, record: Record, batcher: Batcher, lane: Lane
+    ) -> None:
+        self.service = service
+        self.exchange = exchange
+        self.record = record
+        self.batcher = batcher
+        self.lane = lane
+        self.step = Step(lane.name, exchange.started_s)
+        self.said: list[Said | None] = []
+        self._members: list[Member] = []
+        self._left = 0
+        self._ended = False
+        self._future: asyncio.Future[None] | None = None
+
+    async def begun(self, items: Sequence[bytes], deadline_s: float, *, given: bool) -> None:
+        """`begin`, for a request that has a task already: it is closed by that, and leaves when it is cancelled."""
+        self._future = asyncio.get_running_loop().create_future()
+        self.begin(items, deadline_s, given=given)
+        self.exchange.on_leaving = task.cancel if (task := asyncio.current_task()) else None
+        try:
+            await self._future
+        finally:
+            self._end()
+
+    def begin(self, items: Sequence[bytes], deadline_s: float, *, given: bool) -> None:
+        """`given`: whether the request brought `deadline_s` itself, or it is the router's. Raises `Overloaded`."""
+        due_s = deadline_s if given else min(deadline_s, self.exchange.started_s + self.lane.policies.slo_s)
+        self.said = [None] * len(items)
+        self._left = len(items)
+        self._members = [Member(raw, self, slot, due_s, deadline_s) for slot, raw in enumerate(items)]
+        self.record.steps.append(self.step)
+        self.exchange.on_leaving = self.left
+        try:
+            self.batcher.add(self.lane, self._members)
+        except StageFailed:
+            self.exchange.on_leaving = None
+            raise
+
+    def answered(self, slot: int, said: Said) -> None:
+        self.said[slot] = said
+        self._left -= 1
+        if not self._left and not self._ended:
+            self._answer()
+
+    def refused(self, slot: int, reply: "Reply[None]") -> None:  # noqa: ARG002 (all fails as one)
+        if self._end():
+            self.step.ended("refused")
+            self.exchange.refusal(reply.status, reply.body, [])
+            self._close()
+
+    def failed(self, slot: int, error: StageFailed) -> None:  # noqa: ARG002 (all fails as one)
+        if self._end():
+            self.record.entry["error"] = error.kind
+            self.exchange.error(error.api_error())
+            self._close()
+
+    def left(self) -> None:
+        if self._end():
+            self.exchange.status = CLIENT_LEFT
+            self._close()
+
+    def _close(self) -> None:
+        if self._future is None:
+            self.service.close(self.exchange, self.record)
+        elif not self._future.done():
+            self._future.set_result(None)
+
+    def _end(self) -> bool:
+        """Whoever waits of this request waits no more; False where that was said before."""
+        if self._ended:
+            return False
+        self._ended = True
+        for member in self._members:
+            if self.said[member.slot] is None:
+                self.batcher.leave(member)
+        return True
+
+    def _answer(self) -> None:
+        self._ended = True
+        said = [one for one in self.said if one is not None]
+        tokens = sum(one.tokens for one in said)
+        exchange, step, stage = self.exchange, self.step, self.batcher.stages[said[-1].stage]
+        if exchange.reservation is not None:
+            exchange.reservation.spent = tokens
+        self.record.entry["stage"] = step.stage = stage.name
+        step.replica = said[-1].replica
+        step.tries = 1
+        step.used(*Usage(tokens, 0))
+        step.ended("accepted")
+        stage.metrics.requests.value += 1.0
+        stage.metrics.seconds.observe(monotonic() - exchange.started_s)
+        body = answer_of(exchange.request_id, stage.settings.model, [one.raw for one in said], tokens)
+        exchange.reply(stage.head, body)
+        self._close()

@@ -1,0 +1,242 @@
+"""Bytes of /classify and /rerank, as vLLM's and SGLang's servers have them: what is asked, and what came back.
+
+An answer is taken apart into its parts, which stay as the engine wrote them, and put together anew.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cascadia.router.openai.answers import Usage, refuse_other_than_json
+from cascadia.router.openai.bounded import members_of
+from cascadia.router.openai.errors import ApiError
+from cascadia.router.openai.requests import Fields
+from cascadia.router.upstream.errors import UpstreamError
+
+_INDEX = b'{"index":'
+INPUTS_MAX = 1024
+"""Of one request: an answer has a part for each."""
+
+
+class Part(NamedTuple):
+    """What an engine says of one input. `margin`, 0-100, is the difference of its two greatest probabilities
+    (CascadeServe, app. B eq. 5)."""
+
+    raw: bytes
+    margin: float
+
+
+class Classified(NamedTuple):
+    """`parts` are in the order of the inputs; `body` is the whole answer."""
+
+    parts: tuple[Part, ...]
+    usage: Usage
+    body: bytes
+
+
+class Ranked(NamedTuple):
+    """`results` from the best on, with `scores`; `body` is the whole answer."""
+
+    results: tuple[bytes, ...]
+    scores: tuple[float, ...]
+    usage: Usage
+    body: bytes
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+
+
+class _Classification(Struct):
+    data: list[Raw]
+    usage: _Usage | None = None
+
+
+class _Probabilities(Struct):
+    probs: list[float]
+
+
+class _Ranking(Struct):
+    results: list[Raw]
+    usage: _Usage | None = None
+
+
+class _Score(Struct):
+    relevance_score: float | None = None
+    score: float | None = None
+    """As SGLang calls it."""
+
+
+_list = msgspec.json.Decoder(list[Raw])
+_classification = msgspec.json.Decoder(_Classification)
+_probabilities = msgspec.json.Decoder(_Probabilities)
+_ranking = msgspec.json.Decoder(_Ranking)
+_score = msgspec.json.Decoder(_Score)
+_encode = msgspec.json.Encoder().encode
+
+
+def inputs_of(fields: Fields) -> list[bytes]:
+    """Each input of a request to classify: a text, or a list of token ids, as it was written. Empty where it has
+    messages instead, which are one input. Raises `ApiError`."""
+    given = fields.given("input").strip()
+    if not given:
+        if fields.given("messages"):
+            return []
+        raise ApiError(
+            400, "missing_input", "Give the field `input`: a text, or a list of texts.", param="input"
+        )
+    if given[:1] == b'"':
+        return [given]
+    try:
+        items = [bytes(item) for item in _list.decode(given)]
+    except msgspec.DecodeError:
+        raise ApiError(400, "invalid_type", "`input` is a text, or a list of texts.", param="input") from None
+    if not 0 < len(items) <= INPUTS_MAX:
+        message = f"`input` has {len(items)} texts; give 1 to {INPUTS_MAX}."
+        raise ApiError(400, "invalid_value", message, param="input")
+    return items if items[0][:1] in (b'"', b"[") else [given]
+
+
+def listed(items: Sequence[bytes]) -> Raw:
+    """`items`, which are JSON, as a JSON list."""
+    return Raw(b"[" + b",".join(items) + b"]")
+
+
+def margin(probabilities: Sequence[float]) -> float:
+    """0-100. One class is certain; what is no probability is cut off."""
+    if len(probabilities) < 2:
+        return 100.0
+    first = second = float("-inf")
+    for each in probabilities:
+        if each > first:
+            first, second = each, first
+        elif each > second:
+            second = each
+    return min(100.0, max(0.0, 100.0 * (first - second)))
+
+
+def classified_in(content_type: bytes, body: bytes, count: int) -> Classified:
+    """Reads a 200 with a part for each of `count` inputs. Raises `UpstreamError`."""
+    refuse_other_than_json(content_type)
+    try:
+        found = _classification.decode(body)
+        parts = tuple(Part(bytes(raw), margin(_probabilities.decode(raw).probs)) for raw in found.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no classification in JSON") from None
+    if len(parts) != count:
+        raise UpstreamError("unreadable", f"{len(parts)} parts for {count} inputs")
+    return Classified(parts, _counted(found.usage), body)
+
+
+def parts_in(content_type: bytes, body: bytes, count: int) -> tuple[Usage, list[bytes]]:
+    """Usage and parts of a 200 as `classified_in` reads it, but for the probabilities: a batch has no gate."""
+    refuse_other_than_json(content_type)
+    try:
+        found = _classification.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no classification in JSON") from None
+    if len(found.data) != count:
+        raise UpstreamError("unreadable", f"{len(found.data)} parts for {count} inputs")
+    return _counted(found.usage), [bytes(raw) for raw in found.data]
+
+
+def batch_body(model: str, items: Sequence[bytes]) -> bytes:
+    """The request of a batch; of one member it is a list too."""
+    return b'{"model":%b,"input":[%b]}' % (_encode(model), b",".join(items))
+
+
+def margin_of(raw: bytes) -> float:
+    """Margin of a part, as of `Part`. Raises `UpstreamError`."""
+    try:
+        return margin(_probabilities.decode(raw).probs)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "a part without probabilities") from None
+
+
+def answer_of(request_id: bytes, model: str, parts: Sequence[bytes], tokens: int) -> bytes:
+    """A whole answer of `parts`, for whom no engine wrote one."""
+    data = b",".join(_numbered(raw, at) for at, raw in enumerate(parts))
+    head = b'{"id":"classify-%b","object":"list","created":%d,"model":%b,"data":[%b],' % (
+        request_id,
+        time.time(),
+        _encode(model),
+        data,
+    )
+    usage = b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":0}}' % (tokens, tokens)
+    return head + usage
+
+
+def ranked_in(content_type: bytes, body: bytes) -> Ranked:
+    """Reads a 200 with a ranking, an object as vLLM's or a list as SGLang's. Raises `UpstreamError`."""
+    refuse_other_than_json(content_type)
+    try:
+        if body[:1] == b"[":
+            results, usage = _list.decode(body), Usage()
+        else:
+            found = _ranking.decode(body)
+            results, usage = found.results, _counted(found.usage)
+        scores = [_score_of(raw) for raw in results]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UpstreamError("unreadable", "no ranking in JSON") from None
+    if not results:
+        raise UpstreamError("unreadable", "a ranking of nothing")
+    order = sorted(range(len(scores)), key=lambda at: -scores[at])
+    return Ranked(tuple(bytes(results[at]) for at in order), tuple(scores[at] for at in order), usage, body)
+
+
+def _score_of(raw: Raw) -> float:
+    found = _score.decode(raw)
+    score = found.relevance_score if found.relevance_score is not None else found.score
+    if score is None:
+        raise UpstreamError("unreadable", "a result without a score")
+    return score
+
+
+def margin_at(scores: Sequence[float], cut: int) -> float:
+    """The margin, 0-100, between the last of the best `cut` and the next; all certain where none is next."""
+    if cut >= len(scores):
+        return 100.0
+    return min(100.0, max(0.0, 100.0 * (scores[cut - 1] - scores[cut])))
+
+
+def _counted(usage: _Usage | None) -> Usage:
+    return Usage((usage.prompt_tokens if usage else None) or 0, 0)
+
+
+def put_together(body: bytes, parts: Sequence[bytes], usage: Usage, note: Mapping[str, Any]) -> bytes:
+    """`body`, an engine's answer, with `parts` for its own, numbered anew, and `usage`; `note` as `cascadia`."""
+    members = members_of(body)
+    members["data"] = listed([_numbered(raw, at) for at, raw in enumerate(parts)])
+    tokens = usage.input_tokens
+    members["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
+    return _encode(members | {"cascadia": note} if note else members)
+
+
+def _numbered(raw: bytes, index: int) -> bytes:
+    """`raw` with its `index`; as it is where that is its own already."""
+    if raw.startswith(_INDEX):
+        # As engines write it, and we: nothing need be decoded.
+        return _INDEX + b"%d" % index + raw[raw.index(b",") :]
+    return _encode(members_of(raw) | {"index": index})
+
+
+def first_of(ranked: Ranked, cut: int | None, note: Mapping[str, Any]) -> bytes:
+    """The ranking with its best `cut` results, all where that is None. SGLang's list has no place for `note`."""
+    results = listed(ranked.results[:cut])
+    if ranked.body[:1] == b"[":
+        return bytes(results)
+    return _encode(members_of(ranked.body) | {"results": results, "cascadia": note})
+
+
+def shares(total: int, sizes: Sequence[int]) -> Iterator[int]:
+    """`total` tokens, divided among inputs by their `sizes` in bytes; the parts add up to it."""
+    whole, before = sum(sizes) or 1, 0
+    done = 0
+    for size in sizes:
+        before += size
+        upto = total * before // whole
+        yield upto - done
+        done = upto

@@ -1,0 +1,315 @@
+"""Batches for a group of one-pass models on the same workers: what waits, which model takes it, and how many of it.
+
+Each worker serves one batch at a time, so that its time can be told beforehand (RAMSIS, section 3). When one is free
+the policy's table says which model takes how many of the earliest deadlines; a lane is what one policy decides about. A
+batch goes out as one request with a list, and comes back as its parts. One that fails is retried in halves, so that an
+input that no engine can take fails alone; one whose worker is gone goes to another as it is. Who leaves is left out of
+its batch, or of what becomes of it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from time import monotonic
+
+from cascadia.domain.policy import Decision, Policies
+from cascadia.policy.load import RateWindow
+from cascadia.router.openai.errors import Overloaded, StageFailed
+from cascadia.router.openai.one_pass import batch_body, parts_in, shares
+from cascadia.router.replicas.batch_queue import Member, Queue, Said
+from cascadia.router.replicas.replica import Call, Replica
+from cascadia.router.replicas.results import Reply, refuse
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import GroupSettings, Limits
+from cascadia.router.upstream.errors import UpstreamError
+
+PATH = b"/v1/classify"
+LOOKS_S = 0.02
+"""How often those that wait are looked at while no worker can take them."""
+RESETS_MAX = 2
+"""So many engines may break off over one member alone before it is taken for its doing."""
+_ANOTHER = frozenset({"connect", "busy", "unhealthy"})
+"""What says nothing about what was sent: the batch goes to another worker as it is."""
+
+
+class Lane:
+    """`policies` decide about what waits here. `extra` is on top of the engine's path."""
+
+    __slots__ = ("in_flight", "name", "policies", "queue", "rate")
+
+    def __init__(self, policies: Policies, workers: int) -> None:
+        self.name = policies.group
+        self.policies = policies
+        self.queue = Queue(workers if policies.queue == "worker" else 0)
+        self.rate = RateWindow()
+        self.in_flight = 0
+
+    def load(self, now_s: float) -> float:
+        if self.policies.index == "rate":
+            return self.rate.rate_rps(now_s)
+        return self.queue.count + self.in_flight
+
+    def decide(self, worker: int, now_s: float) -> tuple[Decision, float] | None:
+        """Model and batch for what `worker` may take, and how long to wait where that is none; None where nothing
+        waits."""
+        earliest = self.queue.earliest(worker)
+        if earliest is None:
+            return None
+        waiting, slack_s = self.queue.waiting(worker), earliest.due_s - now_s
+        policy = self.policies.at(self.load(now_s))
+        decision = policy.decide(waiting, slack_s)
+        return decision, policy.wait_s(waiting, slack_s) if decision.batch == 0 else 0.0
+
+
+class _Batch:
+    __slots__ = ("lane", "members", "model")
+
+    def __init__(self, lane: Lane, model: str, members: list[Member]) -> None:
+        self.lane, self.model, self.members = lane, model, members
+
+
+class Batcher:
+    """`stages` by name; each has a replica at each of the `urls` of the workers. `lanes` by name."""
+
+    def __init__(
+        self, urls: Sequence[str], stages: Mapping[str, Stage], policies: Sequence[Policies], limits: Limits
+    ) -> None:
+        self.urls = tuple(urls)
+        self.stages = stages
+        self.limits = limits
+        self.lanes = {each.group: Lane(each, len(urls)) for each in policies}
+        self._free = dict.fromkeys(range(len(urls)))
+        """In the order in which they became free."""
+        self._again: deque[_Batch] = deque()
+        self._running: dict[asyncio.Task[None], _Batch] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        return sum(lane.queue.count for lane in self.lanes.values())
+
+    def add(self, lane: Lane, members: Sequence[Member]) -> None:
+        """Queues `members`, and sends what can go. Raises `Overloaded` where there is no place for them."""
+        if self.waiting + len(members) > self.limits.max_queue:
+            raise Overloaded(lane.name, 1)
+        now_s = monotonic()
+        for member in members:
+            member.came_s = now_s
+            lane.rate.arrival(now_s)
+            lane.queue.add(member)
+        if self._free:
+            self._dispatch()
+
+    def leave(self, member: Member) -> None:
+        """Nobody waits for it any more. A batch whose members have all left is broken off."""
+        member.left = True
+        for task, batch in self._running.items():
+            if member in batch.members and all(each.left for each in batch.members):
+                task.cancel()
+
+    def _dispatch(self) -> None:
+        """Gives each free worker a batch, where there is one for it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now_s, soonest_s = monotonic(), float("inf")
+        for worker in list(self._free):
+            at = self._usable(worker, now_s)
+            if at is None:
+                soonest_s = min(soonest_s, LOOKS_S)
+                continue
+            batch = self._retried() or self._formed(worker, now_s)
+            if isinstance(batch, _Batch):
+                self._send(worker, batch)
+            elif batch is not None:
+                soonest_s = min(soonest_s, batch)
+        if not self._again and not self.waiting:
+            return
+        if len(self._free) == len(self.urls):
+            self._give_up(now_s)
+        if soonest_s < float("inf"):
+            self._timer = asyncio.get_running_loop().call_later(max(soonest_s, 0.001), self._dispatch)
+
+    def _usable(self, worker: int, now_s: float) -> bool | None:
+        """True where every model can be asked there; None where the worker is down."""
+        replicas = (self._replica(stage, worker) for stage in self.stages.values())
+        usable = all(replica is not None and replica.usable(now_s) for replica in replicas)
+        if not usable:
+            for lane in self.lanes.values():
+                if len(self.urls) > 1:
+                    lane.queue.spread(worker)
+        return True if usable else None
+
+    def _replica(self, stage: Stage, worker: int) -> Replica | None:
+        url = self.urls[worker]
+        for replica in stage.replicas:
+            if replica.identity[0] == url:
+                return replica
+        return None
+
+    def _retried(self) -> _Batch | None:
+        while self._again:
+            batch = self._again.popleft()
+            batch.members = [member for member in batch.members if not member.left]
+            if batch.members:
+                return batch
+        return None
+
+    def _formed(self, worker: int, now_s: float) -> "_Batch | float | None":
+        """The batch of the lane with the earliest deadline that does not wait; else for how long they all do."""
+        best: tuple[float, Lane, Decision] | None = None
+        waits_s: float | None = None
+        for lane in self.lanes.values():
+            found = self._late_dropped(lane, worker, now_s)
+            if found is None:
+                continue
+            decision, wait_s = found
+            if decision.batch == 0:
+                waits_s = wait_s if waits_s is None else min(waits_s, wait_s)
+                continue
+            earliest = lane.queue.earliest(worker)
+            assert earliest is not None
+            if best is None or earliest.due_s < best[0]:
+                best = earliest.due_s, lane, decision
+        if best is None:
+            return waits_s
+        _, lane, decision = best
+        return _Batch(lane, decision.model, lane.queue.take(worker, decision.batch))
+
+    def _late_dropped(self, lane: Lane, worker: int, now_s: float) -> tuple[Decision, float] | None:
+        """The lane's decision, once those that nobody waits for, or that are to be dropped, are gone."""
+        drops = lane.policies.late == "drop"
+        while (earliest := lane.queue.earliest(worker)) is not None:
+            if earliest.deadline_s > now_s and not (drops and earliest.due_s <= now_s):
+                break
+            lane.queue.take(worker, 1)
+            earliest.asks.failed(earliest.slot, StageFailed(lane.name, "deadline"))
+        return lane.decide(worker, now_s)
+
+    def _give_up(self, now_s: float) -> None:
+        """No worker takes anything: who waits for none that could come back, or too long, is told."""
+        states = {
+            replica.state
+            for stage in self.stages.values()
+            for worker in range(len(self.urls))
+            if (replica := self._replica(stage, worker)) is not None
+        }
+        hope = bool(states & {"ready", "starting"})
+        for lane in self.lanes.values():
+            every = [member for member in lane.queue.every() if not member.left]
+            self._tell_late(lane, every, now_s, hope)
+        for batch in self._again:
+            self._tell_late(batch.lane, [each for each in batch.members if not each.left], now_s, hope)
+
+    def _tell_late(self, lane: Lane, members: Sequence[Member], now_s: float, hope: bool) -> None:
+        for member in members:
+            late = member.deadline_s <= now_s
+            if not late and hope and now_s - member.came_s < self.limits.queue_s:
+                continue
+            member.left = True
+            member.asks.failed(member.slot, StageFailed(lane.name, "deadline" if late else "no-replica"))
+
+    def _send(self, worker: int, batch: _Batch) -> None:
+        del self._free[worker]
+        batch.lane.in_flight += len(batch.members)
+        task = asyncio.get_running_loop().create_task(self._serve(worker, batch))
+        self._running[task] = batch
+        task.add_done_callback(lambda task: self._ended(task, worker))
+
+    def _ended(self, task: "asyncio.Task[None]", worker: int) -> None:
+        batch = self._running.pop(task)
+        batch.lane.in_flight -= len(batch.members)
+        self._free[worker] = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A fault of ours is told to each of the batch, and goes no further.
+            for member in batch.members:
+                if not member.left:
+                    member.asks.failed(member.slot, StageFailed(batch.lane.name, type(error).__name__))
+        self._dispatch()
+
+    async def _serve(self, worker: int, batch: _Batch) -> None:
+        stage = self.stages[batch.model]
+        replica = self._replica(stage, worker)
+        assert replica is not None
+        members, limits, started_s = batch.members, self.limits, monotonic()
+        stage.metrics.queue.observe(started_s - members[0].came_s)
+        body = batch_body(stage.settings.model, [member.raw for member in members])
+        latest_s = max(member.deadline_s for member in members)
+        call = Call(PATH, body, b"", len(body) // 4, None, latest_s, most_output=0)
+        done = stage.attempts.given(replica, call)
+        try:
+            left_s = max(0.001, min(latest_s - started_s, limits.total_s))
+            connection = await replica.begin(replica.request(call), limits.first_byte_s, left_s)
+            try:
+                connection.hold(limits.idle_s, parts=False)
+                content = await connection.whole()
+                answer = connection.answer
+                if answer.status != 200:
+                    refuse(connection)
+                    done(True)
+                    self._refused(batch, Reply(answer.status, answer.content_type, content))
+                    return
+                usage, parts = parts_in(answer.content_type, content, len(members))
+            finally:
+                replica.pool.release(connection)
+        except UpstreamError as error:
+            late = error.kind in ("total", "first-byte") and monotonic() >= latest_s
+            if error.kind == "busy":
+                replica.rest(monotonic(), error.after_s)
+            done(None if late or error.kind in ("busy", "exhausted") else False)
+            stage.metrics.upstream_error(error.kind)
+            self._broke_off(batch, error, late=late)
+            return
+        except BaseException:
+            done(None)
+            raise
+        done(True)
+        stage.counted(usage)
+        stage.metrics.batch.observe(len(members))
+        stage.admission.took(monotonic() - started_s)
+        sizes = [len(member.raw) for member in members]
+        for member, raw, tokens in zip(members, parts, shares(usage.input_tokens, sizes), strict=True):
+            if not member.left:
+                member.asks.answered(member.slot, Said(raw, tokens, stage.name, replica.name))
+
+    def _refused(self, batch: _Batch, reply: "Reply[None]") -> None:
+        """The engine's own 4xx: of one member it is its answer, of more one of them is to blame."""
+        if len(batch.members) > 1:
+            self._halved(batch)
+            return
+        (member,) = batch.members
+        if not member.left:
+            member.asks.refused(member.slot, reply)
+
+    def _broke_off(self, batch: _Batch, error: UpstreamError, *, late: bool) -> None:
+        if late or error.kind == "exhausted":
+            self._fail(batch, "deadline" if late else error.kind)
+        elif error.kind in _ANOTHER or error.stale:
+            self._again.append(batch)
+        elif len(batch.members) > 1:
+            self._halved(batch)
+        else:
+            (member,) = batch.members
+            member.resets += 1
+            if member.resets < RESETS_MAX:
+                self._again.append(batch)
+            else:
+                self._fail(batch, error.kind)
+
+    def _halved(self, batch: _Batch) -> None:
+        half = len(batch.members) // 2
+        for members in (batch.members[:half], batch.members[half:]):
+            self._again.append(_Batch(batch.lane, batch.model, members))
+
+    def _fail(self, batch: _Batch, kind: str) -> None:
+        for member in batch.members:
+            if not member.left:
+                member.asks.failed(member.slot, StageFailed(batch.model, kind))
+
+
+def batcher_of(group: GroupSettings, stages: Mapping[str, Stage], limits: Limits) -> Batcher:
+    """The batcher of a group whose stages are among `stages`."""
+    members = {name: stages[name] for name in group.stages}
+    urls = [replica.url for replica in next(iter(members.values())).settings.replicas]
+    policies = [*group.stages.values(), *([group.policies] if group.policies else [])]
+    return Batcher(urls, members, policies, limits)

@@ -1,0 +1,65 @@
+"""The audit file of a router's thresholds: one JSON line for each proposal, approval and rollback, only ever added to.
+
+It lies beside router.yaml, as router.yaml.audit.jsonl.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cascadia.domain.errors import BadInput
+
+
+def audit_file(router: Path) -> Path:
+    return router.with_name(f"{router.name}.audit.jsonl")
+
+
+def entries(router: Path) -> list[dict[str, Any]]:
+    """All lines, the oldest first. Raises `BadInput` for one that is none."""
+    path = audit_file(router)
+    if not path.is_file():
+        return []
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            raise BadInput(
+                f"{path} line {number}", "is not JSON", "mend it by hand: it is the record"
+            ) from None
+    return found
+
+
+def add(router: Path, entry: Mapping[str, Any]) -> None:
+    """Adds a line, on the disk before this returns."""
+    descriptor = os.open(audit_file(router), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def proposal(router: Path, name: str | None) -> dict[str, Any]:
+    """The proposal called `name`, or the latest. Raises `BadInput` where there is none."""
+    known = [entry for entry in entries(router) if entry["what"] == "proposed"]
+    if name is not None:
+        known = [entry for entry in known if entry["id"] == name]
+    if not known:
+        said = "no proposal" if name is None else f"no proposal {name!r}"
+        raise BadInput(str(audit_file(router)), said, "make one: `cascadia thresholds propose`")
+    return known[-1]
+
+
+def to_roll_back(router: Path) -> dict[str, Any]:
+    """The latest approval that was not rolled back. Raises `BadInput` where there is none."""
+    standing: list[dict[str, Any]] = []
+    for entry in entries(router):
+        if entry["what"] == "approved":
+            standing.append(entry)
+        elif entry["what"] == "rolled back" and standing:
+            standing.pop()
+    if not standing:
+        raise BadInput(str(audit_file(router)), "no approval to roll back", "it has its first thresholds")
+    return standing[-1]

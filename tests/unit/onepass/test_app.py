@@ -1,0 +1,119 @@
+"""The engine's service: its shapes, what it refuses, and that requests share passes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from cascadia.onepass.app import application
+from cascadia.onepass.runner import Runner
+from tests.unit.onepass.little_model import LABELS, little_model
+
+
+@asynccontextmanager
+async def serving(folder: Path, **more: Any) -> AsyncIterator[httpx.AsyncClient]:
+    runners = [
+        Runner.read(little_model(folder, "little")),
+        Runner.read(little_model(folder, "ranks", task="rerank")),
+    ]
+    app = application(runners, **more)
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://engine") as client:
+            yield client
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+def test_texts_are_classified_in_the_shape_of_vllm(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as client:
+            asked = {"model": "little", "input": ["w1 w2", "w3"]}
+            many = (await client.post("/v1/classify", json=asked)).json()
+            one = (await client.post("/classify", json={"input": "w3"})).json()
+            metrics = (await client.get("/metrics")).text
+            models = (await client.get("/v1/models")).json()
+            health = (await client.get("/health")).status_code
+        assert many["object"] == "list"
+        assert [part["index"] for part in many["data"]] == [0, 1]
+        for part in many["data"]:
+            assert part["label"] == LABELS[part["probs"].index(max(part["probs"]))]
+            assert part["num_classes"] == 3
+        assert many["usage"]["prompt_tokens"] == many["usage"]["total_tokens"] == 7
+        assert [round(p, 5) for p in one["data"][0]["probs"]] == [
+            round(p, 5) for p in many["data"][1]["probs"]
+        ]
+        assert 'cascadia_engine_batch_size_sum{model="little"} 3.0' in metrics
+        assert 'cascadia_engine_requests_total{model="little",status="200"} 2.0' in metrics
+        assert [model["id"] for model in models["data"]] == ["little", "ranks"]
+        assert health == 200
+
+    run(main())
+
+
+def test_documents_are_ranked_in_the_shape_of_vllm(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as client:
+            asked = {"model": "ranks", "query": "w1", "documents": ["w9", {"text": "w1"}, "w3"], "top_n": 2}
+            found = (await client.post("/v1/rerank", json=asked)).json()
+        assert len(found["results"]) == 2
+        assert found["results"][0]["index"] == 1
+        assert found["results"][0]["document"] == {"text": "w1"}
+        assert abs(found["results"][0]["relevance_score"] - 1.0) < 1e-5
+        assert found["usage"] == {"prompt_tokens": 12, "total_tokens": 12}
+
+    run(main())
+
+
+def test_what_cannot_be_served_is_told_in_openai_s_words(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, api_key="k") as client:
+            keyless = await client.post("/v1/classify", json={"input": "w1"})
+            client.headers["authorization"] = "Bearer k"
+            cases = [
+                ("/v1/classify", {"model": "none", "input": "w1"}, 404, "model_not_found"),
+                ("/v1/classify", {"model": "ranks", "input": "w1"}, 400, "wrong_task"),
+                ("/v1/classify", {"input": ["w1", " "]}, 400, "invalid_request"),
+                ("/v1/classify", {"input": []}, 400, "invalid_request"),
+                ("/v1/classify", {"input": ["w1", 3]}, 400, "invalid_request"),
+                ("/v1/classify", {"input": "w1 " * 9}, 400, "invalid_request"),
+                ("/v1/rerank", {"query": "w1", "documents": []}, 400, "invalid_request"),
+                ("/v1/classify", {"input": {"a": 1}}, 400, "invalid_request"),
+            ]
+            for path, body, status, code in cases:
+                found = await client.post(path, json=body)
+                assert (found.status_code, found.json()["error"]["code"]) == (status, code), body
+        assert keyless.status_code == 401
+
+    run(main())
+
+
+def test_requests_that_wait_together_share_a_pass(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, at_once=8) as client:
+            asked = [
+                client.post("/v1/classify", json={"model": "little", "input": f"w{n}"}) for n in range(12)
+            ]
+            found = await asyncio.gather(*asked)
+            metrics = (await client.get("/metrics")).text
+        assert all(one.status_code == 200 for one in found)
+        passes = float(
+            metrics.split('cascadia_engine_batch_seconds_count{model="little"} ')[1].split("\n")[0]
+        )
+        assert passes < 12
+
+    run(main())
+
+
+def test_too_many_waiting_inputs_are_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, most_waiting=2) as client:
+            found = await client.post("/v1/classify", json={"model": "little", "input": ["w1", "w2", "w3"]})
+        assert (found.status_code, found.headers["retry-after"]) == (429, "1")
+
+    run(main())

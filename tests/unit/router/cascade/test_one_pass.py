@@ -1,0 +1,181 @@
+"""The cascade of models that answer in one pass: by margin, input by input; and what is no cascade."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+
+from cascadia.router.openai.one_pass import margin, margin_at, shares
+from cascadia.router.settings.model import ReplicaSettings, StageSettings, Task
+from cascadia.testing.engines import FakeEngine, send
+from cascadia.testing.one_pass import classifier
+from cascadia.testing.routers import Running, run, running, stages, started
+
+SURE, UNSURE, LARGE = [0.9, 0.1], [0.55, 0.45], [0.2, 0.8]
+
+
+def small() -> FakeEngine:
+    return classifier(lambda text: UNSURE if "hard" in text else SURE)
+
+
+def two(*engines: FakeEngine, task: Task = "classify", threshold: float = 50.0) -> tuple[StageSettings, ...]:
+    names = ("small", "large")
+    return tuple(
+        StageSettings(name, name, (ReplicaSettings(engine.url),), bar, task=task)
+        for name, engine, bar in zip(names, engines, (threshold, 0.0), strict=True)
+    )
+
+
+async def classify(router: Running, **body: Any) -> httpx.Response:
+    path = body.pop("path", "/v1/classify")
+    return await router.client.post(path, json={"model": "cascadia"} | body)
+
+
+def test_a_certain_answer_stays_and_an_uncertain_one_goes_on() -> None:
+    async def main() -> None:
+        engines = small(), classifier(lambda _: LARGE)
+        async with started(*engines), running(two(*engines)) as router:
+            easy = await classify(router, input="easy")
+            hard = await classify(router, input="hard", path="/classify")
+        assert easy.headers["x-cascadia-stage"] == "small"
+        assert easy.headers["x-cascadia-score"] == "80.00"
+        assert hard.headers["x-cascadia-stage"] == "large"
+        assert hard.json()["data"] == [{"index": 0, "label": "1", "probs": LARGE, "num_classes": 2}]
+        assert hard.json()["usage"]["prompt_tokens"] == 5
+        assert hard.json()["cascadia"]["usage"]["prompt_tokens"] == 10
+        assert "small;outcome=score;score=10.00;threshold=50.00" in hard.headers["x-cascadia-steps"]
+
+    run(main)
+
+
+def test_of_a_list_only_what_is_uncertain_goes_on_and_all_comes_back_in_order() -> None:
+    async def main() -> None:
+        engines = small(), classifier(lambda _: LARGE)
+        async with started(*engines), running(two(*engines)) as router:
+            found = await classify(router, input=["easy", "hard 1", "plain", "hard 2"])
+        assert engines[1].requests[0]["input"] == ["hard 1", "hard 2"]
+        assert [part["label"] for part in found.json()["data"]] == ["0", "1", "0", "1"]
+        assert [part["index"] for part in found.json()["data"]] == [0, 1, 2, 3]
+        assert found.json()["cascadia"]["stages"] == ["small", "large", "small", "large"]
+        assert found.json()["usage"]["prompt_tokens"] == 20
+
+    run(main)
+
+
+def test_where_the_last_stage_fails_the_best_earlier_answer_is_marked() -> None:
+    async def broken(_: FakeEngine, __: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 500, b"{}")
+
+    async def main() -> None:
+        engines = small(), FakeEngine(answer=broken)
+        async with started(*engines), running(two(*engines)) as router:
+            found = await classify(router, input="hard")
+        assert (found.status_code, found.headers["x-cascadia-stopped"]) == (200, "failed")
+        assert found.json()["data"][0]["probs"] == UNSURE
+
+    run(main)
+
+
+def test_an_engine_that_refuses_is_passed_on() -> None:
+    async def main() -> None:
+        engines = small(), small()
+        async with started(*engines), running(two(*engines)) as router:
+            found = await classify(router, input="poison")
+        assert (found.status_code, found.json()["error"]["code"]) == (400, "bad")
+
+    run(main)
+
+
+def test_a_request_of_its_own_names_the_least_margin() -> None:
+    async def main() -> None:
+        engines = small(), classifier(lambda _: LARGE)
+        async with started(*engines), running(two(*engines)) as router:
+            found = await classify(router, input="easy", score_min=95)
+            last = await classify(router, input="hard", max_stage="small")
+        assert found.headers["x-cascadia-stage"] == "large"
+        assert last.headers["x-cascadia-stage"] == "small"
+
+    run(main)
+
+
+def ranker(scores: list[float], *, as_list: bool = False) -> FakeEngine:
+    async def answer(_: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        name = "score" if as_list else "relevance_score"
+        results = sorted(
+            ({"index": at, "document": text, name: scores[at]} for at, text in enumerate(body["documents"])),
+            key=lambda one: -one[name],
+        )[: body.get("top_n") or None]
+        usage = {"prompt_tokens": 8, "total_tokens": 8}
+        send(
+            writer,
+            200,
+            json.dumps(results if as_list else {"id": "r", "usage": usage, "results": results}).encode(),
+        )
+
+    return FakeEngine(answer=answer)
+
+
+def test_a_ranking_goes_on_by_the_margin_at_its_cut() -> None:
+    asked = {"query": "q", "documents": ["a", "b", "c"]}
+
+    async def main() -> None:
+        for as_list in (False, True):
+            engines = ranker([0.9, 0.8, 0.1], as_list=as_list), ranker([0.1, 0.2, 0.9], as_list=as_list)
+            async with started(*engines), running(two(*engines, task="rerank")) as router:
+                first = await classify(router, **asked, top_n=1, path="/v1/rerank")
+                both = await classify(router, **asked, top_n=2, path="/rerank")
+            results = [found.json() if as_list else found.json()["results"] for found in (first, both)]
+            # Between first and second there is little, between second and third much.
+            assert [one["index"] for one in results[0]] == [2]
+            assert first.headers["x-cascadia-stage"] == "large"
+            assert [one["index"] for one in results[1]] == [0, 1]
+            assert both.headers["x-cascadia-score"] == "70.00"
+            assert engines[0].requests[1]["top_n"] == 3
+
+    run(main)
+
+
+def test_what_a_router_does_not_cascade_it_says() -> None:
+    async def main() -> None:
+        engines = small(), small()
+        async with started(*engines), running(two(*engines)) as router:
+            embedded = await classify(router, input="a", path="/v1/embeddings")
+            chat = await router.chat()
+        async with started(engine := FakeEngine()), running(stages(engine)) as router:
+            classified = await classify(router, input="a")
+        said = [found.json()["error"]["message"] for found in (embedded, chat, classified)]
+        assert said[0] == (
+            "Embeddings of two models cannot be compared, so they do not cascade; name one of small, large."
+        )
+        assert (
+            said[1]
+            == "The stages here do not serve /v1/chat/completions: their task is classify, at /v1/classify."
+        )
+        assert "their task is generate" in said[2]
+
+    run(main)
+
+
+def test_bad_input_is_told_before_any_engine_is_asked() -> None:
+    async def main() -> None:
+        engines = small(), small()
+        async with started(*engines), running(two(*engines)) as router:
+            for body in ({}, {"input": []}, {"input": {"a": 1}}):
+                found = await classify(router, **body)
+                assert (found.status_code, found.json()["error"]["param"]) == (400, "input")
+        assert not engines[0].requests
+
+    run(main)
+
+
+def test_a_margin_is_the_difference_of_the_two_greatest() -> None:
+    assert margin([0.125, 0.75, 0.125]) == 62.5
+    assert margin([1.0]) == 100.0
+    assert margin_at([0.9, 0.5, 0.25], 2) == 25.0
+    assert margin_at([0.9, 0.5], 2) == 100.0
+
+
+def test_shares_of_tokens_add_up() -> None:
+    assert list(shares(10, [1, 1, 1])) == [3, 3, 4]
+    assert list(shares(7, [30, 0, 40])) == [3, 0, 4]

@@ -1,0 +1,148 @@
+"""Thresholds are proposed with what they are worth, approved into the file, and put back; each step leaves a line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.domain.quality import QualityTable
+from cascadia.planner.problem.quality_file import write_quality
+from cascadia.router.settings.file import read_settings
+from cascadia.thresholds.outcome import estimate, largest_alone, outcome
+from tests.unit.cli.commands import run
+
+PROMPTS = 400
+ROUTER = """# Ours.
+cost_unit: usd-per-million-tokens
+stages:
+  - {name: small, threshold: 95, cost: 1, replicas: [{url: "http://h:1"}]}   # strict at first
+  - {name: large, cost: 10, replicas: [{url: "http://h:2"}]}
+judge: {kind: llm, model: j, replicas: [{url: "http://h:3"}]}
+"""
+
+
+def table() -> QualityTable:
+    """The small model is right where its score is 40 or more; the large one nearly always."""
+    score = np.vstack([np.arange(PROMPTS) % 100, np.full(PROMPTS, 90.0)])
+    right = np.vstack([np.where(score[0] >= 40, 100.0, 0.0), np.where(np.arange(PROMPTS) % 50, 100.0, 0.0)])
+    tokens = np.full((2, PROMPTS), 500.0)
+    names = tuple(f"q{at}" for at in range(PROMPTS))
+    return QualityTable(
+        names, ("small", "large"), score, quality=right, input_tokens=tokens, output_tokens=tokens
+    )
+
+
+@pytest.fixture
+def router(tmp_path: Path) -> Path:
+    write_quality(table(), tmp_path / "q.parquet")
+    (tmp_path / "router.yaml").write_text(ROUTER)
+    return tmp_path / "router.yaml"
+
+
+def proposed(router: Path, *more: str) -> dict[str, object]:
+    asked = [
+        "--quality-table",
+        str(router.parent / "q.parquet"),
+        "--quality-min",
+        "90",
+        "--by",
+        "ann",
+        "--json",
+    ]
+    done = run("thresholds", "propose", str(router), *asked, *more)
+    assert done.exit_code == 0, done.output
+    document: dict[str, object] = json.loads(done.stdout)
+    return document
+
+
+def test_an_outcome_is_paid_for_stage_by_stage() -> None:
+    small = QualityTable(
+        ("a", "b"),
+        ("s", "l"),
+        np.array([[80.0, 20.0], [50.0, 50.0]]),
+        quality=np.array([[70.0, 10.0], [90.0, 100.0]]),
+        input_tokens=np.array([[10.0, 10.0], [10.0, 20.0]]),
+        output_tokens=np.array([[5.0, 5.0], [5.0, 30.0]]),
+    )
+    found = outcome(small, [60.0], [1.0, 2.0])
+    assert found.cost.tolist() == [15.0, 15.0 + 100.0]
+    assert found.quality.tolist() == [70.0, 100.0]
+    assert found.answered.tolist() == [0.5, 0.5]
+    assert largest_alone(small, [1.0, 2.0]).cost.tolist() == [30.0, 100.0]
+
+
+def test_an_interval_covers_the_mean_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(5)
+    found = [estimate(rng.exponential(size=200)) for _ in range(400)]
+    assert 0.91 <= np.mean([abs(each.mean - 1.0) <= each.margin for each in found]) <= 0.98
+
+
+def test_a_proposal_is_cheaper_and_holds_its_quality(router: Path) -> None:
+    expected = proposed(router)["expected"]
+    assert isinstance(expected, dict)
+    level = expected["proposed"]["thresholds"]["small"]
+    # At 40 quality is 99.2; the bar of 90 is held with fewer escalations, and not below 30.
+    assert 30 < level <= 40
+    assert expected["lower"] >= 90
+    mean, margin = expected["saved"]
+    assert mean - margin > 0
+    now, then = expected["now"]["cost"][0], expected["proposed"]["cost"][0]
+    assert mean == pytest.approx(now - then)
+    assert router.read_text() == ROUTER
+
+
+def test_an_approval_changes_the_threshold_alone_and_a_rollback_puts_it_back(router: Path) -> None:
+    proposed(router)
+    assert run("thresholds", "approve", str(router), "--by", "bob").exit_code == 0
+    changed = router.read_text()
+    level = read_settings(router).stages[0].threshold
+    assert level <= 40
+    assert changed == ROUTER.replace("threshold: 95", f"threshold: {level:g}")
+    assert run("thresholds", "rollback", str(router), "--by", "bob").exit_code == 0
+    assert router.read_text() == ROUTER
+    assert run("thresholds", "rollback", str(router)).exit_code == 2
+    lines = [
+        json.loads(line) for line in (router.parent / "router.yaml.audit.jsonl").read_text().splitlines()
+    ]
+    assert [(line["what"], line["by"]) for line in lines] == [
+        ("proposed", "ann"),
+        ("approved", "bob"),
+        ("rolled back", "bob"),
+    ]
+    shown = run("thresholds", "log", str(router))
+    assert len(shown.stdout.splitlines()) == 3
+
+
+def test_a_proposal_for_other_thresholds_than_today_s_is_refused(router: Path) -> None:
+    proposed(router)
+    router.write_text(ROUTER.replace("threshold: 95", "threshold: 80"))
+    refused = run("thresholds", "approve", str(router))
+    assert refused.exit_code == 2
+    assert "not those of the proposal; propose anew" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "code"),
+    [
+        (("cost: 10, ", ""), "no cost of large", 2),
+        (("judge:", "mixture: {share: 0.5, thresholds: {small: 1}}\njudge:"), "of gears or of a mixture", 2),
+        (("name: large", "name: huge"), "no row for stage 'huge'", 2),
+    ],
+)
+def test_a_router_that_cannot_be_proposed_for_is_told(
+    change: tuple[str, str], said: str, code: int, router: Path
+) -> None:
+    router.write_text(ROUTER.replace(*change))
+    asked = ["--quality-table", str(router.parent / "q.parquet"), "--quality-min", "90"]
+    refused = run("thresholds", "propose", str(router), *asked)
+    assert refused.exit_code == code
+    assert said in refused.stderr
+
+
+def test_a_bar_beyond_reach_names_the_nearest(router: Path) -> None:
+    asked = ["--quality-table", str(router.parent / "q.parquet"), "--quality-min", "99.9"]
+    refused = run("thresholds", "propose", str(router), *asked)
+    assert refused.exit_code == 3
+    assert "lower --quality-min to that" in refused.stderr
+    assert not (router.parent / "router.yaml.audit.jsonl").exists()
