@@ -64,6 +64,14 @@ budget_option = click.option(
     help="Share of a pass's time that ramps may add to inputs that leave at none, at every batch size.",
 )
 
+shadow_option = click.option(
+    "--shadow",
+    type=share,
+    default="10%",
+    show_default=True,
+    help="Share of the inputs that run to the end, drawn beforehand; 100% saves time alone, no work.",
+)
+
 
 def promise_of(risk: float, confidence: float) -> "Promise":
     from cascadia.exits.certify import Promise

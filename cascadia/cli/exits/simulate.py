@@ -8,12 +8,13 @@ from cascadia.cli.exits.common import (
     budget_option,
     promise_of,
     seen_by,
+    shadow_option,
     texts_option,
     tokens_option,
     with_promise,
 )
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import share, with_output
+from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 
 
@@ -22,13 +23,7 @@ from cascadia.cli.shared.output import Output
 @texts_option
 @with_promise
 @budget_option
-@click.option(
-    "--shadow",
-    type=share,
-    default="10%",
-    show_default=True,
-    help="Share of the inputs that run to the end, drawn beforehand; 100% saves time alone, no work.",
-)
+@shadow_option
 @click.option(
     "--seed",
     type=click.IntRange(0),
