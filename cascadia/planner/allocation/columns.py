@@ -61,6 +61,7 @@ def allocate(
     programme = _Programme.of(demands, cluster, time_limit_s)
     for judge_s in _judge_latencies(demands, cluster, verdict_s, None if prove else ROUGH_JUDGE):
         found = _bisect(programme, cluster, judge_s, best.latency_s if best else np.inf)
+        # What is proven holds given one quantile of the judge; over all of them only the lowest bound does.
         bound = min(bound, found.bound_s)
         if found.allocation and (best is None or _key(found.allocation) < _key(best)):
             best = found.allocation
@@ -114,6 +115,7 @@ def _judge_latencies(
     by_gpus: dict[int, float] = {}
     for value in values:
         gpus = least_gpus(judge, value, cluster.gpus)
+        # Values ascend: the first that needs so many GPUs is the lowest that they allow.
         if gpus is not None:
             by_gpus.setdefault(gpus, value)
     return sorted(by_gpus.values())
@@ -158,6 +160,7 @@ class _Programme:
 
     def solve(self, bound_s: float, judge_s: float) -> _Counts:
         shares = [d.table.shares(admissible_s(d, bound_s, judge_s) + EPS) for d in self.demands]
+        # A demand that no shape serves within the bound cannot be covered: no program need say so.
         if any(not share.any() for share in shares):
             return _Counts(None, proven=True)
         program = pulp.LpProblem("allocation", pulp.LpMinimize)
@@ -189,6 +192,7 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
     demands = programme.demands
     values = _bounds(demands, judge_s)
     values = values[values <= cutoff_s]
+    # Feasibility is monotone: a larger bound admits every share that a smaller one does.
     low, high = -1, len(values)  # values[low] is infeasible, values[high] feasible
     best: Allocation | None = None
     proven = -1
@@ -199,6 +203,7 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
         if result.replicas is not None:
             best, high = _allocation(demands, result.replicas, float(values[at]), judge_s), at
         else:
+            # A program that ran out of time counts as infeasible for the search, and as nothing for the proof.
             low = at
             proven = at if result.proven else proven
     # Every value up to `proven` is infeasible; the next one is the least that could hold.
@@ -244,6 +249,7 @@ def _allocation(
         replicas[demand.stage] = tuple(
             Replicas(demand.shapes[s], count, int(demand.table.levels[levels[s]])) for s, count in taken
         )
+        # Below the bound as a rule: it is a value of some demand, and here count those of the replicas taken.
         slowest = max((float(demand.table.latency_s[s, levels[s]]) for s, _ in taken), default=0.0)
         if demand.stage != JUDGE:
             reached = max(reached, slowest + (judge_s if demand.gated else 0.0))

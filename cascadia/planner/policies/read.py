@@ -7,7 +7,8 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.workload import Floats
-from cascadia.planner.policies.choose import Kind, Wanted
+from cascadia.planner.policies.choose import Wanted
+from cascadia.planner.policies.residence import Kind
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec
@@ -61,7 +62,13 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
                     "measure it, or leave the stage out",
                 )
             models.append(ModelProfile(stage.name, stage.accuracy, _filled(sizes, str(table), stage.name)))
-        kinds.append(Kind(worker.kind, tuple(models), worker.most, worker.usd_per_hour))
+        takes_gib = tuple(stage.memory_gib or 0.0 for stage in spec.stages)
+        kinds.append(
+            Kind(
+                worker.kind, tuple(models), worker.most, worker.usd_per_hour,
+                memory_gib=worker.memory_gib, takes_gib=takes_gib if worker.memory_gib is not None else (),
+            )
+        )  # fmt: skip
     return tuple(kinds)
 
 

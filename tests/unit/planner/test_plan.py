@@ -27,6 +27,8 @@ from tests.unit.planner.problems import (
 )
 from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 
+pytestmark = pytest.mark.slow
+
 LONG = traffic(600, 20.0)
 """Long enough beside its latencies to be one round: figures are then those of the trace itself."""
 

@@ -33,6 +33,8 @@ from tests.unit.planner.problems import (
     traffic,
 )
 
+pytestmark = pytest.mark.slow
+
 HUGE = "meta-llama/Llama-3.1-405B-Instruct"
 
 
