@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.external import External
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Metric, Objective, UnderLoad
 from cascadia.domain.policy import Policies
@@ -83,6 +84,7 @@ class StagePlan(Deployed):
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
     its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
     load where that is not `model`. `max_tokens` is of an answer whose request sets no limit; None: the engine's own.
+    `external`: somebody else's API answers instead; None too where the plan does not ask it.
     """
 
     name: str
@@ -97,6 +99,11 @@ class StagePlan(Deployed):
     weights: str | None = None
     balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
+    external: External | None = None
+
+    @property
+    def deployed(self) -> bool:
+        return self.gpus > 0 or self.external is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +192,7 @@ class Predicted:
     """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated.
 
     `ttft` and `tpot` are as clients see them (`cascadia.domain.objective.Level`). `levels` are the objective's bounds.
+    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token.
     """
 
     e2e: Quantiles
@@ -199,6 +207,7 @@ class Predicted:
     usd_per_1k_requests: float
     tpot: Quantiles | None = None
     levels: tuple[LevelPrediction, ...] = ()
+    usd_per_hour_elsewhere: float = 0.0
 
     def rates_rps(self) -> dict[str, float]:
         """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""

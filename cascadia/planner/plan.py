@@ -13,6 +13,7 @@ import numpy as np
 from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
+from cascadia.planner.account.break_even import break_even_notes
 from cascadia.planner.account.calibration_notes import calibration_notes
 from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
@@ -229,9 +230,8 @@ def _finish(
     elapsed: Callable[[], float],
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
-    proving = search.threads.submit(
-        solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
-    )
+    prove, demands = solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
+    proving = search.threads.submit(lambda: prove(demands) if demands else Allocation({}, 0.0, 0.0))
     assert best.certificate is not None
     # Of a trace that is over before anything has settled, figures are of so many rounds of it as it takes.
     certificate = best.certificate
@@ -290,7 +290,12 @@ def _finish(
         stability=certificate.stability,
         headroom=carries,
     )
-    notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
+    notes = (
+        *problem.notes,
+        *_notes(problem, plan_),
+        *break_even_notes(search),
+        *_spared(problem, best, found.best or best),
+    )
     return PlanResult(
         plan_,
         notes,

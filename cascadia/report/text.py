@@ -71,7 +71,7 @@ def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> t
         return ("not deployed", "0", "–", "–", "–", "–", "–")
     limit, least = words.threshold(plan, stage.name), plan.foreseen_from(stage.name)
     return (
-        replicas(stage.replicas, plan.cluster, "\n"),
+        replicas(stage.replicas, plan.cluster, "\n") if stage.replicas else "elsewhere",
         f"{stage.gpus:,}",
         percent(predicted.reached, 1),
         percent(predicted.accepted, 1),
@@ -138,4 +138,5 @@ def _cost(plan: Plan, names: Mapping[str, str]) -> str:
     spare = plan.cluster.gpus - plan.gpus
     free = f"; {spare:,} of {plural(plan.cluster.gpus, 'GPU')} stay free" if spare else ""
     hourly, each = usd(plan.predicted.usd_per_hour), usd(plan.predicted.usd_per_1k_requests)
-    return f"{each} per 1,000 requests, {hourly}/h ({words.prices(plan, names)}){free}"
+    priced = [words.prices(plan, names), words.elsewhere(plan)]
+    return f"{each} per 1,000 requests, {hourly}/h ({'; '.join(filter(None, priced))}){free}"

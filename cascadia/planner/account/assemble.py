@@ -62,12 +62,13 @@ def assemble(
             stage.model,
             stage.engine,
             quantization=stage.quantization,
-            max_model_len=stage.config.max_model_len or stage.architecture.max_position,
+            max_model_len=stage.max_model_len,
             replicas=_seeded(problem, s, deployment.mix(s)),
             config=engine_config(stage, deployment.mix(s)),
             output_ratio=float(lengths[s] / lengths.mean()),
             weights=stage.weights,
             balancing=stage.balancing,
+            external=stage.external if predicted.stages[s].reached > 0 else None,
             max_tokens=stage.max_tokens,
         )
         for s, stage in enumerate(problem.stages)
@@ -165,13 +166,15 @@ def predict(
     shares: Mapping[int, float],
     rate_rps: float | None = None,
 ) -> Predicted:
-    """Predictions from one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the
-    workload's where None.
+    """Predictions from one end-to-end simulation. `usd_per_hour` is of the GPUs, `shares` of capacity are by stage;
+    `rate_rps` is the workload's where None.
     """
     latency = (run.finish_ps - arrivals) / PS_PER_S
     rate = problem.workload.rate_rps if rate_rps is None else rate_rps
     n = len(arrivals)
-    judging_usd = verdict_usd(problem, run)
+    judging_usd, apis_usd = verdict_usd(problem, run), api_usd(problem, run)
+    elsewhere_usd = 3600.0 * rate * apis_usd / max(n, 1)
+    usd_per_hour += elsewhere_usd
     stages = tuple(
         _stage_prediction(problem, run, s, n, rate, shares.get(s, 0.0)) for s in range(len(problem.stages))
     )
@@ -188,6 +191,7 @@ def predict(
         usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * judging_usd / max(n, 1),
         tpot=quantiles(metric_s(problem, run, "tpot")),
         levels=level_predictions(problem, run, problem.objective.bounds),
+        usd_per_hour_elsewhere=elsewhere_usd,
     )
 
 
@@ -268,6 +272,19 @@ def _verdict_reads(problem: Problem, verdicts: Verdicts) -> Ints:
 
 def _utilisation(run: StageRun) -> float:
     return float(run.busy_ps.max(initial=0)) / max(run.span_ps, 1)
+
+
+def api_usd(problem: Problem, run: CascadeRun) -> float:
+    """Dollars that stages elsewhere charge for all answers of the run."""
+    w = problem.workload
+    return sum(
+        api.usd(
+            float(w.input_tokens[v.stage][v.requests].sum()),
+            float(w.output_tokens[v.stage][v.requests].sum()),
+        )
+        for v in run.stages
+        if (api := problem.stages[v.stage].external) is not None
+    )
 
 
 def verdict_usd(problem: Problem, run: CascadeRun) -> float:

@@ -22,6 +22,7 @@ from cascadia.planner.tables.loads import Load, arrival_ps, cached_tokens, found
 from cascadia.planner.tables.shapes import Shape
 from cascadia_sim.cascade.by_rule import Rule
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.elsewhere import Elsewhere, simulate_elsewhere
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import DEFAULT
 from cascadia_sim.iteration.timing import PS_PER_S
@@ -30,6 +31,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 WEIGHT_DIGITS = 9
+Z95 = 1.6448536269514722
+"""Of the normal distribution's 95th percentile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +43,13 @@ class Simulator:
     arrivals: Ints
     cached: Ints
     delays: Ints | None
+    apis: tuple[Elsewhere | None, ...]
+    """By stage; None: it is on GPUs of ours."""
 
     @staticmethod
     def of(problem: Problem) -> "Simulator":
         cached = np.stack([cached_tokens(problem, s) for s in range(len(problem.stages))])
-        return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem))
+        return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem), apis_of(problem))
 
     def run(self, deployment: Deployment, decided: Decisions) -> CascadeRun:
         """`decided` on each request, given the routing."""
@@ -59,6 +64,7 @@ class Simulator:
                 accept=decided.accepts[s],
                 enter=decided.enters[s],
                 judged=decided.judged[s],
+                elsewhere=self.apis[s] if decided.enters[s].any() else None,
                 rule=self._rule(s, deployment.mix(s)),
             )
             for s in range(len(self.problem.stages))
@@ -100,6 +106,30 @@ class Simulator:
         return latency
 
 
+def apis_of(problem: Problem) -> tuple[Elsewhere | None, ...]:
+    """Stages elsewhere, with times for each request, drawn once from the problem's seed."""
+    return tuple(None if s.external is None else _api(problem, at) for at, s in enumerate(problem.stages))
+
+
+def _api(problem: Problem, stage: int) -> Elsewhere:
+    api = problem.stages[stage].external
+    assert api is not None
+    tokens, random = problem.workload.output_tokens[stage], np.random.default_rng((problem.seed, stage))
+    ttft_s = _lognormal(random, api.ttft_p50_s, api.ttft_p95_s, len(tokens))
+    tpot_s = _lognormal(random, api.tpot_p50_s, api.tpot_p95_s, len(tokens))
+    first_ps = np.rint(ttft_s * PS_PER_S).astype(np.int64)
+    rest_ps = np.rint((tokens - 1) * tpot_s * PS_PER_S).astype(np.int64)
+    return Elsewhere(first_ps, first_ps + rest_ps, api.requests_per_minute)
+
+
+def _lognormal(random: np.random.Generator, p50: float, p95: float, count: int) -> Floats:
+    """Draws through both quantiles; all alike where these are."""
+    normal = random.standard_normal(count)
+    if p50 <= 0:
+        return np.zeros(count)
+    return np.asarray(p50 * np.exp(np.log(max(p95 / p50, 1.0)) / Z95 * normal), np.float64)
+
+
 def replicas_of(mix: Mix) -> tuple[Replica, ...]:
     """One entry per replica, weighted by the share of work that its level stands for; the largest weight is 1.
 
@@ -113,6 +143,15 @@ def replicas_of(mix: Mix) -> tuple[Replica, ...]:
         for r in ordered
         for _ in range(r.count)
     )
+
+
+def times_elsewhere(api: Elsewhere, load: Load, requests: int) -> "Times":
+    """Times of each of the workload's requests under `load` at an API, the wait for its limit included."""
+    run = simulate_elsewhere(api, load.request, load.arrival_ps)
+    first, whole = np.zeros(requests), np.zeros(requests)
+    first[load.request] = (run.first_token_ps - load.arrival_ps) / PS_PER_S
+    whole[load.request] = (run.finish_ps - load.arrival_ps) / PS_PER_S
+    return Times(first, whole)
 
 
 def _written_order(replicas: Replicas) -> tuple[str, int, int]:
@@ -173,7 +212,7 @@ def verdict_delays(problem: Problem) -> Ints | None:
     if judge.latency_p50_s <= 0:
         return np.zeros(shape, np.int64)
     spread = max(judge.latency_p95_s / judge.latency_p50_s, 1.0)
-    sigma = np.log(spread) / 1.6448536269514722
+    sigma = np.log(spread) / Z95
     normal = np.random.default_rng(problem.seed + 1).standard_normal(shape)
     delays: Ints = np.rint(judge.latency_p50_s * np.exp(sigma * normal) * PS_PER_S).astype(np.int64)
     return delays

@@ -64,14 +64,15 @@ class Search:
             self._decisions[routing] = decisions(self.problem, self.routings, routing)
         return self._decisions[routing]
 
+    def on_gpus(self, routing: int) -> list[int]:
+        """Stages that a routing deploys on GPUs: all but those elsewhere."""
+        return [s for s in np.flatnonzero(self.routings.deployed[routing]).tolist() if s in self.shapes]
+
     def demands(self, routing: int) -> list[Demand]:
         """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
         reached_, gated = self.decisions(routing).reached, self.decisions(routing).judged
         waits: Bools = np.any(gated, axis=1)
-        demands = [
-            self.stage_demand(s, reached_[s], gated=bool(waits[s]))
-            for s in np.flatnonzero(self.routings.deployed[routing]).tolist()
-        ]
+        demands = [self.stage_demand(s, reached_[s], gated=bool(waits[s])) for s in self.on_gpus(routing)]
         if self.self_hosted_judge and waits.any():
             load = judge_load(self.problem, reached_ & gated)
             if len(load):
@@ -88,7 +89,7 @@ class Search:
         found = [
             (self.stage_demand(s, every[s], gated=s < stages - 1, light=True), self.whole_work(s))
             for s in range(stages)
-            if self.routings.deployed[:, s].any()
+            if s in self.shapes and self.routings.deployed[:, s].any()
         ]
         if self.self_hosted_judge:
             found.append(self._whole_judge())
@@ -181,10 +182,10 @@ def find_shapes(problem: Problem, *, needless_too: bool = False) -> dict[int, tu
     judge, cluster = problem.judge, problem.cluster
     found = {}
     for s, stage in enumerate(problem.stages):
+        if stage.external is not None:
+            continue
         longest = longest_request(problem, s)
-        found[s] = shapes(
-            stage.name, stage.architecture, stage.config, cluster, longest, needless_too=needless_too
-        )
+        found[s] = shapes(stage.name, stage.built, stage.config, cluster, longest, needless_too=needless_too)
     if judge.placement == "self-hosted" and len(problem.stages) > 1:
         assert judge.architecture is not None
         assert judge.config is not None

@@ -235,6 +235,10 @@ class Attempts:
         replica.running += 1
         replica.outstanding_tokens += tokens
         replica.load = load_of(replica.running, replica.outstanding_tokens)
+        if replica.window is not None and (until_s := replica.window.send(monotonic())):
+            replica.rests_until_s = max(replica.rests_until_s, until_s)
+            # A tick later: a timer may ring early, and who looks then waits for ever.
+            asyncio.get_running_loop().call_at(until_s + TICK_S, self.admission.wait_queue.wake)
         return _Given(self.admission, replica, call.path, tokens, replica.breaker.begin()).done
 
     def slow(self, started_s: float) -> bool:

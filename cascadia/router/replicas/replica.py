@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.replicas.breaker import Breaker
+from cascadia.router.replicas.send_window import SendWindow
 from cascadia.router.settings.model import Limits, ReplicaSettings
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.connection import Connection
@@ -71,6 +72,7 @@ class Replica:
         "served",
         "state",
         "weight",
+        "window",
     )
 
     def __init__(
@@ -78,7 +80,13 @@ class Replica:
     ) -> None:
         self.name = name
         self.address = settings.address
-        self.identity = (settings.url, settings.address, settings.api_key, settings.health_path)
+        self.identity = (
+            settings.url,
+            settings.address,
+            settings.api_key,
+            settings.health_path,
+            settings.requests_per_minute,
+        )
         self.weight = settings.share
         self.kind = kind_of(settings)
         self.max_concurrency = settings.max_concurrency
@@ -94,6 +102,8 @@ class Replica:
         """Of both, as `cascadia.dispatch.latency_model.load_of` has it."""
         self.rest_s = 0.0
         self.rests_until_s = 0.0
+        per_minute = settings.requests_per_minute
+        self.window = None if per_minute is None else SendWindow(per_minute)
         host = b"host: " + self.pool.netloc.encode("ascii") + b"\r\n"
         key = (
             b"authorization: Bearer " + settings.api_key.encode("ascii") + b"\r\n"

@@ -71,6 +71,12 @@ class _Replica(_Section):
     share: Positive = 1.0
     max_concurrency: int = Field(256, ge=1, le=100_000)
     health_path: str | None = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
+    requests_per_minute: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Most requests in any minute, of each of the router's processes.",
+    )
     api_key_env: str | None = Field(None, description="Variable that holds the engine's key.")
     api_key_file: Path | None = Field(None, description="File that holds the engine's key.")
     kind: str | None = Field(
@@ -518,6 +524,7 @@ def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[R
             kind=replica.kind,
             latency=_line(replica.latency),
             planned=replica.planned,
+            requests_per_minute=replica.requests_per_minute,
         )
         for i, replica in enumerate(replicas)
     )

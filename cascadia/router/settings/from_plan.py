@@ -1,12 +1,14 @@
 """A plan as settings of a router: its thresholds, its stages and the shares of their replicas."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.external import External
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
 from cascadia.domain.prices import USD_PER_MILLION, token_costs
 from cascadia.planner.problem.models import find_architecture
 from cascadia.router.settings.file import FORESIGHT, JUDGE, check_settings, check_url, foresight_at
@@ -25,8 +27,12 @@ Addresses = Mapping[str, Sequence[str]]
 """By stage name, or `judge`: the address of each replica, in the plan's order."""
 
 
-def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
-    """Raises `BadInput` where a deployed stage has no address, or an address no stage."""
+def settings_of(
+    plan: Plan, addresses: Addresses, where: str, environment: Mapping[str, str] | None = os.environ
+) -> RouterSettings:
+    """Settings of a router for `plan`. `environment` holds the keys of stages elsewhere; None: they are known already.
+
+    Raises `BadInput` where a deployed stage has no address, or an address no stage."""
     deployed = [stage for stage in plan.stages if stage.deployed]
     known = [stage.name for stage in deployed] + [JUDGE] + ([FORESIGHT] if plan.foresight else [])
     for name in addresses:
@@ -40,8 +46,8 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
         stages=tuple(
             StageSettings(
                 name=stage.name,
-                model=stage.name,
-                replicas=_replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses),
+                model=stage.name if stage.external is None else stage.model,
+                replicas=_stage_replicas(stage, addresses, environment),
                 threshold=threshold[stage.name],
                 skip_below=plan.skips(stage.name),
                 max_model_len=stage.max_model_len,
@@ -62,6 +68,40 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
     )
     check_settings(settings, where)
     return settings
+
+
+def _stage_replicas(
+    stage: StagePlan, addresses: Addresses, environment: Mapping[str, str] | None
+) -> tuple[ReplicaSettings, ...]:
+    """Replicas at their addresses; of a stage elsewhere its API, with the key that the environment has."""
+    if stage.external is None:
+        return _replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses)
+    return (external_replica(stage.name, stage.external, addresses.get(stage.name, ()), environment),)
+
+
+def external_replica(
+    stage: str, api: External, addresses: Sequence[str], environment: Mapping[str, str] | None
+) -> ReplicaSettings:
+    """Settings of somebody else's API. Raises `BadInput` without an address, or where its variable is not set."""
+    url = next(iter(addresses), api.base_url)
+    if url is None:
+        where = f"--endpoint {stage}"
+        raise BadInput(
+            where, "is missing: the plan does not say where this API is", f"write {where}=https://HOST"
+        )
+    key = environment.get(api.api_key_env) if environment is not None and api.api_key_env else None
+    if environment is not None and api.api_key_env is not None and not key:
+        raise BadInput(
+            f"{api.api_key_env} in the environment",
+            f"is not set, and stage {stage} needs its key",
+            "export it",
+        )
+    return ReplicaSettings(
+        check_url(url, f"--endpoint {stage}"),
+        health_path=None,
+        api_key=key,
+        requests_per_minute=api.requests_per_minute,
+    )
 
 
 def _mixture(plan: Plan) -> MixtureSettings | None:
@@ -105,7 +145,7 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
         addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
     if plan.foresight and files.foresight is not None and files.foresight.stage is not None:
         addresses[FORESIGHT] = [replica.url for replica in files.foresight.stage.replicas]
-    told = settings_of(plan, addresses, "plan")
+    told = settings_of(plan, addresses, "plan", None)
     if told.judge is not None and files.judge is not None:
         _refuse_another(plan.judge, told.judge, files.judge)
     groups = {stage.name: stage.replicas for stage in plan.stages}

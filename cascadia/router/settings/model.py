@@ -31,6 +31,8 @@ class ReplicaSettings:
     health_path: str | None = "/health"
     api_key: str | None = field(default=None, repr=False)
     resolve: Literal["dns"] | None = None
+    requests_per_minute: int | None = None
+    """Of somebody else's API: what this process sends it in any minute at most."""
     planned: int = 1
     """How many there are to be, at the addresses of a name: gears come by the share of them that is ready."""
     kind: str | None = None

@@ -203,6 +203,7 @@ CASES: dict[str, list[Case]] = {
                 "api_key_file": "secret",
                 "resolve": "dns",
                 "planned": 4,
+                "requests_per_minute": 600,
                 "kind": "h100",
                 "latency": LINE,
             },
