@@ -50,7 +50,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
             }
             for members in stages
         ],
-        "judge": _judge(plan, groups, needed=len(stages) > 1),
+        "judge": _judge(plan, groups, needed=plan.judges),
     }
 
 
@@ -66,7 +66,7 @@ def _routing(plan: Plan, name: str) -> dict[str, object]:
 
 
 def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:
-    """A cascade of one deployed stage asks no judge."""
+    """Values of the judge; its kind is `none` where no answer waits for a verdict."""
     judge = plan.judge
     members = next(_by_unit(groups, "judge"), None)
     if members is not None:

@@ -73,6 +73,8 @@ def gates(plan: Plan) -> str:
             )
     if not parts:
         return f"Every request goes straight to {printable(steps[-1][0].name)}; there is no gate to pass."
+    if plan.mixture is not None and not plan.judges:
+        return f"No answer is judged. {mixture(plan)}"
     if plan.mixture is not None:
         return f"{judge(plan)} scores answers from 0 to 100. {mixture(plan)}"
     after = "Whatever is not accepted goes on to the next stage, and the last one always answers."

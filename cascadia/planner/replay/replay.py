@@ -180,7 +180,8 @@ def gate_decisions(plan: Plan, table: QualityTable, rows: Ints, *, drawn: bool =
         drawn_ = decided(table, deployed, levels, some).take(rows)
         # A mixture skips without a look at the question.
         looked = drawn_.foresees & np.append(skips < ASKS_NONE, False)[:, None]
-        return drawn_._replace(foresees=looked)
+        # Nor does a coin between two models wait for a verdict.
+        return drawn_._replace(foresees=looked, judged=drawn_.judged & plan.judges)
     own, *others = (
         decided(table, deployed, levels, least or None).take(rows) for levels, least in plan.routings
     )
