@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client import generate_latest
 
-from cascadia.cli.keys import keys as keys_command
+from cascadia.cli.spend.keys import keys as keys_command
 from cascadia.domain.errors import BadInput
 from cascadia.router.access.access import Access
 from cascadia.router.access.key_metrics import KeyMetrics
