@@ -29,6 +29,7 @@ from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
+from cascadia.planner.pool.affordable import affordable
 from cascadia.planner.refinement.mixed_search import with_mixed
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
@@ -90,6 +91,7 @@ def plan(
     Raises `BadInput` for a stage that fits nowhere and `Infeasible` where no plan keeps the objective's bounds.
     """
     started = clock()
+    problem = affordable(problem)
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     routings, method = routings_of(problem)
@@ -392,6 +394,17 @@ def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str
     ]
 
 
+def _rent(plan_: Plan) -> list[str]:
+    """What is to be rented, under a budget."""
+    budget_usd = plan_.cluster.budget_usd_per_hour
+    if budget_usd is None:
+        return []
+    rented = [(pool, pool.rented) for pool in plan_.cluster.pools if pool.rented]
+    said = " and ".join(f"{n} node{'s' if n > 1 else ''} of {pool.name}" for pool, n in rented)
+    price_usd = sum(n * pool.usd_per_node_hour for pool, n in rented)
+    return [f"to be rented: {said}, ${price_usd:,.2f}/h with each node whole, within ${budget_usd:,.2f}/h"]
+
+
 def _notes(problem: Problem, plan_: Plan) -> list[str]:
     notes = []
     span_s = float(problem.workload.arrival_s[-1])
@@ -401,7 +414,7 @@ def _notes(problem: Problem, plan_: Plan) -> list[str]:
             f"the trace spans {span_s:.3g} s, too little beside its latencies for queues to settle: the figures are of"
             f" {rounds} rounds of it, one after the other; use a longer trace for firm ones"
         )
-    return [*notes, *_budgets(problem, plan_), *calibration_notes(plan_)]
+    return [*notes, *_rent(plan_), *_budgets(problem, plan_), *calibration_notes(plan_)]
 
 
 def _budgets(problem: Problem, plan_: Plan) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.dispatch.seed import seed_of
+from cascadia.domain.cluster import Cluster
 from cascadia.domain.gear import Gear
 from cascadia.domain.plan import (
     ASKS_NONE,
@@ -79,7 +80,7 @@ def assemble(
     return Plan(
         version=FORMAT_VERSION,
         objective=problem.objective,
-        cluster=problem.cluster,
+        cluster=_rented(problem.cluster, deployment),
         thresholds=tuple(thresholds),
         stages=stages,
         judge=JudgePlan(
@@ -138,6 +139,13 @@ def groups(mix: Mix) -> tuple[ReplicaGroup, ...]:
         key = (r.shape.pool, r.shape.tp, r.shape.pp)
         merged[key] = (count + r.count, share + r.count / r.level / total)
     return tuple(ReplicaGroup(p, tp, pp, n, share) for (p, tp, pp), (n, share) in sorted(merged.items()))
+
+
+def _rented(cluster: Cluster, deployment: Deployment) -> Cluster:
+    """The cluster, with the nodes that a plan under a budget takes of each pool."""
+    if cluster.budget_usd_per_hour is None:
+        return cluster
+    return replace(cluster, pools=tuple(replace(p, rented=deployment.nodes(p)) for p in cluster.pools))
 
 
 def _seeded(problem: Problem, stage: int, mix: Mix) -> tuple[ReplicaGroup, ...]:

@@ -10,7 +10,11 @@ stage: q + J <= L, with J the judge's own quantile), and L is feasible iff the i
     subject to  sum_s a[d,s](L) n[d,s] >= 1               for all d              (covering)
                 sum w[s,t] n[d,s] <= W[p,t]               for all p, t           (budget and node packing)
 
-has a solution. The least feasible L is found by bisection over the finite set of q values, so that "optimal"
+has a solution. Under a budget of B $/h two rows more rent whole nodes, r[p] of pool p at c[p] $/h each:
+
+                sum w[s,t] n[d,s] <= W[p,t]/nodes[p] r[p]  for all p, t,     sum c[p] r[p] <= B
+
+The least feasible L is found by bisection over the finite set of q values, so that "optimal"
 means: L is feasible, and the next smaller value was proven infeasible. Cascadia's one-hot program over GPU
 counts is in `paper.py`; both agree with enumeration where that finishes.
 """
@@ -29,6 +33,7 @@ from cascadia.domain.cluster import Cluster
 from cascadia.planner.allocation.demand import JUDGE, Allocation, Demand, Replicas
 from cascadia.planner.allocation.highs import solve, whole
 from cascadia.planner.allocation.knapsack import least_gpus, least_index
+from cascadia.planner.allocation.rent import Rent, rent_of
 from cascadia.planner.tables.packing import packing_rows, packs_perfectly
 
 Floats = NDArray[np.float64]
@@ -137,6 +142,7 @@ class _Programme:
     uppers: tuple[int, ...]
     costs: tuple[float, ...]
     packing: tuple[tuple[float, tuple[tuple[int, float], ...]], ...]
+    rent: Rent | None
     time_limit_s: float
 
     @staticmethod
@@ -155,6 +161,7 @@ class _Programme:
             tuple(gpus[s.pool] // s.gpus for s in shapes),
             tuple(float(s.gpus) for s in shapes),
             tuple(packing),
+            rent_of(cluster, shapes),
             time_limit_s,
         )
 
@@ -174,6 +181,8 @@ class _Programme:
             program += pulp.lpDot(share.tolist(), [n[j] for j in columns]) >= 1.0 - EPS
         for limit, row in self.packing:  # budget and packing
             program += pulp.lpSum(w * n[j] for j, w in row) <= limit
+        if self.rent is not None:
+            self.rent.add(program, n)
         solved = solve(program, self.time_limit_s)
         return _Counts([whole(x) for x in n] if solved.found else None, solved.proven)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.cluster import Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.deployment.simulation import quantile_s, verdict_delays
@@ -164,7 +164,7 @@ def on_pools(search: Search, pools: Sequence[Pool]) -> Search | None:
     shapes_ = {s: tuple(c for c in choices if c.pool in names) for s, choices in search.shapes.items()}
     if not all(shapes_.values()):
         return None
-    problem = replace(search.problem, cluster=Cluster(tuple(pools)))
+    problem = replace(search.problem, cluster=replace(search.problem.cluster, pools=tuple(pools)))
     return replace(search, problem=problem, shapes=shapes_)
 
 

@@ -18,6 +18,7 @@ from cascadia.planner.allocation.columns import EPS
 from cascadia.planner.allocation.demand import JUDGE, Demand, Replicas
 from cascadia.planner.allocation.highs import solve, whole
 from cascadia.planner.allocation.knapsack import cover
+from cascadia.planner.allocation.rent import rent_of
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import Simulator
@@ -158,6 +159,8 @@ def _covering(
     for pool in search.problem.cluster.pools:
         for weights, limit in packing_rows(pool, shapes):
             program += pulp.lpDot(weights, n) <= limit
+    if (rent := rent_of(search.problem.cluster, shapes)) is not None:
+        rent.add(program, n)
     if not solve(program, 5.0).found:
         return None
     return {

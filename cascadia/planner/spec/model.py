@@ -45,6 +45,13 @@ class PoolSpec(Section):
 
 class ClusterSpec(Section):
     pools: Annotated[tuple[PoolSpec, ...], Many] = Field(description="What there is to deploy on.")
+    budget_usd_per_hour: Usd | None = Field(
+        None,
+        description=(
+            "Most that the nodes in use may cost together, each whole; the plan says how many of each pool to rent. "
+            "Default: no limit but the pools' sizes."
+        ),
+    )
 
 
 class WorkloadSpec(Section):

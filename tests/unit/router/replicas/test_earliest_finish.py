@@ -1,5 +1,6 @@
 """Replicas chosen by what is learnt of their answers: through the router, and with the simulator's own choices."""
 
+import asyncio
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -44,6 +45,36 @@ def test_answers_are_learnt_from_whatever_way_they_come() -> None:
             metrics = (await up.client.get("/metrics")).text
         assert 'cascadia_stage_foresees{stage="small"} 0.0' in metrics
         assert 'cascadia_latency_error{kind="1",stage="small"}' in metrics
+
+    run(main)
+
+
+def test_nothing_is_lost_while_replicas_of_a_kind_come_and_go() -> None:
+    async def main() -> None:
+        engines = [FakeEngine(name) for name in "abcd"]
+        async with started(*engines):
+            (stage,) = settings(*engines)
+            kinds = zip(stage.replicas, ("fast", "fast", "slow", "slow"), strict=True)
+            told = replace(stage, replicas=tuple(replace(r, kind=kind) for r, kind in kinds))
+            async with running((told,)) as up:
+                served = up.router.stages[0]
+                found = []
+                for kind in ("slow", "fast", "slow"):
+                    gone = [replica for replica in served.replicas if replica.kind == kind]
+                    asked = [asyncio.ensure_future(up.chat("small", stream=k % 2 == 0)) for k in range(20)]
+                    await asyncio.sleep(0)
+                    for replica in gone:
+                        replica.drain()
+                    asked += [asyncio.ensure_future(up.chat("small")) for _ in range(20)]
+                    found += await asyncio.gather(*asked)
+                    for replica in gone:
+                        replica.undrain()
+                    await until(lambda: all(replica.state == "ready" for replica in served.replicas))
+                assert [answer.status_code for answer in found] == [200] * 120
+                timed = served.admission.timed
+                assert timed is not None
+                assert set(timed.models) == {"fast", "slow"}
+                await until(lambda: all(replica.running == 0 for replica in served.replicas))
 
     run(main)
 
