@@ -37,6 +37,7 @@ COMMANDS = {
     "import": Entry("cascadia.cli.imports.group:import_", "Make inputs of other programs' logs and tables."),
     "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
+    "exits": Entry("cascadia.cli.exits.group:exits", "Train and examine early exits of a model."),
     "engine": Entry("cascadia.cli.engine.group:engine", "Make, measure and serve classifiers and rerankers."),
     "doctor": Entry(
         "cascadia.cli.machine.doctor:doctor", "Say what this machine has, lacks, and what to do."

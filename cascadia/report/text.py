@@ -1,6 +1,6 @@
 """The plan as a terminal shows it: one table of stages, then a line on each promise."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cascadia.domain.plan import Plan, StagePlan, StagePrediction
@@ -9,8 +9,13 @@ from cascadia.report.names import model_label, printable, replicas
 from cascadia.report.numbers import lower_bound, percent, plural, quality, score, seconds, usd
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
+
+ALL_COLUMNS_WIDTH = 72
+"""A narrower terminal has no room for all columns: a stage's name would be the first to go."""
+LEFT_OUT = ("reached", "load")
+"""Columns of which others tell most: who is reached was accepted by none before."""
 
 REPLICAS_WIDTH = 20
 """Up to so many columns of an 80-column terminal, replicas stand unbroken."""
@@ -21,7 +26,6 @@ NO_NAMES: Mapping[str, str] = {}
 def plan_summary(plan: Plan, gpu_names: Mapping[str, str] = NO_NAMES) -> "RenderableType":
     """Summary of a plan for `rich`: fits 80 columns, and is plain text where the console has no colour."""
     from rich.console import Group
-    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -31,10 +35,22 @@ def plan_summary(plan: Plan, gpu_names: Mapping[str, str] = NO_NAMES) -> "Render
     for name, line in _facts(plan, gpu_names):
         facts.add_row(name, Text(line))
     title = Text(words.headline(plan, gpu_names), style="bold")
-    return Group(title, Padding(_stages(plan), (1, 0)), facts)
+    return Group(title, _ByWidth(plan), facts)
 
 
-def _stages(plan: Plan) -> "Table":
+class _ByWidth:
+    """The table of stages, with as many columns as the terminal has room for beside the stages' names."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
+        from rich.padding import Padding
+
+        yield Padding(_stages(self._plan, narrow=options.max_width < ALL_COLUMNS_WIDTH), (1, 0))
+
+
+def _stages(plan: Plan, *, narrow: bool) -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -44,12 +60,13 @@ def _stages(plan: Plan) -> "Table":
     )
     table.add_column("stage", overflow="ellipsis", min_width=10)
     table.add_column("replicas", no_wrap=_widest(plan) <= REPLICAS_WIDTH, min_width=11)
-    table.add_column("GPUs", justify="right", no_wrap=True)
+    table.add_column(_units(plan), justify="right", no_wrap=True)
     table.add_column("reached", justify="right", no_wrap=True)
     table.add_column("accepted", justify="right", no_wrap=True)
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("p95", justify="right", no_wrap=True)
     table.add_column("load", justify="right", no_wrap=True)
+    left_out = [column for column in table.columns if narrow and column.header in LEFT_OUT]
     predictions = {predicted.name: predicted for predicted in plan.predicted.stages}
     for stage in plan.stages:
         name = Text(printable(stage.name), style="bold" if stage.deployed else "dim")
@@ -58,7 +75,13 @@ def _stages(plan: Plan) -> "Table":
         table.add_row(name, *_cells(plan, stage, predictions.get(stage.name)))
     if plan.judge.gpus:
         table.add_row(*_judge_cells(plan))
+    for column in left_out:
+        table.columns.remove(column)
     return table
+
+
+def _units(plan: Plan) -> str:
+    return "cores" if all(pool.gpu == "cpu" for pool in plan.cluster.pools) else "GPUs"
 
 
 def _widest(plan: Plan) -> int:
@@ -129,9 +152,13 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _per_token(plan: Plan) -> str:
-    """TPOT as clients see it, and what the stages' engines take."""
+    """TPOT as clients see it; empty where nearly all answers are held, and then come all at once."""
     tpot = plan.predicted.tpot
-    return "" if tpot is None else f"; per output token p50 {seconds(tpot.p50_s)}, p95 {seconds(tpot.p95_s)}"
+    return (
+        ""
+        if tpot is None or not tpot.p95_s
+        else f"; per output token p50 {seconds(tpot.p50_s)}, p95 {seconds(tpot.p95_s)}"
+    )
 
 
 def _cost(plan: Plan, names: Mapping[str, str]) -> str:

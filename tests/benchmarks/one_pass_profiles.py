@@ -5,9 +5,13 @@ published ones of models of those names, and the latencies are set by what the t
 latency, and the load near which only the fastest carries 60 or 20 workers).
 """
 
-import itertools
+import json
+from itertools import pairwise
+
+import numpy as np
 
 from cascadia.policy.problem import ModelProfile
+from tests.data import ROOT
 
 IMAGE = (
     ("shufflenet_v2_x0_5", 60.55, 15), ("shufflenet_v2_x1_0", 69.36, 24), ("mobilenet_v3_large", 75.27, 36),
@@ -28,14 +32,23 @@ def _family(named: tuple[tuple[str, float, int], ...]) -> tuple[ModelProfile, ..
     )
 
 
-FAMILIES = {"image": _family(IMAGE), "text": _family(TEXT)}
-"""By task: the models of RAMSIS section 7."""
+def _measured() -> tuple[ModelProfile, ...]:
+    """The bundled encoders as `cascadia engine measure` found them, at the 95th percentile."""
+    told = json.loads((ROOT / "docs/benchmarks/data/one-pass-family.json").read_text())
+    return tuple(
+        ModelProfile(m["name"], m["accuracy"], tuple(np.maximum.accumulate(m["p95_s"]).tolist()))
+        for m in told["models"]
+    )
+
+
+FAMILIES = {"image": _family(IMAGE), "text": _family(TEXT), "encoders": _measured()}
+"""By task: the models of RAMSIS section 7, and our own."""
 
 
 def many(models: tuple[ModelProfile, ...], step: float = 0.4) -> tuple[ModelProfile, ...]:
     """A superset with a synthetic model on the line between neighbours every `step` points (section 7.3.2)."""
     out = list(models)
-    for below, above in itertools.pairwise(models):
+    for below, above in pairwise(models):
         at = below.accuracy + step
         while at < above.accuracy - 1e-9:
             part = (at - below.accuracy) / (above.accuracy - below.accuracy)
