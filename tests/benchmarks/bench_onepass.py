@@ -1,8 +1,9 @@
-"""One-pass models on real engines: `python -m tests.benchmarks.bench_onepass [cascade | batches | chaos | policies]`.
+"""One-pass models on real engines: `python -m tests.benchmarks.bench_onepass [WHICH...]`, all where none is named.
 
 - cascade: accuracy and compute of the cascade by margin beside its largest model alone, for thresholds that were chosen
   on one half of the texts and measured on the other (CascadeServe, section 6).
 - batches: texts a second through the router's batches, beside the same engines' own dynamic batching, in the same run.
+- member: the router's CPU time for a member of a batch of up to 16, and for a request that it does not batch.
 - chaos: a worker killed in a batch, a poisoned input among 32, a storm of deadlines: each request answered once.
 - policies: accuracy and lateness of a policy's table, of fixed models and of gears, on two workers under Poisson and
   bursty arrivals, beside the simulated.
@@ -16,6 +17,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,12 +30,14 @@ from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
+import yaml
 
 from cascadia.clients.hub.catalogue import model_named, models_folder
 from cascadia.clients.hub.fetch import fetch
 from cascadia.demo.children import Children
 from cascadia.demo.measuring.one_pass import asked
 from cascadia.demo.one_pass import OnePassFleet, start_one_pass
+from cascadia.demo.stages import cascadia_command
 from cascadia.onepass.family import CUTS, ENCODER, SHA256, make_family
 from cascadia.onepass.measuring import probabilities
 from cascadia.onepass.questions import SOURCE, Question, questions
@@ -173,6 +177,26 @@ def batches() -> None:
         print(f"throughput of the router's batches, of the engines' own: {ratio:.2f}")
 
 
+def member() -> None:
+    some, name = texts()[:1500], NAMES[0]
+    ways = {"in batches of at most 16": {"slo_ms": 1000, "max_batch": 16}, "not batched": None}
+    costs = {}
+    for way, group in ways.items():
+        with serving({name: 0.0}, group=group) as fleet:
+            asyncio.run(_flood(fleet, name, some[:300], fleet.router.url))
+            found = []
+            for _ in range(3):
+                before_s = fleet.router.cpu_s
+                asyncio.run(_flood(fleet, name, some, fleet.router.url))
+                found.append(1e6 * (fleet.router.cpu_s - before_s) / len(some))
+            costs[way] = float(np.median(found))
+            metrics = httpx.get(f"{fleet.router.url}/metrics", trust_env=False).text
+            sizes = [line for line in metrics.splitlines() if "batch_size_" in line and "bucket" not in line]
+            print(f"{way}: {costs[way]:.0f} µs of the router's CPU a request; {sizes}")
+    batched, single = costs.values()
+    print(f"a member costs {batched - single:+.0f} µs beyond a request that is not batched")
+
+
 async def _flood(
     fleet: OnePassFleet, model: str, some: list[Question], url: str | None
 ) -> tuple[float, float]:
@@ -252,10 +276,93 @@ async def _killed(fleet: OnePassFleet, some: list[Question]) -> str:
         return _told(await sent)
 
 
+SLO_S, RATE_RPS, PLAYED_S = 0.15, 250.0, 8.0
+
+
+def policies() -> None:
+    """Deadlines of 150 ms, two workers with four models each. The latency table is measured first, beside whatever else
+    this machine does: what it says and what the run meets may differ by that."""
+    there, some = family(), texts()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = cascadia_command("engine", "measure", *map(str, there.values()), "--passes", "12", "--json")
+        command += ["--out", str(folder / "latency.csv")]
+        document = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        accuracy = {model["name"]: model["accuracy"] for model in document["models"]}
+        for law, shape in (("Poisson", 1.0), ("bursty (gamma gaps, shape 0.25)", 0.25)):
+            table = _policy(folder, accuracy, shape)
+            policy = json.loads(table.read_text())
+            expected = policy["levels"][-1]["expected"]
+            print(
+                f"{law}, {RATE_RPS:g} a second; kind {policy['kind']}, queue {policy['queue']}; expected: {expected}"
+            )
+            gaps = np.random.default_rng(3).gamma(shape, 1 / (RATE_RPS * shape), int(RATE_RPS * PLAYED_S))
+            group = {"policies": str(table), "slo_ms": 1e3 * SLO_S, "max_batch": 32}
+            thresholds = dict(zip(NAMES, (50.0, 60.0, 10.0, 0.0), strict=True))
+            with serving(thresholds, group=group) as fleet:
+                for model in ("intent", *NAMES, "cascadia"):
+                    print(f"  {model}: {asyncio.run(_played_open(fleet, model, some, np.cumsum(gaps)))}")
+
+
+def _policy(folder: Path, accuracy: Mapping[str, float], shape: float) -> Path:
+    spec = {
+        "stages": [{"name": name, "accuracy": accuracy[name], "group": "intent"} for name in NAMES],
+        "latency": "latency.csv",
+        "workers": [{"most": 2}],
+        "workload": {"rate_rps": RATE_RPS, "gap_shape": shape, "requests": 20_000},
+        "objective": {"maximize": "quality", "latency_max_s": SLO_S, "late_max": "5%"},
+    }
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
+    out = folder / f"policies-{shape:g}"
+    done = subprocess.run(
+        cascadia_command("policy", str(folder / "spec.yaml"), "--out", str(out), "--force"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(done.stdout.strip() or done.stderr.strip())
+    done.check_returncode()
+    return out / "policies.json"
+
+
+async def _played_open(fleet: OnePassFleet, model: str, some: list[Question], at_s: np.ndarray) -> str:
+    """Requests at `at_s`, whether or not others are answered."""
+    url = urlsplit(fleet.router.url)
+    idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    found: list[tuple[float, bool, str]] = []
+
+    async def one(text: Question) -> None:
+        began_s = time.perf_counter()
+        reader, writer = idle.pop() if idle else await asyncio.open_connection(url.hostname, url.port)
+        status, headers, content = await _asked(reader, writer, model, text.text)
+        idle.append((reader, writer))
+        right = status == 200 and json.loads(content)["data"][0]["label"] == text.label
+        found.append((time.perf_counter() - began_s, right, headers.get("x-cascadia-stage", str(status))))
+
+    began_s, tasks = time.perf_counter(), []
+    for at, due_s in enumerate(at_s):
+        await asyncio.sleep(max(0.0, began_s + due_s - time.perf_counter()))
+        tasks.append(asyncio.create_task(one(some[at % len(some)])))
+    await asyncio.gather(*tasks)
+    for _, writer in idle:
+        writer.close()
+    late = [seconds > SLO_S for seconds, _, _ in found]
+    in_time = [right for seconds, right, _ in found if seconds <= SLO_S]
+    by = {name: round(count / len(found), 2) for name, count in Counter(stage for *_, stage in found).items()}
+    right = 100 * float(np.mean(in_time)) if in_time else 0.0
+    p50_s, p95_s = np.quantile([seconds for seconds, *_ in found], [0.5, 0.95])
+    return (
+        f"right in time {right:.1f} %, late {100 * np.mean(late):.1f} %, "
+        f"p50 {1e3 * p50_s:.0f} ms, p95 {1e3 * p95_s:.0f} ms, by {by}"
+    )
+
+
 def main(which: list[str]) -> None:
-    for name in which or ["cascade", "batches", "chaos"]:
+    for name in which or ["cascade", "batches", "member", "chaos", "policies"]:
         print(f"== {name}")
-        {"cascade": cascade, "batches": batches, "chaos": chaos}[name]()
+        {"cascade": cascade, "batches": batches, "chaos": chaos, "member": member, "policies": policies}[
+            name
+        ]()
 
 
 if __name__ == "__main__":
