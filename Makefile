@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo demo-plan test check coverage test-e2e test-k8s bench docs site clean
+.PHONY: demo demo-plan test test-quick check coverage test-e2e test-k8s bench docs site clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -29,6 +29,10 @@ check: $(STAMP)
 
 test: check
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# Less what is marked slow; says the CPU seconds of each package, which are to be ten at most.
+test-quick: $(STAMP)
+	$(BIN)/python -m pytest -p no:xdist -p tests.cpu_seconds -m 'not slow'
 
 # Lines and branches of the packages that import no other, by their own unit tests; the floor is pyproject.toml's.
 coverage: $(STAMP)

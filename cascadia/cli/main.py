@@ -37,9 +37,12 @@ COMMANDS = {
     "import": Entry("cascadia.cli.imports.group:import_", "Make inputs of other programs' logs and tables."),
     "profile": Entry("cascadia.cli.profile.group:profile", "Measure your own models, for plans to rest on."),
     "judge": Entry("cascadia.cli.judge.group:judge", "Train, examine and serve an embedding judge."),
+    "exits": Entry("cascadia.cli.exits.group:exits", "Train and examine early exits of a model."),
     "engine": Entry("cascadia.cli.engine.group:engine", "Make, measure and serve classifiers and rerankers."),
-    "doctor": Entry("cascadia.cli.doctor:doctor", "Say what this machine has, lacks, and what to do."),
-    "chart": Entry("cascadia.cli.chart:chart", "Write the Helm chart to a folder."),
+    "doctor": Entry(
+        "cascadia.cli.machine.doctor:doctor", "Say what this machine has, lacks, and what to do."
+    ),
+    "chart": Entry("cascadia.cli.machine.chart:chart", "Write the Helm chart to a folder."),
     "render": Entry("cascadia.cli.render:render", "Write a plan's manifests and process definitions."),
     "serve": Entry("cascadia.cli.serve:serve", "Serve a plan's stages as one OpenAI endpoint."),
     "up": Entry("cascadia.cli.fleet.up:up", "Run a plan on this machine."),
@@ -57,7 +60,8 @@ COMMANDS = {
     "thresholds": Entry(
         "cascadia.cli.thresholds.group:thresholds", "Propose, approve, roll back thresholds."
     ),
-    "keys": Entry("cascadia.cli.keys:keys", "Make, list and revoke a router's API keys."),
+    "ledger": Entry("cascadia.cli.spend.ledger:ledger", "Share the GPUs' bill out by key and stage."),
+    "keys": Entry("cascadia.cli.spend.keys:keys", "Make, list and revoke a router's API keys."),
     "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
 }
 

@@ -1,5 +1,6 @@
 """`cascadia policy`: workers and policies of models that answer in one pass."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from cascadia.planner.policies.compared import Row
 
 FILE = "policies.json"
+FURTHER = tuple(f"policies-{at}.json" for at in range(2, 8))
+"""Of workers that hold other models than the first."""
 
 
 @click.command()
@@ -49,8 +52,9 @@ def policy(spec: Path, out: Path | None, compares: bool, force: bool, output: Ou
         chosen = choose(asked.group, asked.kinds, asked.wanted)
     rows = baseline_rows(chosen.group, asked.wanted) if compares else []
     if out is not None:
-        with output_dir(out, (FILE,), force=force) as folder:
-            write_policies(chosen.policies, folder / FILE)
+        with output_dir(out, (FILE, *FURTHER), force=force) as folder:
+            for name, policies in zip((FILE, *FURTHER), (chosen.policies, *chosen.further), strict=False):
+                write_policies(policies, folder / name)
     output.show(_summary(chosen, rows, asked.wanted.late_max))
     output.document(_document(chosen, rows, out))
 
@@ -73,6 +77,10 @@ def _summary(chosen: "Chosen", rows: "list[Row]", late_max: float) -> str:
             f"{o.busy:>7.0%}{o.batch:>7.1f}"
         )
     lines += [f"  {row.name}: {row.setting}" for row in rows]
+    if not chosen.kind.holds_all:
+        lines += ["", "who sits where:"]
+        for sits, count in Counter(chosen.sits).items():
+            lines.append(f"  {count} workers: {', '.join(sits)}")
     return "\n".join(lines)
 
 
@@ -85,6 +93,7 @@ def _document(chosen: "Chosen", rows: "list[Row]", out: Path | None) -> dict[str
         "levels": len(chosen.policies.levels),
         "outcome": chosen.outcome,
         "bound": chosen.bound,
+        "sits": chosen.sits,
         "rivals": [{"policies": policies.kind, "outcome": outcome} for policies, outcome in chosen.rivals],
         "baselines": [{"name": row.name, "setting": row.setting, "outcome": row.outcome} for row in rows],
         "expected": [level.expected for level in chosen.policies.levels],

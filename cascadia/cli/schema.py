@@ -9,10 +9,11 @@ from cascadia.cli.shared.output import Output, write
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["spec", "plan", "controller"]), default="spec")
+@click.argument("what", type=click.Choice(["spec", "plan", "controller", "policy"]), default="spec")
 @with_output
 def schema(what: str, output: Output) -> None:
-    """Print the JSON schema of a spec (`cascade.yaml`, the default), a plan (`plan.json`) or a `controller.yaml`.
+    """Print the JSON schema of a spec (`cascade.yaml`, the default), a plan (`plan.json`), a `controller.yaml`, or a
+    spec of one-pass models (what `cascadia policy` reads).
 
     An editor that is given the schema completes keys and marks mistakes.
     """
@@ -21,6 +22,10 @@ def schema(what: str, output: Output) -> None:
         from cascadia.planner.spec.model import Spec
 
         document: object = Spec.model_json_schema()
+    elif what == "policy":
+        from cascadia.planner.spec.policy import PolicySpec
+
+        document = PolicySpec.model_json_schema()
     elif what == "controller":
         from cascadia.controller.settings.file import controller_schema
 

@@ -1,7 +1,7 @@
 """Candidate of a choice between replicas: what the choice looks at."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Candidate(Protocol):
@@ -25,3 +25,27 @@ class Balancer(Protocol):
     """
 
     def choose(self, candidates: Sequence[Candidate], tokens: int, prefix: int | None) -> int: ...
+
+
+class TimedCandidate(Candidate, Protocol):
+    """A replica whose answers are timed: those of one `kind` (GPU and shape) take as long, given as much in hand.
+
+    `load` is what it has in hand (`cascadia.dispatch.latency_model.load_of`).
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def load(self) -> float: ...
+
+
+class Asked(NamedTuple):
+    """A request, as far as it is known beforehand: the tokens that it reads, and the most that it may write.
+
+    `left_s` is the time in which its answer is wanted; infinite where it may take any.
+    """
+
+    tokens: int
+    most_output: int | None = None
+    prefix: int | None = None
+    left_s: float = float("inf")

@@ -38,5 +38,6 @@ class LeastOutstanding:
             if load < least:
                 best, least = at, load
         chosen = first + best if first + best < n else first + best - n
+        # So that equal ones are taken in turn, and of very many replicas others are looked at next time.
         self.turn = chosen + 1
         return chosen

@@ -36,6 +36,7 @@ class PrefixAffinity:
         work = sum(c.outstanding_tokens for c in candidates) + tokens
         weight = sum(c.weight for c in candidates)
         start = bisect_right(self._points, prefix & _MASK)
+        # A replica stands at many points; one that had no room has none at its next point either.
         seen: set[int] = set()
         for step in range(len(self._owners)):
             owner = self._owners[(start + step) % len(self._owners)]

@@ -17,6 +17,12 @@ class Pool:
     gpus_per_node: int
     usd_per_gpu_hour: float
     own_gpu: OwnGpu | None = None
+    rented: int | None = None
+    """Of a plan under a budget: whole nodes that it takes."""
+
+    @property
+    def usd_per_node_hour(self) -> float:
+        return self.gpus_per_node * self.usd_per_gpu_hour
 
     @property
     def hardware(self) -> Gpu:
@@ -34,7 +40,10 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
+    """`budget_usd_per_hour` is what all nodes that are taken may cost together, each whole; None: nobody asks."""
+
     pools: tuple[Pool, ...]
+    budget_usd_per_hour: float | None = None
 
     @property
     def gpus(self) -> int:

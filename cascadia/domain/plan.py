@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.external import External
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Metric, Objective, UnderLoad
 from cascadia.domain.policy import Policies
@@ -17,15 +18,33 @@ ASKS_NONE = 101.0
 """`skip_below` of a stage that is never asked, whatever the question: above all that can be foreseen."""
 
 
+Balancing = Literal["least-outstanding", "earliest-finish"]
+"""Rule by which a stage's replicas share its requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyLine:
+    """Latency of an answer on a replica, as simulated: see `cascadia.dispatch.latency_model`."""
+
+    base_s: float
+    read_s: float
+    step_s: float
+    load_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole."""
+    """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole.
+
+    `latency`: where the stage's balancing begins to learn from.
+    """
 
     pool: str
     tp: int
     pp: int
     count: int
     share: float
+    latency: LatencyLine | None = None
 
     @property
     def gpus(self) -> int:
@@ -65,6 +84,7 @@ class StagePlan(Deployed):
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
     its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
     load where that is not `model`. `max_tokens` is of an answer whose request sets no limit; None: the engine's own.
+    `external`: somebody else's API answers instead; None too where the plan does not ask it.
     """
 
     name: str
@@ -77,7 +97,13 @@ class StagePlan(Deployed):
     config: EngineConfig = field(default_factory=EngineConfig)
     output_ratio: float = 1.0
     weights: str | None = None
+    balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
+    external: External | None = None
+
+    @property
+    def deployed(self) -> bool:
+        return self.gpus > 0 or self.external is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +192,7 @@ class Predicted:
     """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated.
 
     `ttft` and `tpot` are as clients see them (`cascadia.domain.objective.Level`). `levels` are the objective's bounds.
+    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token.
     """
 
     e2e: Quantiles
@@ -180,6 +207,7 @@ class Predicted:
     usd_per_1k_requests: float
     tpot: Quantiles | None = None
     levels: tuple[LevelPrediction, ...] = ()
+    usd_per_hour_elsewhere: float = 0.0
 
     def rates_rps(self) -> dict[str, float]:
         """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""
@@ -365,6 +393,14 @@ class Plan:
         """Thresholds and `skip_below` of the plan's own routing, and of the one that it is mixed with."""
         own = self.thresholds, self.skip_below
         return (own,) if self.mixture is None else (own, (self.mixture.thresholds, self.mixture.skip_below))
+
+    def balancing_document(self, name: str) -> dict[str, object]:
+        """What is written of how a stage's replicas share its requests, where that is not by what they have in hand."""
+        stage = next(stage for stage in self.stages if stage.name == name)
+        if stage.balancing == "least-outstanding":
+            return {}
+        within_s = self.objective.latency_max_s
+        return {"balancing": stage.balancing, **({} if within_s is None else {"latency_max_s": within_s})}
 
     def mixture_document(self) -> dict[str, object]:
         """The section `mixture` of a router's file; empty where none is mixed."""

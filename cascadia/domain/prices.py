@@ -28,7 +28,9 @@ def token_costs(plan: Plan) -> TokenCosts | None:
     predicted = {stage.name: stage for stage in plan.predicted.stages}
     deployed = [stage for stage in plan.stages if stage.deployed]
     sustained = {stage.name: _tokens_per_s(predicted.get(stage.name)) for stage in deployed}
-    if not deployed or not all(sustained.values()):
+    # What an API charges depends on what is read and what is written, which no single price tells.
+    away = any(stage.external is not None for stage in deployed)
+    if not deployed or away or not all(sustained.values()):
         return None
     priced = {stage.name: _usd_per_hour(plan, stage) for stage in deployed}
     in_usd = all(priced.values())

@@ -4,13 +4,20 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.external import External
 from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.domain.plan import Balancing
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.architecture import Architecture
 
+UNKNOWN_CONTEXT = 1_000_000
+"""Tokens that an API is taken to accept where its spec does not say."""
+
 Engine = Literal["vllm", "sglang", "trtllm", "llama.cpp"]
+EXTERNAL: Literal["external"] = "external"
+"""In place of an engine, of a stage that is somebody else's API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +27,34 @@ class Stage:
     `weights` is what the engine loads where that is not `model`: a hub's id, or an absolute path.
     `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s. `max_tokens` is
     the router's, of an answer whose request sets no limit; lengths are the trace's and the table's all the same.
+    `external` stages have no architecture, and are asked over the network.
     """
 
     name: str
     model: str
-    architecture: Architecture
+    architecture: Architecture | None
     _: KW_ONLY
-    engine: Engine
+    engine: Engine | Literal["external"]
     quantization: str | None
     config: EngineConfig
     weights: str | None = None
     searches_batch_tokens: bool = False
+    balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
+    external: External | None = None
+
+    @property
+    def built(self) -> Architecture:
+        """Architecture of a stage on GPUs of ours."""
+        assert self.architecture is not None
+        return self.architecture
+
+    @property
+    def max_model_len(self) -> int:
+        """Longest context served, in tokens."""
+        return self.config.max_model_len or (
+            self.architecture.max_position if self.architecture else UNKNOWN_CONTEXT
+        )
 
 
 @dataclass(frozen=True, slots=True)

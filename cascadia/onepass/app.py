@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from fastapi import FastAPI, Request, Response
@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from cascadia import __version__
 from cascadia.onepass.batches import Batches, Busy
+from cascadia.onepass.exits import EXIT_HEADER, add_exits, exits_told
 from cascadia.onepass.model import Task
 from cascadia.onepass.runner import BadText, Forwarded, Input, Runner
 from cascadia.onepass.wire import (
@@ -33,6 +34,14 @@ class _Refused(Exception):
     def __init__(self, status: int, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.status, self.code, self.param = status, code, param
+
+
+class Answer(NamedTuple):
+    """`exits` is what the header says of them; empty for a model without."""
+
+    model: str
+    content: bytes
+    exits: str = ""
 
 
 class Engine:
@@ -64,6 +73,9 @@ class Engine:
             registry=self.registry,
         )
         self.batches = Batches(most_waiting, at_once, self._batch)
+        exiting = {name: one.exits for name, one in self.runners.items() if one.exits is not None}
+        if exiting:
+            add_exits(self.registry, exiting)
         waiting = Gauge("cascadia_engine_waiting", "Inputs that wait.", registry=self.registry)
         waiting.set_function(lambda: self.batches.waiting)
 
@@ -87,36 +99,37 @@ class Engine:
             raise _Refused(400, "wrong_task", f"{name} is no model for {task}.", "model")
         return found
 
-    async def forward(self, runner: Runner, inputs: Sequence[Input], *, truncate: bool) -> Forwarded:
+    async def forward(
+        self, runner: Runner, inputs: Sequence[Input], *, truncate: bool, declines: bool = False
+    ) -> Forwarded:
         try:
             ids = runner.ids(inputs, truncate=truncate)
         except BadText as error:
             raise bad_text(error, inputs) from None
-        found = await self.batches.forward(runner, ids)
+        found = await self.batches.forward(runner, ids, declines=declines)
         self.inputs.labels(runner.model.name).inc(len(inputs))
         self.tokens.labels(runner.model.name).inc(int(found.tokens.sum()))
         return found
 
-    async def classify(self, body: bytes) -> tuple[str, bytes]:
+    async def classify(self, body: bytes, declines: bool) -> Answer:
         asked = read_classify(body)
         runner = self.runner(asked.model, "classify")
-        found = await self.forward(runner, asked.inputs, truncate=asked.truncates)
-        return runner.model.name, classified(runner.model, found)
+        found = await self.forward(runner, asked.inputs, truncate=asked.truncates, declines=declines)
+        return Answer(runner.model.name, classified(runner.model, found), exits_told(runner, found))
 
-    async def rerank(self, body: bytes) -> tuple[str, bytes]:
+    async def rerank(self, body: bytes, _: bool) -> Answer:
         asked = read_rerank(body)
         runner = self.runner(asked.model, "rerank")
         found = await self.forward(runner, asked.inputs, truncate=asked.truncates)
-        return runner.model.name, reranked(runner.model, asked, found)
+        return Answer(runner.model.name, reranked(runner.model, asked, found))
 
-    async def answered(
-        self, request: Request, work: Callable[[bytes], Awaitable[tuple[str, bytes]]]
-    ) -> Response:
+    async def answered(self, request: Request, work: Callable[[bytes, bool], Awaitable[Answer]]) -> Response:
         """Serves one POST, whatever comes of it."""
         model = ""
         try:
-            model, content = await work(await self._body(request))
-            response = Response(content, media_type=_JSON)
+            declines = request.headers.get(EXIT_HEADER, "") == "off"
+            model, content, left = await work(await self._body(request), declines)
+            response = Response(content, media_type=_JSON, headers={EXIT_HEADER: left} if left else None)
         except BadRequest as error:
             response = _error(400, "invalid_request", str(error), error.param)
         except _Refused as error:

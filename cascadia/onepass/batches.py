@@ -24,6 +24,7 @@ class Busy(Exception):
 class _Waiting(NamedTuple):
     runner: Runner
     ids: Sequence[Sequence[int]]
+    declines: bool
     found: "asyncio.Future[Forwarded]"
 
 
@@ -60,11 +61,13 @@ class Batches:
         self._queue.clear()
         self.waiting = 0
 
-    async def forward(self, runner: Runner, ids: Sequence[Sequence[int]]) -> Forwarded:
-        """One pass of `runner` over `ids`, alone or with others'. Raises `Busy`."""
+    async def forward(
+        self, runner: Runner, ids: Sequence[Sequence[int]], *, declines: bool = False
+    ) -> Forwarded:
+        """One pass of `runner` over `ids`, alone or with others'; one that declines has no exits. Raises `Busy`."""
         if self.waiting + len(ids) > self.most_waiting:
             raise Busy
-        mine = _Waiting(runner, ids, asyncio.get_running_loop().create_future())
+        mine = _Waiting(runner, ids, declines, asyncio.get_running_loop().create_future())
         self._queue.append(mine)
         self.waiting += len(ids)
         self._some.set()
@@ -82,9 +85,10 @@ class Batches:
                 self._some.clear()
                 continue
             runner, ids = some[0].runner, [each for one in some for each in one.ids]
+            declines = [one.declines for one in some for _ in one.ids]
             started_s = loop.time()
             try:
-                values, tokens = await loop.run_in_executor(self._thread, runner.forward, ids)
+                found = await loop.run_in_executor(self._thread, runner.forward, ids, declines)
             except Exception as error:  # noqa: BLE001 (whoever waits is told; the next batch may go better)
                 for one in some:
                     if not one.found.done():
@@ -92,9 +96,11 @@ class Batches:
                 continue
             self._seen(runner.model.name, len(ids), loop.time() - started_s)
             ends = np.cumsum([len(one.ids) for one in some])[:-1]
-            for one, value, token in zip(some, np.split(values, ends), np.split(tokens, ends), strict=True):
+            # None where the model has no ramps.
+            parts = [[None] * len(some) if part is None else np.split(part, ends) for part in found]
+            for one, *mine in zip(some, *parts, strict=True):
                 if not one.found.done():
-                    one.found.set_result(Forwarded(value, token))
+                    one.found.set_result(Forwarded(*mine))
 
     def _next(self) -> list[_Waiting]:
         """The longest waiting list, and those of its model that fit beside it."""

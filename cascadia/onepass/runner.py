@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cascadia.domain.errors import BadInput
 from cascadia.onepass.model import GRAPH, TOKENIZER, OnePassModel, read_model
+from cascadia.ramps.live import Live
 from cascadia_judge.encoder.graph import IDS, THERE
 
 if TYPE_CHECKING:
@@ -37,10 +38,11 @@ class BadText(Exception):
 
 class Forwarded(NamedTuple):
     """`values` (inputs, classes) are probabilities, or (inputs, size) vectors of length 1; `tokens` were read of
-    each."""
+    each. `exit_at`: the ramp at which each left, the number of ramps for none; no ramps, none."""
 
     values: NDArray[np.float32]
     tokens: NDArray[np.int64]
+    exit_at: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,9 +54,11 @@ class Runner:
     session: "InferenceSession"
     around: tuple[int, int]
     """The ids that stand in front of a text and behind it."""
+    exits: Live | None = None
+    """None: every input has the whole model."""
 
     @classmethod
-    def read(cls, folder: Path, threads: int = 1) -> "Runner":
+    def read(cls, folder: Path, threads: int = 1, exits: Live | None = None) -> "Runner":
         """Computes with `threads` threads. Raises `BadInput` where the folder holds no model."""
         from tokenizers import Tokenizer
 
@@ -67,7 +71,7 @@ class Runner:
             raise BadInput(
                 str(folder / TOKENIZER), "has no [CLS] and [SEP]", "make the model of a BERT encoder"
             )
-        return cls(model, tokenizer, session_of(folder / GRAPH, threads), (first, last))
+        return cls(model, tokenizer, session_of(folder / GRAPH, threads), (first, last), exits)
 
     def ids(self, inputs: Sequence[Input], *, truncate: bool = False) -> list[list[int]]:
         """Token ids of each input. Raises `BadText` for one that is empty, or too long where it may not be
@@ -89,8 +93,8 @@ class Runner:
             found.append(ids[:room])
         return found
 
-    def forward(self, ids: Sequence[Sequence[int]]) -> Forwarded:
-        """One pass for all of `ids`, each as of `Runner.ids`."""
+    def forward(self, ids: Sequence[Sequence[int]], declines: Sequence[bool] = ()) -> Forwarded:
+        """One pass for all of `ids`, each as of `Runner.ids`. Inputs that decline leave at no ramp; default: none."""
         longest = max(map(len, ids)) + 2
         first, last = self.around
         padded = np.zeros((len(ids), longest), dtype=np.int64)
@@ -98,6 +102,9 @@ class Runner:
         for row, each in enumerate(ids):
             padded[row, : len(each) + 2] = [first, *each, last]
             there[row, : len(each) + 2] = True
+        if self.exits is not None:
+            passed = self.exits.run({IDS: padded, THERE: there}, np.array(declines) if declines else None)
+            return Forwarded(passed.chances, there.sum(axis=1), passed.exit_at)
         (values,) = self.session.run(None, {IDS: padded, THERE: there})
         return Forwarded(np.asarray(values, dtype=np.float32), there.sum(axis=1))
 

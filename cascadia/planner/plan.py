@@ -13,6 +13,7 @@ import numpy as np
 from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
+from cascadia.planner.account.break_even import break_even_notes
 from cascadia.planner.account.calibration_notes import calibration_notes
 from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
@@ -28,6 +29,7 @@ from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
+from cascadia.planner.pool.affordable import affordable
 from cascadia.planner.refinement.mixed_search import with_mixed
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
@@ -89,6 +91,7 @@ def plan(
     Raises `BadInput` for a stage that fits nowhere and `Infeasible` where no plan keeps the objective's bounds.
     """
     started = clock()
+    problem = affordable(problem)
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     routings, method = routings_of(problem)
@@ -229,9 +232,8 @@ def _finish(
     elapsed: Callable[[], float],
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
-    proving = search.threads.submit(
-        solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
-    )
+    prove, demands = solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
+    proving = search.threads.submit(lambda: prove(demands) if demands else Allocation({}, 0.0, 0.0))
     assert best.certificate is not None
     # Of a trace that is over before anything has settled, figures are of so many rounds of it as it takes.
     certificate = best.certificate
@@ -290,7 +292,12 @@ def _finish(
         stability=certificate.stability,
         headroom=carries,
     )
-    notes = (*problem.notes, *_notes(problem, plan_), *_spared(problem, best, found.best or best))
+    notes = (
+        *problem.notes,
+        *_notes(problem, plan_),
+        *break_even_notes(search),
+        *_spared(problem, best, found.best or best),
+    )
     return PlanResult(
         plan_,
         notes,
@@ -387,6 +394,17 @@ def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str
     ]
 
 
+def _rent(plan_: Plan) -> list[str]:
+    """What is to be rented, under a budget."""
+    budget_usd = plan_.cluster.budget_usd_per_hour
+    if budget_usd is None:
+        return []
+    rented = [(pool, pool.rented) for pool in plan_.cluster.pools if pool.rented]
+    said = " and ".join(f"{n} node{'s' if n > 1 else ''} of {pool.name}" for pool, n in rented)
+    price_usd = sum(n * pool.usd_per_node_hour for pool, n in rented)
+    return [f"to be rented: {said}, ${price_usd:,.2f}/h with each node whole, within ${budget_usd:,.2f}/h"]
+
+
 def _notes(problem: Problem, plan_: Plan) -> list[str]:
     notes = []
     span_s = float(problem.workload.arrival_s[-1])
@@ -396,7 +414,7 @@ def _notes(problem: Problem, plan_: Plan) -> list[str]:
             f"the trace spans {span_s:.3g} s, too little beside its latencies for queues to settle: the figures are of"
             f" {rounds} rounds of it, one after the other; use a longer trace for firm ones"
         )
-    return [*notes, *_budgets(problem, plan_), *calibration_notes(plan_)]
+    return [*notes, *_rent(plan_), *_budgets(problem, plan_), *calibration_notes(plan_)]
 
 
 def _budgets(problem: Problem, plan_: Plan) -> list[str]:

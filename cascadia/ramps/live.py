@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cascadia.exits.controller import Controller
-from cascadia.exits.readings import Floats, Readings, losses
+from cascadia.exits.readings import Bools, Floats, Readings, losses
 from cascadia.ramps.passes import Passed, Passes, Release
 
 
@@ -48,13 +48,15 @@ class Live:
         self._thread.start()
 
     def run(
-        self, batch: Mapping[str, Any], declines: bool = False, release: Release = lambda *_: None
+        self,
+        batch: Mapping[str, Any],
+        declines: Bools | None = None,
+        release: Release = lambda *_: None,
     ) -> Passed:
-        """One batch of the model's inputs; with `declines` all of it gets the whole model's answers."""
+        """One batch of the model's inputs. Those that decline (inputs) get the whole model's answers."""
         n = len(next(iter(batch.values())))
-        thresholds = self._thresholds if not declines else np.zeros_like(self._thresholds)
         stays = np.array([self._rng.random() < self._shadow for _ in range(n)])
-        passed = self._passes.run(batch, thresholds, stays, release)
+        passed = self._passes.run(batch, self._thresholds, stays, release, declines=declines)
         with self._lock:
             for at in passed.exit_at.tolist():
                 self._taken[at] += 1
@@ -63,6 +65,10 @@ class Live:
         if len(passed.fed_back):
             self._queue.put(passed.fed_back)
         return passed
+
+    @property
+    def ramps(self) -> int:
+        return len(self._passes.tensors)
 
     @property
     def state(self) -> State:

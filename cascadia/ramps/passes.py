@@ -58,9 +58,15 @@ class Passes:
         return np.asarray(self.whole.run([self.output], dict(batch))[0])
 
     def run(
-        self, batch: Mapping[str, Any], thresholds: Floats, stays: Bools, release: Release = lambda *_: None
+        self,
+        batch: Mapping[str, Any],
+        thresholds: Floats,
+        stays: Bools,
+        release: Release = lambda *_: None,
+        *,
+        declines: Bools | None = None,
     ) -> Passed:
-        """`thresholds` (ramps), `stays` (inputs)."""
+        """`thresholds` (ramps), `stays` and `declines` (inputs): those that decline leave at no ramp."""
         n, ramps = len(stays), len(self.tensors)
         state = _State(dict(batch), np.arange(n))
         exit_at = np.full(n, ramps)
@@ -74,6 +80,8 @@ class Passes:
             if chances is None:
                 chances = np.zeros((n, guessed.shape[1]), dtype=np.float32)
             first = (doubt < thresholds[at]) & (exit_at[rows] == ramps)
+            if declines is not None:
+                first &= ~declines[rows]
             if first.any():
                 exit_at[rows[first]], chances[rows[first]] = at, guessed[first]
                 release(rows[first], guessed[first], at)

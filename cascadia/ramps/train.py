@@ -22,6 +22,11 @@ from cascadia.ramps.session import open_session
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+
+class CannotRun(Exception):
+    """The model does not take a batch, and what ONNX Runtime says of it."""
+
+
 Batch = Mapping[str, Any]
 """The model's inputs by name, as arrays of one batch."""
 STRENGTH = 0.03
@@ -45,10 +50,18 @@ class Seen:
 
 
 def look(model: "ModelProto", places: Sequence[Cut], batches: Iterable[Batch], threads: int = 1) -> Seen:
-    """One pass over `batches`. The model's first output is (inputs, classes), of which the largest is its label."""
+    """One pass over `batches`. The model's first output is (inputs, classes), of which the largest is its label.
+
+    Raises `CannotRun` where the model does not take a batch.
+    """
+    from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
+
     session = open_session(pooled(model, [cut.tensor for cut in places]), threads)
     names = [model.graph.output[0].name, *(f"pooled {at}" for at in range(len(places)))]
-    rows = [session.run(names, dict(batch)) for batch in batches]
+    try:
+        rows = [session.run(names, dict(batch)) for batch in batches]
+    except (Fail, InvalidArgument, RuntimeException) as error:
+        raise CannotRun(str(error).splitlines()[0]) from None
     chances, *found = (np.concatenate(part).astype(np.float32) for part in zip(*rows, strict=True))
     return Seen(tuple(found), chances)
 

@@ -22,6 +22,9 @@ def helm_values_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:
 
 def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
     """Values that the chart does not know by itself. Only deployed stages; the last has no threshold."""
+    if (away := next((stage.name for stage in plan.stages if stage.external is not None), None)) is not None:
+        what = "is somebody else's API, which the chart does not know"
+        raise BadInput(f"stage {away}", what, "run it by `cascadia serve` or `cascadia up`")
     threshold = dict(zip((stage.name for stage in plan.stages), plan.thresholds, strict=False))
     length = {stage.name: stage.max_model_len for stage in plan.stages}
     stages = list(_by_unit(groups, "stage"))
@@ -47,7 +50,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
             }
             for members in stages
         ],
-        "judge": _judge(plan, groups, needed=len(stages) > 1),
+        "judge": _judge(plan, groups, needed=plan.judges),
     }
 
 
@@ -56,14 +59,14 @@ def _skips(plan: Plan, stage: str) -> dict[str, float]:
     return {} if least is None else {"skipBelow": least}
 
 
-def _routing(plan: Plan, name: str) -> dict[str, int]:
+def _routing(plan: Plan, name: str) -> dict[str, object]:
     """What the router is told of the stage beside what the chart knows."""
     (limit,) = (stage.max_tokens for stage in plan.stages if stage.name == name)
-    return {} if limit is None else {"max_tokens": limit}
+    return {**plan.balancing_document(name), **({} if limit is None else {"max_tokens": limit})}
 
 
 def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:
-    """A cascade of one deployed stage asks no judge."""
+    """Values of the judge; its kind is `none` where no answer waits for a verdict."""
     judge = plan.judge
     members = next(_by_unit(groups, "judge"), None)
     if members is not None:

@@ -31,7 +31,7 @@ NAMESPACE = "cascadia"
 
 def targets_for(plan: Plan) -> tuple[Target, ...]:
     """Targets that `plan` can be rendered for: llama.cpp needs its file named and is not deployed to
-    Kubernetes, nor is a GPU that no node label is known of; only llama.cpp is started on cores.
+    Kubernetes, nor is a GPU that no node label is known of, nor a stage elsewhere; only llama.cpp is started on cores.
     """
     every: list[Deployed] = [*plan.stages, plan.judge]
     units = [unit for unit in every if unit.gpus]
@@ -44,7 +44,8 @@ def targets_for(plan: Plan) -> tuple[Target, ...]:
         return ()
     pools = {group.pool for unit in units for group in unit.replicas}
     nameless = any(not gpu_node(plan.cluster.pool(name)).product for name in pools)
-    return ("compose", "local") if llama_cpp or nameless else get_args(Target)
+    away = any(stage.external is not None for stage in plan.stages)
+    return ("compose", "local") if llama_cpp or nameless or away else get_args(Target)
 
 
 def render(

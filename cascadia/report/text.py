@@ -1,6 +1,6 @@
 """The plan as a terminal shows it: one table of stages, then a line on each promise."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cascadia.domain.plan import Plan, StagePlan, StagePrediction
@@ -9,8 +9,13 @@ from cascadia.report.names import model_label, printable, replicas
 from cascadia.report.numbers import lower_bound, percent, plural, quality, score, seconds, usd
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
+
+ALL_COLUMNS_WIDTH = 72
+"""A narrower terminal has no room for all columns: a stage's name would be the first to go."""
+LEFT_OUT = ("reached", "load")
+"""Columns of which others tell most: who is reached was accepted by none before."""
 
 REPLICAS_WIDTH = 20
 """Up to so many columns of an 80-column terminal, replicas stand unbroken."""
@@ -21,7 +26,6 @@ NO_NAMES: Mapping[str, str] = {}
 def plan_summary(plan: Plan, gpu_names: Mapping[str, str] = NO_NAMES) -> "RenderableType":
     """Summary of a plan for `rich`: fits 80 columns, and is plain text where the console has no colour."""
     from rich.console import Group
-    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -31,10 +35,22 @@ def plan_summary(plan: Plan, gpu_names: Mapping[str, str] = NO_NAMES) -> "Render
     for name, line in _facts(plan, gpu_names):
         facts.add_row(name, Text(line))
     title = Text(words.headline(plan, gpu_names), style="bold")
-    return Group(title, Padding(_stages(plan), (1, 0)), facts)
+    return Group(title, _ByWidth(plan), facts)
 
 
-def _stages(plan: Plan) -> "Table":
+class _ByWidth:
+    """The table of stages, with as many columns as the terminal has room for beside the stages' names."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
+        from rich.padding import Padding
+
+        yield Padding(_stages(self._plan, narrow=options.max_width < ALL_COLUMNS_WIDTH), (1, 0))
+
+
+def _stages(plan: Plan, *, narrow: bool) -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -44,12 +60,13 @@ def _stages(plan: Plan) -> "Table":
     )
     table.add_column("stage", overflow="ellipsis", min_width=10)
     table.add_column("replicas", no_wrap=_widest(plan) <= REPLICAS_WIDTH, min_width=11)
-    table.add_column("GPUs", justify="right", no_wrap=True)
+    table.add_column(_units(plan), justify="right", no_wrap=True)
     table.add_column("reached", justify="right", no_wrap=True)
     table.add_column("accepted", justify="right", no_wrap=True)
     table.add_column("score", justify="right", no_wrap=True)
     table.add_column("p95", justify="right", no_wrap=True)
     table.add_column("load", justify="right", no_wrap=True)
+    left_out = [column for column in table.columns if narrow and column.header in LEFT_OUT]
     predictions = {predicted.name: predicted for predicted in plan.predicted.stages}
     for stage in plan.stages:
         name = Text(printable(stage.name), style="bold" if stage.deployed else "dim")
@@ -58,7 +75,13 @@ def _stages(plan: Plan) -> "Table":
         table.add_row(name, *_cells(plan, stage, predictions.get(stage.name)))
     if plan.judge.gpus:
         table.add_row(*_judge_cells(plan))
+    for column in left_out:
+        table.columns.remove(column)
     return table
+
+
+def _units(plan: Plan) -> str:
+    return "cores" if all(pool.gpu == "cpu" for pool in plan.cluster.pools) else "GPUs"
 
 
 def _widest(plan: Plan) -> int:
@@ -71,7 +94,7 @@ def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> t
         return ("not deployed", "0", "–", "–", "–", "–", "–")
     limit, least = words.threshold(plan, stage.name), plan.foreseen_from(stage.name)
     return (
-        replicas(stage.replicas, plan.cluster, "\n"),
+        replicas(stage.replicas, plan.cluster, "\n") if stage.replicas else "elsewhere",
         f"{stage.gpus:,}",
         percent(predicted.reached, 1),
         percent(predicted.accepted, 1),
@@ -138,4 +161,5 @@ def _cost(plan: Plan, names: Mapping[str, str]) -> str:
     spare = plan.cluster.gpus - plan.gpus
     free = f"; {spare:,} of {plural(plan.cluster.gpus, 'GPU')} stay free" if spare else ""
     hourly, each = usd(plan.predicted.usd_per_hour), usd(plan.predicted.usd_per_1k_requests)
-    return f"{each} per 1,000 requests, {hourly}/h ({words.prices(plan, names)}){free}"
+    priced = [words.prices(plan, names), words.elsewhere(plan)]
+    return f"{each} per 1,000 requests, {hourly}/h ({'; '.join(filter(None, priced))}){free}"

@@ -47,7 +47,7 @@ def answered(plan: Plan, names: Names) -> str:
     """Sentence on which share of requests each stage answers, and on what."""
     parts: list[str] = []
     for stage, predicted in deployed(plan):
-        on = f"on {gpus_in_words(stage.replicas, plan.cluster, names)}"
+        on = f"on {gpus_in_words(stage.replicas, plan.cluster, names)}" if stage.replicas else "elsewhere"
         share = percent(predicted.accepted)
         who = f"{printable(stage.name)} ({model_short(stage.model)})"
         parts.append(
@@ -73,6 +73,8 @@ def gates(plan: Plan) -> str:
             )
     if not parts:
         return f"Every request goes straight to {printable(steps[-1][0].name)}; there is no gate to pass."
+    if plan.mixture is not None and not plan.judges:
+        return f"No answer is judged. {mixture(plan)}"
     if plan.mixture is not None:
         return f"{judge(plan)} scores answers from 0 to 100. {mixture(plan)}"
     after = "Whatever is not accepted goes on to the next stage, and the last one always answers."
@@ -255,7 +257,8 @@ def cost(plan: Plan, names: Names) -> str:
     used, total = plan.gpus, plan.cluster.gpus
     spare = f" {total - used:,} of {plural(total, 'GPU')} {_stay(total - used)} free." if used < total else ""
     return (
-        f"The plan costs {usd(plan.predicted.usd_per_hour)} an hour ({prices(plan, names)}), or "
+        f"The plan costs {usd(plan.predicted.usd_per_hour)} an hour "
+        f"({'; '.join(filter(None, (prices(plan, names), elsewhere(plan))))}), or "
         f"{usd(plan.predicted.usd_per_1k_requests)} per 1,000 requests.{spare}"
     )
 
@@ -269,6 +272,13 @@ def prices(plan: Plan, names: Names) -> str:
         if pool.name in pools
     }
     return listing(list(each))
+
+
+def elsewhere(plan: Plan) -> str:
+    """Price of the stages elsewhere; empty where there is none."""
+    paid = plan.predicted.usd_per_hour_elsewhere
+    names = [printable(stage.name) for stage in plan.stages if stage.external is not None]
+    return f"{usd(paid)}/h of it for tokens of {listing(names)}" if names else ""
 
 
 BEST = {"latency": "Fastest", "cost": "Cheapest", "quality": "Highest quality"}

@@ -118,6 +118,16 @@ BENCHMARKS = (
         ("--loads", "2"),
         needs_data=False,
     ),
+    Benchmark(
+        "exits",
+        "exits certified while they serve, beside Apparate's loop",
+        1800,
+        ("--streams", "20"),
+        needs_data=False,
+    ),
+    Benchmark(
+        "exits_serving", "answer times and work with exits in force", 1800, ("--pairs", "3"), needs_data=False
+    ),
     Benchmark("traces", "reading ten million requests", 900, needs_data=False),
 )
 

@@ -5,6 +5,8 @@ from this system's package lists (`apt-get update` brings them). Ramps are train
 of their own, none of which the head was trained on.
 """
 
+import csv
+import gzip
 import json
 import random
 import re
@@ -26,6 +28,7 @@ from cascadia.ramps.train import fit, look, readings
 from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.encoder.graph import IDS, SUMS, THERE, bert_graph
 from tests.benchmarks.judge_vectors import encoder_folder
+from tests.data import data_dir
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -50,7 +53,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rig:
-    """`fresh` are readings of texts that nothing was trained on, with their `truth`; `other` of texts of another
+    """`fresh` are readings of texts that nothing was trained on, with their `truth`; `changed` of texts of another
     kind.
     """
 
@@ -62,7 +65,7 @@ class Rig:
     calibration: Readings
     fresh: Readings
     truth: Ints
-    other: Readings
+    changed: dict[str, Readings]
     texts: list[str]
     trained_cpu_s: float
 
@@ -83,6 +86,21 @@ def descriptions(seed: int = 0) -> Texts:
     of_four = [(text, SECTIONS.index(section)) for text, section in rows if section in SECTIONS]
     others = [text for text, section in rows if section in OTHERS][:OTHER_TEXTS]
     return Texts([text for text, _ in of_four], [label for _, label in of_four], others)
+
+
+def kinds_of(known: Texts, start: int) -> dict[str, list[str]]:
+    """What traffic may change to. School questions are of the public data, where that is there."""
+    some = known.texts[start : start + OTHER_TEXTS]
+    found = {
+        "other sections": known.others,
+        "first two words": [" ".join(text.split()[:2]) for text in some],
+        "first word": [text.split()[0] for text in some],
+    }
+    questions = data_dir() / "quality/routellm_gsm8k_responses.csv.gz"
+    if questions.exists():
+        with gzip.open(questions, "rt") as file:
+            found["school questions"] = [row["prompt"] for row in csv.DictReader(file)]
+    return found
 
 
 def batches(encoder: Encoder, texts: Sequence[str], size: int = AT_ONCE) -> Iterator[dict[str, Any]]:
@@ -142,7 +160,10 @@ def rig() -> Rig:
     ramps = fit(places, look(model, places, batches(encoder, known.texts[FOR_HEAD:at])))
     trained_cpu_s = time.process_time() - start
     rest = readings(ramps, look(model, places, batches(encoder, known.texts[at:])))
-    other = readings(ramps, look(model, places, batches(encoder, known.others)))
+    changed = {
+        kind: readings(ramps, look(model, places, batches(encoder, texts)))
+        for kind, texts in kinds_of(known, at + FOR_PATH).items()
+    }
     sizes = [next(batches(encoder, known.texts[at:], size)) for size in (1, 2, 4, 8, 16)]
     return Rig(
         model=model,
@@ -153,7 +174,7 @@ def rig() -> Rig:
         calibration=rest.take(slice(FOR_PATH)),
         fresh=rest.take(slice(FOR_PATH, None)),
         truth=np.array(known.truth[at + FOR_PATH :]),
-        other=other,
+        changed=changed,
         texts=known.texts[at + FOR_PATH :],
         trained_cpu_s=trained_cpu_s,
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from cascadia.cli.exits.common import promise_of, shadow_option, with_promise
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
 from cascadia.cli.shared.service import bound_threads, key_of, listening_at, with_service
@@ -16,6 +17,15 @@ from cascadia.domain.errors import BadInput
 @with_service(
     port=8300, queue=4096, queued="inputs", batch=32, batched="inputs of several requests in one pass"
 )
+@click.option(
+    "--exits",
+    "with_exits",
+    is_flag=True,
+    help="Let inputs leave early, as exits are certified, at the ramps that `cascadia exits train` has put "
+    "beside each MODEL.",
+)
+@with_promise
+@shadow_option
 @with_output
 def serve(
     folders: tuple[Path, ...],
@@ -25,6 +35,10 @@ def serve(
     most_waiting: int,
     at_once: int,
     api_key_env: str | None,
+    with_exits: bool,
+    risk: float,
+    confidence: float,
+    shadow: float,
     output: Output,
 ) -> None:
     """Serve each MODEL (a folder that `cascadia engine make` wrote) until SIGTERM.
@@ -36,10 +50,15 @@ def serve(
     bound_threads(threads)
     from cascadia.clients.processes.http_server import BACKLOG, run
     from cascadia.onepass.app import application
+    from cascadia.onepass.exits import exits_of
     from cascadia.onepass.runner import Runner
 
     api_key = key_of(api_key_env)
-    runners = [Runner.read(folder, threads) for folder in folders]
+    promise = promise_of(risk, confidence)
+    runners = [
+        Runner.read(folder, threads, exits_of(folder, promise, shadow, threads) if with_exits else None)
+        for folder in folders
+    ]
     names = [runner.model.name for runner in runners]
     if len(set(names)) < len(names):
         raise BadInput("MODEL", f"two are named alike ({', '.join(names)})", "name each folder once")

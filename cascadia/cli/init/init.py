@@ -5,24 +5,26 @@ from pathlib import Path
 
 import click
 
+from cascadia.cli.init.given_files import check_files
 from cascadia.cli.init.questions import (
     Asker,
+    asked_stages,
     known_gpu,
     known_judge,
-    known_model,
+    named_api,
     named_model,
+    one_of,
     percent,
     whole_number,
 )
-from cascadia.cli.init.template import Answers, Model, spec_text
+from cascadia.cli.init.template import Answers, Api, Model, spec_text
 from cascadia.cli.shared.options import number, positive, with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
-DEFAULT_MODELS = (
-    Model("small", "meta-llama/Llama-3.1-8B-Instruct"),
-    Model("large", "meta-llama/Llama-3.1-70B-Instruct"),
-)
+NO_LEVELS = "none"
+PRESETS = ("chat", "code-completion", "agent", "batch")
+GOALS = ("latency", "cost", "quality")
 
 
 @click.command()
@@ -33,6 +35,24 @@ DEFAULT_MODELS = (
     multiple=True,
     metavar="NAME=MODEL",
     help="Model of a stage, small ones first; repeat it for each stage. Default: asked for.",
+)
+@click.option(
+    "--external",
+    "apis",
+    multiple=True,
+    metavar="NAME=MODEL,IN,OUT,TTFT,TPOT[,RPM]",
+    help="Stage that is somebody else's API, after those of --model: dollars per million tokens read and written, "
+    "seconds to the first token and for each further one, requests per minute. Default: asked for.",
+)
+@click.option(
+    "--goal",
+    type=click.Choice(GOALS),
+    help="Goal of planning: least latency, least cost, or most quality. Default: asked for.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice([*PRESETS, NO_LEVELS]),
+    help="Service levels by kind of use. Default: asked for; with --yes none, for the goal quality chat.",
 )
 @click.option("--gpu", help="Name of the GPU in the catalogue, e.g. h100-sxm. Default: asked for.")
 @click.option(
@@ -64,6 +84,9 @@ DEFAULT_MODELS = (
 def init(
     path: Path,
     models: tuple[str, ...],
+    apis: tuple[str, ...],
+    goal: str | None,
+    preset: str | None,
     gpu: str | None,
     nodes: int | None,
     gpus_per_node: int | None,
@@ -86,27 +109,44 @@ def init(
     if path.exists() and not force:
         raise BadInput(str(path), "exists already", "add --force to overwrite it, or name another file")
     asker = Asker(silent=yes, deaf=output.json or not sys.stdin.isatty())
+    stages = _stages(models, apis, asker)
+    goal = goal or asker.later(f"Goal ({', '.join(GOALS)})", "latency", one_of(GOALS))
+    usual = "chat" if goal == "quality" else NO_LEVELS
+    levels = one_of(PRESETS if goal == "quality" else (*PRESETS, NO_LEVELS))
+    question = f"Service levels ({', '.join([*PRESETS, NO_LEVELS])})"
+    preset = preset or asker.later(question, usual, levels)
     answers = Answers(
-        models=_models(models, asker),
+        models=stages,
+        goal=goal,
+        preset=None if preset == NO_LEVELS else preset,
         gpu=asker.value("GPU", gpu, "h100-sxm", known_gpu),
         nodes=nodes or asker.ask("Nodes", "4", whole_number),
         gpus_per_node=gpus_per_node or asker.ask("GPUs in each node", "8", whole_number),
         judge=asker.value("Judge (embedding, certainty, or a model)", judge, "embedding", known_judge),
         trace=trace or asker.ask("Trace", "trace.parquet", str),
         quality_table=quality_table or asker.ask("Quality table", "quality.parquet", str),
-        quality_min=asker.ask("Least quality", "80", percent) if quality_min is None else quality_min,
+        quality_min=_bar(goal, quality_min, asker),
         rate_rps=rate_rps,
     )
     text = spec_text(answers)
     spec = parse_spec(text, path.name)
+    named = (None, None) if yes else (answers.trace, answers.quality_table)
+    files = trace or named[0], quality_table or named[1]
+    for note in check_files(path.parent, *files, [stage.name for stage in stages]):
+        output.note(f"note: {note}")
     write_whole(path, text)
     output.show(f"wrote {path}; next: cascadia plan {path} --out plan/")
     output.document({"path": path, "spec": spec.model_dump(exclude_unset=True)})
 
 
-def _models(given: tuple[str, ...], asker: Asker) -> tuple[Model, ...]:
-    if given:
-        return tuple(named_model(text) for text in given)
-    return tuple(
-        Model(name, asker.ask(f"Model of stage {name}", model, known_model)) for name, model in DEFAULT_MODELS
-    )
+def _stages(models: tuple[str, ...], apis: tuple[str, ...], asker: Asker) -> tuple[Model | Api, ...]:
+    if models or apis:
+        return (*map(named_model, models), *map(named_api, apis))
+    return asked_stages(asker)
+
+
+def _bar(goal: str, given: float | None, asker: Asker) -> float | None:
+    """Least quality; none is asked for where quality itself is to be large."""
+    if given is not None or goal == "quality":
+        return given
+    return asker.ask("Least quality", "80", percent)

@@ -1,17 +1,29 @@
 """Questions that `cascadia init` asks, and what it accepts as answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import click
 
-from cascadia.cli.init.template import Model
+from cascadia.cli.init.template import Api, Model
 from cascadia.cli.shared.errors import one_line
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import bar_meant
+from cascadia_sim import errors as sim_errors
 
 T = TypeVar("T")
+
+_SMALL, _MEDIUM, _LARGE = (f"meta-llama/Llama-3.1-{size}-Instruct" for size in ("8B", "70B", "405B"))
+_TINY, _MIDDLE = "Qwen/Qwen2.5-1.5B-Instruct", "Qwen/Qwen2.5-32B-Instruct"
+USUAL: dict[int, tuple[tuple[str, str], ...]] = {
+    1: (("large", _MEDIUM),),
+    2: (("small", _SMALL), ("large", _MEDIUM)),
+    3: (("small", _SMALL), ("medium", _MEDIUM), ("large", _LARGE)),
+    4: (("tiny", _TINY), ("small", _SMALL), ("medium", _MEDIUM), ("large", _LARGE)),
+    5: (("tiny", _TINY), ("small", _SMALL), ("middle", _MIDDLE), ("medium", _MEDIUM), ("large", _LARGE)),
+}
+"""Names and models that are offered, by the number of stages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +45,12 @@ class Asker:
         while True:
             try:
                 return read(self.prompt(question, default))
-            except (BadInput, ValueError) as error:
+            except (BadInput, sim_errors.BadInput, ValueError) as error:
                 click.echo(one_line(str(error)), err=True)
+
+    def later(self, question: str, default: str, read: Callable[[str], T]) -> T:
+        """As `ask`, of what older command lines do not say: where nobody is there, the default."""
+        return read(default) if self.deaf else self.ask(question, default, read)
 
     def value(self, question: str, given: str | None, default: str, read: Callable[[str], T]) -> T:
         """Value that the flag gives, else what is asked for."""
@@ -68,6 +84,69 @@ def named_model(text: str) -> Model:
         example = "small=meta-llama/Llama-3.1-8B-Instruct"
         raise BadInput("--model", f"{text!r} is not NAME=MODEL", f"write e.g. {example}")
     return Model(name, known_model(model))
+
+
+def named_api(text: str) -> Api:
+    """`NAME=MODEL,IN,OUT,TTFT,TPOT[,RPM]`."""
+    name, _, rest = text.partition("=")
+    model, *figures = rest.split(",")
+    try:
+        usd_in, usd_out, ttft_s, tpot_s, *limit = map(float, figures)
+    except ValueError:
+        limit, usd_in = [0.0, 0.0], -1.0
+    if not (name and model) or len(limit) > 1 or min(usd_in, usd_out, ttft_s, tpot_s) < 0:
+        example = "frontier=any-name,2.5,10,0.6,0.012,600"
+        raise BadInput(
+            "--external", f"{text!r} is not NAME=MODEL,IN,OUT,TTFT,TPOT[,RPM]", f"write e.g. {example}"
+        )
+    return Api(name, model, usd_in, usd_out, ttft_s, tpot_s, whole_number(f"{limit[0]:g}") if limit else None)
+
+
+def not_negative(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < 1e6:
+        raise ValueError(f"{text!r} is not a number from 0 up")
+    return number
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """Reader that accepts one of these."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def asked_stages(asker: Asker) -> tuple[Model | Api, ...]:
+    """Stages from small to large, of any number that a cascade may have."""
+    count = asker.ask(
+        "Number of stages (1-5)", "2", lambda text: int(one_of(("1", "2", "3", "4", "5"))(text))
+    )
+    return tuple(_asked_stage(asker, name, model) for name, model in USUAL[count])
+
+
+def _asked_stage(asker: Asker, name: str, usual: str) -> Model | Api:
+    name = asker.ask("Name of the next stage, from small to large", name, str)
+    model = asker.ask(f"Model of stage {name}, or external for somebody's API", usual, _known_or_external)
+    if model != "external":
+        return Model(name, model)
+    limit = asker.ask("  its requests per minute (0: no limit)", "0", not_negative)
+    return Api(
+        name,
+        asker.ask("  the API's name of its model", "any-name", str),
+        asker.ask("  USD per million input tokens", "2.5", not_negative),
+        asker.ask("  USD per million output tokens", "10", not_negative),
+        asker.ask("  its median time to the first token, seconds", "0.6", not_negative),
+        asker.ask("  its median time per output token, seconds", "0.012", not_negative),
+        int(limit) or None,
+    )
+
+
+def _known_or_external(text: str) -> str:
+    return text if text == "external" else known_model(text)
 
 
 def whole_number(text: str) -> int:

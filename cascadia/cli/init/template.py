@@ -16,11 +16,24 @@ class Model(NamedTuple):
     model: str
 
 
+class Api(NamedTuple):
+    """A stage that is somebody else's API: dollars a million tokens read and written, median seconds to the first
+    token and for each further one; `per_minute` None: no limit."""
+
+    name: str
+    model: str
+    usd_in: float
+    usd_out: float
+    ttft_s: float
+    tpot_s: float
+    per_minute: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers to what `cascadia init` asks. `models` go from small to large."""
+    """Answers to what `cascadia init` asks. `models` go from small to large. `preset` None: no service levels."""
 
-    models: tuple[Model, ...]
+    models: tuple[Model | Api, ...]
     gpu: str
     nodes: int
     _: KW_ONLY
@@ -28,8 +41,10 @@ class Answers:
     judge: str
     trace: str
     quality_table: str
-    quality_min: float
+    quality_min: float | None
     rate_rps: float | None = None
+    goal: str = "latency"
+    preset: str | None = None
 
 
 def spec_text(answers: Answers) -> str:
@@ -71,13 +86,29 @@ quality:
 
 # Or {{maximize: quality, latency_max_s: 20}}, or {{minimize: cost, quality_min: 85, latency_max_s: 20}}.
 objective:
-  minimize: latency
-  quantile: 0.95
-  quality_min: {answers.quality_min:g}
+{_objective(answers)}
 """
 
 
-def _stage(model: Model) -> str:
+def _objective(answers: Answers) -> str:
+    lines = ["maximize: quality" if answers.goal == "quality" else f"minimize: {answers.goal}"]
+    lines += ["quantile: 0.95"] if answers.goal == "latency" else []
+    lines += [] if answers.quality_min is None else [f"quality_min: {answers.quality_min:g}"]
+    if answers.preset is not None:
+        lines.append(f"preset: {answers.preset}   # service levels; `levels` says your own")
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _stage(model: Model | Api) -> str:
+    if isinstance(model, Api):
+        limit = "" if model.per_minute is None else f"\n    requests_per_minute: {model.per_minute}"
+        return (
+            f"  - name: {_text(model.name)}\n    placement: external\n    model: {_text(model.model)}\n"
+            f"    usd_per_million_input_tokens: {model.usd_in:g}\n"
+            f"    usd_per_million_output_tokens: {model.usd_out:g}{limit}\n"
+            f"    latency: {{ttft_s: {model.ttft_s:g}, tpot_s: {model.tpot_s:g}}}\n"
+            "    # base_url: https://HOST, and api_key_env: the variable that holds the key, are for the router"
+        )
     return f"  - name: {_text(model.name)}\n    model: {_text(model.model)}"
 
 

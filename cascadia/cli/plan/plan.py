@@ -71,6 +71,13 @@ from cascadia.domain.objective import Level
     help="Largest number of settings for rising load, 1-64; `off` is 1, one setting for any load. Default: the spec's, "
     "else 8 where latency is bounded.",
 )
+@click.option(
+    "--budget",
+    "budget_usd_per_hour",
+    type=positive,
+    metavar="USD",
+    help="Most that the nodes in use may cost together, in dollars an hour, each node whole. Default: the spec's.",
+)
 @with_seed
 @click.option(
     "--formulation",
@@ -112,6 +119,7 @@ def plan(
     within: float | None,
     confidence: float | None,
     gears: int | None,
+    budget_usd_per_hour: float | None,
     seed: int | None,
     formulation: Literal["columns", "paper"],
     time_limit_s: float,
@@ -142,6 +150,7 @@ def plan(
         within=within,
         gears=gears,
         levels=tuple(chain.from_iterable(levels)),
+        budget_usd_per_hour=budget_usd_per_hour,
     )
     with ExitStack() as stack:
         folder = None

@@ -60,12 +60,14 @@ class Evidence:
 
     def _p_of_higher(self, value: float) -> float:
         below, upto = bisect_left(self._sorted, value), bisect_right(self._sorted, value)
+        # Itself included: with ties by lot the p of exchangeable values are then uniform, not only on average.
         above, equal = len(self._sorted) - upto, upto - below + 1
         return (above + self._draw() * equal) / (len(self._sorted) + 1)
 
     def _bet(self, i: int, eps: float, p: float) -> None:
         won = eps * max(p, LEAST_P) ** (eps - 1.0)
         self._sums[i] = (1.0 + self._sums[i]) * won
+        # A bet that has lost all it won since then dates no change: it begins anew at this window (as CUSUM does).
         if self._streak[i] <= 1.0:
             self._streak[i], self._since[i] = 1.0, self.windows
         self._streak[i] *= won

@@ -183,10 +183,24 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
         entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
         if (least := plan.skips(stage.name)) is not None:
             entry["skip_below"] = least
+        entry |= plan.balancing_document(stage.name)
         if costs is not None:
             entry["cost"] = costs.by_stage[stage.name]
         if stage.max_tokens is not None:
             entry["max_tokens"] = stage.max_tokens
+        if (api := stage.external) is not None:
+            if api.base_url is None:
+                raise BadInput(
+                    f"plan: stage {stage.name}",
+                    "is somebody else's API, and nothing says where",
+                    "plan with base_url",
+                )
+            key = {"api_key_env": api.api_key_env} if api.api_key_env else {}
+            limit = {"requests_per_minute": api.requests_per_minute} if api.requests_per_minute else {}
+            entry |= {
+                "model": stage.model,
+                "replicas": [{"url": api.base_url, "health_path": None, **key, **limit}],
+            }
         stages.append({**entry, "max_model_len": stage.max_model_len})
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}

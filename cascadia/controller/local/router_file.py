@@ -71,7 +71,7 @@ def with_replicas(
     document: Mapping[str, Any], routed: Iterable[str], replicas: Callable[[str], list[dict[str, Any]]]
 ) -> dict[str, Any]:
     """A plan's router.yaml with the replicas of each stage; of those routed to, the one that is none is the judge."""
-    stages = [{**stage, "replicas": replicas(stage["name"])} for stage in document["stages"]]
+    stages = [{"replicas": replicas(stage["name"]), **stage} for stage in document["stages"]]
     found = {**document, "stages": stages}
     names = {stage["name"] for stage in stages}
     for judge in (stage for stage in routed if stage not in names):

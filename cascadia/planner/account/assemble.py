@@ -3,16 +3,20 @@ predictions.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.dispatch.seed import seed_of
+from cascadia.domain.cluster import Cluster
 from cascadia.domain.gear import Gear
 from cascadia.domain.plan import (
     ASKS_NONE,
     FORMAT_VERSION,
     ForesightPlan,
     JudgePlan,
+    LatencyLine,
     Mixture,
     Plan,
     Predicted,
@@ -59,11 +63,13 @@ def assemble(
             stage.model,
             stage.engine,
             quantization=stage.quantization,
-            max_model_len=stage.config.max_model_len or stage.architecture.max_position,
-            replicas=groups(deployment.mix(s)),
+            max_model_len=stage.max_model_len,
+            replicas=_seeded(problem, s, deployment.mix(s)),
             config=engine_config(stage, deployment.mix(s)),
             output_ratio=float(lengths[s] / lengths.mean()),
             weights=stage.weights,
+            balancing=stage.balancing,
+            external=stage.external if predicted.stages[s].reached > 0 else None,
             max_tokens=stage.max_tokens,
         )
         for s, stage in enumerate(problem.stages)
@@ -74,7 +80,7 @@ def assemble(
     return Plan(
         version=FORMAT_VERSION,
         objective=problem.objective,
-        cluster=problem.cluster,
+        cluster=_rented(problem.cluster, deployment),
         thresholds=tuple(thresholds),
         stages=stages,
         judge=JudgePlan(
@@ -135,6 +141,28 @@ def groups(mix: Mix) -> tuple[ReplicaGroup, ...]:
     return tuple(ReplicaGroup(p, tp, pp, n, share) for (p, tp, pp), (n, share) in sorted(merged.items()))
 
 
+def _rented(cluster: Cluster, deployment: Deployment) -> Cluster:
+    """The cluster, with the nodes that a plan under a budget takes of each pool."""
+    if cluster.budget_usd_per_hour is None:
+        return cluster
+    return replace(cluster, pools=tuple(replace(p, rented=deployment.nodes(p)) for p in cluster.pools))
+
+
+def _seeded(problem: Problem, stage: int, mix: Mix) -> tuple[ReplicaGroup, ...]:
+    """Groups of a stage, with the latency that a balancing which learns begins with."""
+    found = groups(mix)
+    if problem.stages[stage].balancing != "earliest-finish":
+        return found
+    w = problem.workload
+    lines = {
+        (r.shape.pool, r.shape.tp, r.shape.pp): LatencyLine(
+            *seed_of(r.shape.timing, w.input_tokens[stage], w.output_tokens[stage])
+        )
+        for r in mix
+    }
+    return tuple(replace(group, latency=lines[group.pool, group.tp, group.pp]) for group in found)
+
+
 def predict(
     problem: Problem,
     run: CascadeRun,
@@ -146,13 +174,15 @@ def predict(
     shares: Mapping[int, float],
     rate_rps: float | None = None,
 ) -> Predicted:
-    """Predictions from one end-to-end simulation. `shares` of capacity are by stage; `rate_rps` is the
-    workload's where None.
+    """Predictions from one end-to-end simulation. `usd_per_hour` is of the GPUs, `shares` of capacity are by stage;
+    `rate_rps` is the workload's where None.
     """
     latency = (run.finish_ps - arrivals) / PS_PER_S
     rate = problem.workload.rate_rps if rate_rps is None else rate_rps
     n = len(arrivals)
-    judging_usd = verdict_usd(problem, run)
+    judging_usd, apis_usd = verdict_usd(problem, run), api_usd(problem, run)
+    elsewhere_usd = 3600.0 * rate * apis_usd / max(n, 1)
+    usd_per_hour += elsewhere_usd
     stages = tuple(
         _stage_prediction(problem, run, s, n, rate, shares.get(s, 0.0)) for s in range(len(problem.stages))
     )
@@ -169,6 +199,7 @@ def predict(
         usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * judging_usd / max(n, 1),
         tpot=quantiles(metric_s(problem, run, "tpot")),
         levels=level_predictions(problem, run, problem.objective.bounds),
+        usd_per_hour_elsewhere=elsewhere_usd,
     )
 
 
@@ -249,6 +280,19 @@ def _verdict_reads(problem: Problem, verdicts: Verdicts) -> Ints:
 
 def _utilisation(run: StageRun) -> float:
     return float(run.busy_ps.max(initial=0)) / max(run.span_ps, 1)
+
+
+def api_usd(problem: Problem, run: CascadeRun) -> float:
+    """Dollars that stages elsewhere charge for all answers of the run."""
+    w = problem.workload
+    return sum(
+        api.usd(
+            float(w.input_tokens[v.stage][v.requests].sum()),
+            float(w.output_tokens[v.stage][v.requests].sum()),
+        )
+        for v in run.stages
+        if (api := problem.stages[v.stage].external) is not None
+    )
 
 
 def verdict_usd(problem: Problem, run: CascadeRun) -> float:

@@ -34,7 +34,7 @@ def standing_on(problem: Problem, stage: int, pool: str) -> Standing:
 def model_of(problem: Problem, stage: int) -> tuple[Architecture, EngineConfig]:
     """Model that replicas of a stage, or of a judge with GPUs, load and how they are set up."""
     if stage != JUDGE:
-        return problem.stages[stage].architecture, problem.stages[stage].config
+        return problem.stages[stage].built, problem.stages[stage].config
     judge = problem.judge
     assert judge.architecture is not None
     assert judge.config is not None

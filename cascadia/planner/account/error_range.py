@@ -41,7 +41,7 @@ def error_range(
         quantile_s(simulator.latency_s(simulator.run(ends[sign], decisions)), problem.objective.quantile)
         for sign in (-1, 1)
     )
-    slowest = 1 / (1 - min(max(_errors(problem, deployment)), MOST))
+    slowest = 1 / (1 - min(max(_errors(problem, deployment), default=0.0), MOST))
     holds = carries >= slowest or certify(simulator, ends[1], decisions, {}).holds
     return ErrorRange(min(fast_s, predicted_s), max(slow_s, predicted_s), holds)
 

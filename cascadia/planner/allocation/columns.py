@@ -10,7 +10,11 @@ stage: q + J <= L, with J the judge's own quantile), and L is feasible iff the i
     subject to  sum_s a[d,s](L) n[d,s] >= 1               for all d              (covering)
                 sum w[s,t] n[d,s] <= W[p,t]               for all p, t           (budget and node packing)
 
-has a solution. The least feasible L is found by bisection over the finite set of q values, so that "optimal"
+has a solution. Under a budget of B $/h two rows more rent whole nodes, r[p] of pool p at c[p] $/h each:
+
+                sum w[s,t] n[d,s] <= W[p,t]/nodes[p] r[p]  for all p, t,     sum c[p] r[p] <= B
+
+The least feasible L is found by bisection over the finite set of q values, so that "optimal"
 means: L is feasible, and the next smaller value was proven infeasible. Cascadia's one-hot program over GPU
 counts is in `paper.py`; both agree with enumeration where that finishes.
 """
@@ -29,6 +33,7 @@ from cascadia.domain.cluster import Cluster
 from cascadia.planner.allocation.demand import JUDGE, Allocation, Demand, Replicas
 from cascadia.planner.allocation.highs import solve, whole
 from cascadia.planner.allocation.knapsack import least_gpus, least_index
+from cascadia.planner.allocation.rent import Rent, rent_of
 from cascadia.planner.tables.packing import packing_rows, packs_perfectly
 
 Floats = NDArray[np.float64]
@@ -61,6 +66,7 @@ def allocate(
     programme = _Programme.of(demands, cluster, time_limit_s)
     for judge_s in _judge_latencies(demands, cluster, verdict_s, None if prove else ROUGH_JUDGE):
         found = _bisect(programme, cluster, judge_s, best.latency_s if best else np.inf)
+        # What is proven holds given one quantile of the judge; over all of them only the lowest bound does.
         bound = min(bound, found.bound_s)
         if found.allocation and (best is None or _key(found.allocation) < _key(best)):
             best = found.allocation
@@ -114,6 +120,7 @@ def _judge_latencies(
     by_gpus: dict[int, float] = {}
     for value in values:
         gpus = least_gpus(judge, value, cluster.gpus)
+        # Values ascend: the first that needs so many GPUs is the lowest that they allow.
         if gpus is not None:
             by_gpus.setdefault(gpus, value)
     return sorted(by_gpus.values())
@@ -135,6 +142,7 @@ class _Programme:
     uppers: tuple[int, ...]
     costs: tuple[float, ...]
     packing: tuple[tuple[float, tuple[tuple[int, float], ...]], ...]
+    rent: Rent | None
     time_limit_s: float
 
     @staticmethod
@@ -153,11 +161,13 @@ class _Programme:
             tuple(gpus[s.pool] // s.gpus for s in shapes),
             tuple(float(s.gpus) for s in shapes),
             tuple(packing),
+            rent_of(cluster, shapes),
             time_limit_s,
         )
 
     def solve(self, bound_s: float, judge_s: float) -> _Counts:
         shares = [d.table.shares(admissible_s(d, bound_s, judge_s) + EPS) for d in self.demands]
+        # A demand that no shape serves within the bound cannot be covered: no program need say so.
         if any(not share.any() for share in shares):
             return _Counts(None, proven=True)
         program = pulp.LpProblem("allocation", pulp.LpMinimize)
@@ -171,6 +181,8 @@ class _Programme:
             program += pulp.lpDot(share.tolist(), [n[j] for j in columns]) >= 1.0 - EPS
         for limit, row in self.packing:  # budget and packing
             program += pulp.lpSum(w * n[j] for j, w in row) <= limit
+        if self.rent is not None:
+            self.rent.add(program, n)
         solved = solve(program, self.time_limit_s)
         return _Counts([whole(x) for x in n] if solved.found else None, solved.proven)
 
@@ -189,6 +201,7 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
     demands = programme.demands
     values = _bounds(demands, judge_s)
     values = values[values <= cutoff_s]
+    # Feasibility is monotone: a larger bound admits every share that a smaller one does.
     low, high = -1, len(values)  # values[low] is infeasible, values[high] feasible
     best: Allocation | None = None
     proven = -1
@@ -199,6 +212,7 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
         if result.replicas is not None:
             best, high = _allocation(demands, result.replicas, float(values[at]), judge_s), at
         else:
+            # A program that ran out of time counts as infeasible for the search, and as nothing for the proof.
             low = at
             proven = at if result.proven else proven
     # Every value up to `proven` is infeasible; the next one is the least that could hold.
@@ -244,6 +258,7 @@ def _allocation(
         replicas[demand.stage] = tuple(
             Replicas(demand.shapes[s], count, int(demand.table.levels[levels[s]])) for s, count in taken
         )
+        # Below the bound as a rule: it is a value of some demand, and here count those of the replicas taken.
         slowest = max((float(demand.table.latency_s[s, levels[s]]) for s, _ in taken), default=0.0)
         if demand.stage != JUDGE:
             reached = max(reached, slowest + (judge_s if demand.gated else 0.0))

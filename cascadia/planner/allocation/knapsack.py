@@ -37,6 +37,7 @@ def cover(gpus: Sequence[int], shares: Floats, most: int, enough: float = np.inf
     for f in range(1, most + 1):
         best, which = share[f - 1], -1
         for g, a, s in useful:
+            # Ties stay with the shape found first, so that rounding of sums decides nothing.
             if g <= f and share[f - g] + a > best + 1e-12:
                 best, which = share[f - g] + a, s
         share.append(best)
@@ -52,6 +53,7 @@ def mix(found: Cover, gpus: Sequence[int], f: int) -> dict[int, int]:
     counts: dict[int, int] = {}
     while f > 0:
         s = int(found.last[f])
+        # The last GPU added nothing: the mixture of one fewer is as good.
         if s < 0:
             f -= 1
             continue

@@ -119,7 +119,7 @@ def _gpu_time(demand: Demand, shape: int) -> float:
 
 def parts_of(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[int, float]:
     """Part of the requests (of all gates' verdicts: the judge) that reaches each of a routing's demands."""
-    stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
+    stages = search.on_gpus(routing)
     parts = {s: float(search.routings.reached[routing, s]) for s in stages}
     judged = np.flatnonzero(search.decisions(routing).judged.any(axis=1)).tolist()
     if JUDGE in whole and judged:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cascadia.domain.objective import Level
 from cascadia.domain.plan import ErrorRange, LevelPrediction
 from cascadia.domain.problem import Problem
-from cascadia.planner.account.assemble import verdict_usd
+from cascadia.planner.account.assemble import api_usd, verdict_usd
 from cascadia.planner.account.error_range import error_range
 from cascadia.planner.baselines import single_model as baselines
 from cascadia.planner.baselines.cascadeserve import cascadeserve
@@ -28,7 +28,7 @@ from cascadia.planner.baselines.single_model import Entry
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.levels import level_predictions, reached_s
 from cascadia.planner.deployment.measures import ATTAINMENT, Attainment, attainment, latencies_s
-from cascadia.planner.deployment.simulation import quantile_s
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.refinement.mixed_search import least_quality, mixtures
 from cascadia.planner.refinement.refine import Candidate, Effort, rank
 from cascadia.planner.search.context import Search, restricted
@@ -179,8 +179,8 @@ def outcome(problem: Problem, found: Entry, base_s: float) -> Outcome:
         found.best.latency_s,
         (quantile_s(latency, ATTAINMENT) if latency is not None else found.best.latency_s) / base_s,
         max_rate_rps=found.max_rate_rps or float("nan"),
-        usd_per_hour=chosen.usd_per_hour,
-        usd_per_1k_requests=chosen.usd_per_hour / 3.6 / rate + _judging_usd_per_1k(problem, found),
+        usd_per_hour=found.best.usd_per_hour,
+        usd_per_1k_requests=chosen.usd_per_hour / 3.6 / rate + _apis_usd_per_1k(problem, found),
         quality_mean=found.quality_mean,
         quality_lower=found.quality_lower,
         gpus=chosen.gpus,
@@ -212,14 +212,12 @@ def _played(problem: Problem, found: Entry) -> Problem:
     return problem if certificate is None else certificate.problem
 
 
-def _judging_usd_per_1k(problem: Problem, found: Entry) -> float:
-    """Dollars a thousand requests that an external judge charges; a system without a run of the cascade judges
-    nothing.
-    """
+def _apis_usd_per_1k(problem: Problem, found: Entry) -> float:
+    """Dollars a thousand requests that stages and a judge elsewhere charge; a system without a run asks none."""
     if found.run is None:
         return 0.0
     played = _played(problem, found)
-    return 1000 * verdict_usd(played, found.run) / max(len(played.workload), 1)
+    return 1000 * (verdict_usd(played, found.run) + api_usd(played, found.run)) / max(len(played.workload), 1)
 
 
 def described(problem: Problem, found: Entry) -> str:
@@ -241,6 +239,8 @@ def slo_base_s(search: Search) -> float:
     w = search.problem.workload
     pick = np.linspace(0, len(w) - 1, min(len(w), ALONE_REQUESTS)).astype(int)
     arrivals = (np.arange(len(pick)) * ALONE_GAP_S * PS_PER_S).astype(np.int64)
+    if (api := Simulator.of(search.problem).apis[last]) is not None:
+        return float(api.whole_ps[pick].mean()) / PS_PER_S
     times = []
     for shape in search.shapes[last]:
         run = simulate_replica(

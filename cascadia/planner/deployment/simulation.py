@@ -1,18 +1,28 @@
 """A deployment on the workload, end to end: stages, judge and escalation (DESIGN section 5.6)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.dispatch.earliest_finish import EarliestFinish
+from cascadia.dispatch.latency_model import Coefficients, LatencyModel
+from cascadia.dispatch.seed import seed_of
+from cascadia.dispatch.simulated import Known, Simulated
 from cascadia.domain.problem import Problem
-from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.tables.loads import Load, arrival_ps, cached_tokens, found_in, keeps_blocks
+from cascadia.planner.tables.shapes import Shape
+from cascadia_sim.cascade.by_rule import Rule
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.elsewhere import Elsewhere, simulate_elsewhere
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import DEFAULT
 from cascadia_sim.iteration.timing import PS_PER_S
@@ -21,6 +31,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 WEIGHT_DIGITS = 9
+Z95 = 1.6448536269514722
+"""Of the normal distribution's 95th percentile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +43,13 @@ class Simulator:
     arrivals: Ints
     cached: Ints
     delays: Ints | None
+    apis: tuple[Elsewhere | None, ...]
+    """By stage; None: it is on GPUs of ours."""
 
     @staticmethod
     def of(problem: Problem) -> "Simulator":
         cached = np.stack([cached_tokens(problem, s) for s in range(len(problem.stages))])
-        return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem))
+        return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem), apis_of(problem))
 
     def run(self, deployment: Deployment, decided: Decisions) -> CascadeRun:
         """`decided` on each request, given the routing."""
@@ -50,6 +64,8 @@ class Simulator:
                 accept=decided.accepts[s],
                 enter=decided.enters[s],
                 judged=decided.judged[s],
+                elsewhere=self.apis[s] if decided.enters[s].any() else None,
+                rule=self._rule(s, deployment.mix(s)),
             )
             for s in range(len(self.problem.stages))
         ]
@@ -57,6 +73,14 @@ class Simulator:
         foresight_ps = np.where(decided.foresees.any(axis=0), np.int64(looked_ps), np.int64(0))
         gate = self._gate(deployment.mix(JUDGE))
         return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
+
+    def _rule(self, stage: int, mix: Mix) -> Callable[[], Rule] | None:
+        """The router's own code, where the stage's replicas share its requests by what they learn."""
+        if self.problem.stages[stage].balancing != "earliest-finish":
+            return None
+        w = self.problem.workload
+        lines = {r.shape: seed_of(r.shape.timing, w.input_tokens[stage], w.output_tokens[stage]) for r in mix}
+        return partial(earliest_finish, mix, lines, self.problem.objective.latency_max_s)
 
     def _cached(self, stage: int, mix: Mix, reached: NDArray[np.bool_]) -> Ints:
         """A hit rate's, or what these very replicas' caches hold."""
@@ -82,6 +106,30 @@ class Simulator:
         return latency
 
 
+def apis_of(problem: Problem) -> tuple[Elsewhere | None, ...]:
+    """Stages elsewhere, with times for each request, drawn once from the problem's seed."""
+    return tuple(None if s.external is None else _api(problem, at) for at, s in enumerate(problem.stages))
+
+
+def _api(problem: Problem, stage: int) -> Elsewhere:
+    api = problem.stages[stage].external
+    assert api is not None
+    tokens, random = problem.workload.output_tokens[stage], np.random.default_rng((problem.seed, stage))
+    ttft_s = _lognormal(random, api.ttft_p50_s, api.ttft_p95_s, len(tokens))
+    tpot_s = _lognormal(random, api.tpot_p50_s, api.tpot_p95_s, len(tokens))
+    first_ps = np.rint(ttft_s * PS_PER_S).astype(np.int64)
+    rest_ps = np.rint((tokens - 1) * tpot_s * PS_PER_S).astype(np.int64)
+    return Elsewhere(first_ps, first_ps + rest_ps, api.requests_per_minute)
+
+
+def _lognormal(random: np.random.Generator, p50: float, p95: float, count: int) -> Floats:
+    """Draws through both quantiles; all alike where these are."""
+    normal = random.standard_normal(count)
+    if p50 <= 0:
+        return np.zeros(count)
+    return np.asarray(p50 * np.exp(np.log(max(p95 / p50, 1.0)) / Z95 * normal), np.float64)
+
+
 def replicas_of(mix: Mix) -> tuple[Replica, ...]:
     """One entry per replica, weighted by the share of work that its level stands for; the largest weight is 1.
 
@@ -89,12 +137,40 @@ def replicas_of(mix: Mix) -> tuple[Replica, ...]:
     differ in how ties fall.
     """
     least = min((r.level for r in mix), default=1.0)
-    ordered = sorted(mix, key=lambda r: (r.shape.pool, r.shape.tp, r.shape.pp))
+    ordered = sorted(mix, key=_written_order)
     return tuple(
         Replica(r.shape.timing, max(round(least / r.level, WEIGHT_DIGITS), 10.0**-WEIGHT_DIGITS))
         for r in ordered
         for _ in range(r.count)
     )
+
+
+def times_elsewhere(api: Elsewhere, load: Load, requests: int) -> "Times":
+    """Times of each of the workload's requests under `load` at an API, the wait for its limit included."""
+    run = simulate_elsewhere(api, load.request, load.arrival_ps)
+    first, whole = np.zeros(requests), np.zeros(requests)
+    first[load.request] = (run.first_token_ps - load.arrival_ps) / PS_PER_S
+    whole[load.request] = (run.finish_ps - load.arrival_ps) / PS_PER_S
+    return Times(first, whole)
+
+
+def _written_order(replicas: Replicas) -> tuple[str, int, int]:
+    return replicas.shape.pool, replicas.shape.tp, replicas.shape.pp
+
+
+def earliest_finish(mix: Mix, lines: Mapping[Shape, Coefficients], latency_max_s: float | None) -> Simulated:
+    """The rule over the replicas of `mix`, in the order of `replicas_of`, as it begins."""
+    shapes = [r.shape for r in sorted(mix, key=_written_order) for _ in range(r.count)]
+    known = [
+        Known(f"{i}", _kind(shape), replica.weight)
+        for i, (shape, replica) in enumerate(zip(shapes, replicas_of(mix), strict=True))
+    ]
+    models = {_kind(shape): LatencyModel(line, seeded=True) for shape, line in lines.items()}
+    return Simulated(EarliestFinish(models), known, inf if latency_max_s is None else latency_max_s)
+
+
+def _kind(shape: Shape) -> str:
+    return f"{shape.pool} TP={shape.tp} PP={shape.pp}"
 
 
 class Times(NamedTuple):
@@ -136,7 +212,7 @@ def verdict_delays(problem: Problem) -> Ints | None:
     if judge.latency_p50_s <= 0:
         return np.zeros(shape, np.int64)
     spread = max(judge.latency_p95_s / judge.latency_p50_s, 1.0)
-    sigma = np.log(spread) / 1.6448536269514722
+    sigma = np.log(spread) / Z95
     normal = np.random.default_rng(problem.seed + 1).standard_normal(shape)
     delays: Ints = np.rint(judge.latency_p50_s * np.exp(sigma * normal) * PS_PER_S).astype(np.int64)
     return delays

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.cluster import Pool
 from cascadia.planner.refinement.nearly_full import nearly_full
 from cascadia.planner.search.context import Search, allowed, start_search
 from cascadia.planner.search.least_gpus import gpus_wanted
@@ -164,7 +164,7 @@ def grown(pool: Pool) -> Iterator[Pool]:
 
 def _with_pool(search: Search, size: Pool) -> Search:
     pools = tuple(size if p.name == size.name else p for p in search.problem.cluster.pools)
-    problem = replace(search.problem, cluster=Cluster(pools))
+    problem = replace(search.problem, cluster=replace(search.problem.cluster, pools=pools))
     return start_search(problem, search.routings, search.threads)
 
 

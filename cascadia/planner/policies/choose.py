@@ -7,7 +7,7 @@ own profiles and its own policies, and the cheapest that keeps the objective is 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,27 +17,18 @@ from cascadia.domain.workload import Floats
 from cascadia.planner.policies.fluid import fluid_bound
 from cascadia.planner.policies.in_flight import Sample, in_flight_ladder, worth
 from cascadia.planner.policies.mdp import mdp_ladder
-from cascadia.planner.policies.played import Outcome, play
+from cascadia.planner.policies.played import Outcome, play, worker_kind
+from cascadia.planner.policies.residence import Kind, alike, spread_out
 from cascadia.planner.policies.sustained import SETTLES
 from cascadia.planner.policies.tables import Group, group
 from cascadia.policy.arrivals import Empirical, Poisson
-from cascadia.policy.problem import ModelProfile
+from cascadia_sim.batch.simulate import WorkerKind
 
 SEARCHED = 30_000
 """Requests on which borders are searched; the verdict is by all."""
 BUSIEST = 0.999
 """Policies are solved for loads up to this quantile of the traffic's own, and somewhat beyond."""
 BEYOND = 1.1
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """Workers to be had: up to `most`, each at `usd_per_hour`, on which `models` take what their profiles say."""
-
-    name: str
-    models: tuple[ModelProfile, ...]
-    most: int
-    usd_per_hour: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +57,11 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """Policies of the workers of `kind`, what became of the traffic under them, and under the `rivals` of the same
-    workers. `bound` is the accuracy that nothing passes."""
+    workers. `bound` is the accuracy that nothing passes with these models on every worker.
+
+    `sits` (workers): models on each. Where they differ, `further` are the policies of the workers with other models
+    than the first has; all are dealt to in turn.
+    """
 
     kind: Kind
     group: Group
@@ -74,6 +69,8 @@ class Chosen:
     outcome: Outcome
     rivals: tuple[tuple[Policies, Outcome], ...]
     bound: float | None
+    sits: tuple[tuple[str, ...], ...]
+    further: tuple[Policies, ...] = ()
 
     @property
     def usd_per_hour(self) -> float:
@@ -89,14 +86,53 @@ def choose(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Chosen:
 
 
 def on_workers(name: str, kind: Kind, workers: int, wanted: Wanted) -> Chosen | None:
-    """The better of the rivals on so many workers; None where no model is in time."""
+    """The better of the rivals on so many workers; None where no model is in time, or fits."""
     try:
-        made = group(name, kind.models, slo_s=wanted.slo_s, workers=workers, late=wanted.late)
+        every = group(name, kind.models, slo_s=wanted.slo_s, workers=workers, late=wanted.late)
     except ValueError:
+        return None
+    made = every if kind.holds_all else alike(every, kind, loads(wanted.arrival_s))
+    if made is None:
         return None
     rivals = tuple((policies, _play(policies, made, wanted)) for policies in _rivals(made, wanted))
     policies, outcome = max(rivals, key=lambda rival: worth([rival[1]], [1.0], wanted.late_max))
-    return Chosen(kind, made, policies, outcome, rivals, fluid_bound(made, wanted.rate_rps))
+    sits = (policies.models,) * workers
+    bound = fluid_bound(made, wanted.rate_rps)
+    chosen = Chosen(kind, made, policies=policies, outcome=outcome, rivals=rivals, bound=bound, sits=sits)
+    if kind.holds_all or (spread := spread_out(every, kind, loads(wanted.arrival_s))) is None:
+        return chosen
+    kinds = _each_its_own(every, spread, wanted)
+    played = play(
+        kinds[0].policies, every.models, wanted.arrival_s, skip=wanted.skip, others=[k.workers for k in kinds]
+    )
+    rivals = (*rivals, (kinds[0].policies, played))
+    if worth([played], [1.0], wanted.late_max) <= worth([outcome], [1.0], wanted.late_max):
+        return replace(chosen, rivals=rivals)
+    return replace(
+        chosen, group=every, policies=kinds[0].policies, outcome=played, rivals=rivals,
+        bound=fluid_bound(every, wanted.rate_rps), sits=tuple(tuple(sorted(here)) for here in spread),
+        further=tuple(k.policies for k in kinds[1:]),
+    )  # fmt: skip
+
+
+class _Part(NamedTuple):
+    policies: Policies
+    workers: WorkerKind
+
+
+def _each_its_own(every: Group, spread: Sequence[frozenset[str]], wanted: Wanted) -> list[_Part]:
+    """Solved policies for each set of models that sits together."""
+    from_rps, to_rps = loads(wanted.arrival_s)
+    parts = []
+    for here in dict.fromkeys(spread):
+        part = replace(every, models=tuple(model for model in every.models if model.name in here))
+        solved = mdp_ladder(
+            part, Poisson(1.0), from_rps=from_rps, to_rps=to_rps, late_max=wanted.late_max, kind="spread"
+        )
+        # The names of all models, so that all tables count them alike.
+        named = replace(solved, models=tuple(model.name for model in every.models))
+        parts.append(_Part(named, worker_kind(named, every.models, spread.count(here))))
+    return parts
 
 
 def keeps(outcome: Outcome, wanted: Wanted) -> bool:
@@ -122,17 +158,19 @@ def _rivals(made: Group, wanted: Wanted) -> Iterator[Policies]:
             yield mdp_ladder(made, law, from_rps=from_rps, to_rps=to_rps, late_max=wanted.late_max, kind=kind)
         except ValueError:
             continue  # A trace too short to count in says nothing of its law.
-    yield in_flight_ladder(made, Sample(_parts(wanted.arrival_s), (1.0,), wanted.skip), wanted.late_max)
+    parts = _parts(wanted.arrival_s)
+    yield in_flight_ladder(made, Sample(parts, (1.0,) * len(parts), wanted.skip), wanted.late_max)
 
 
 def _parts(arrival_s: Floats) -> tuple[Floats, ...]:
-    """A stretch to search on: that around the busiest moment, where borders matter most."""
-    if len(arrival_s) <= SEARCHED:
+    """Stretches to search on: a calm one, one at about the median rate, and the busiest."""
+    size = SEARCHED // 3
+    if len(arrival_s) <= 2 * size:
         return (arrival_s,)
-    step = SEARCHED // 10
-    lasts_s = arrival_s[SEARCHED::step] - arrival_s[:-SEARCHED:step]
-    begin = int(np.argmin(lasts_s)) * step
-    return (arrival_s[begin : begin + SEARCHED],)
+    begins = np.arange(0, len(arrival_s) - size, size // 5)
+    calmest_first = begins[np.argsort(arrival_s[begins + size - 1] - arrival_s[begins])[::-1]]
+    chosen = [calmest_first[round(at * (len(begins) - 1))] for at in (0.05, 0.5, 1.0)]
+    return tuple(arrival_s[begin : begin + size] for begin in chosen)
 
 
 def _play(policies: Policies, made: Group, wanted: Wanted) -> Outcome:

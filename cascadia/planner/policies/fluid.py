@@ -4,20 +4,31 @@ from cascadia.planner.policies.tables import Group
 
 
 def fluid_bound(group: Group, rate_rps: float) -> float | None:
-    """Most accurate mixture of two models that the workers carry; None where they carry none.
+    """Accuracy of the most accurate mixture of models that the workers carry; None where they carry none."""
+    accuracy = {model.name: model.accuracy for model in group.models}
+    mix = fluid_shares(group, rate_rps)
+    return sum(share * accuracy[name] for name, share in mix.items()) if mix else None
+
+
+def fluid_shares(group: Group, rate_rps: float) -> dict[str, float]:
+    """Share (0-1) of the requests by model in that mixture; empty where the workers carry none.
 
     Maximise the mean accuracy of shares of requests, with the workers' time as the one constraint: an optimum of this
     linear program needs two models at most.
     """
-    asks_s = [
-        (1 / rate, model.accuracy) for model in group.models if (rate := model.throughput_rps(group.slo_s))
-    ]
+    asks_s = {m.name: 1 / rate for m in group.models if (rate := m.throughput_rps(group.slo_s)) > 0}
+    accuracy = {model.name: model.accuracy for model in group.models}
     has_s = group.workers / rate_rps
-    best: float | None = None
-    for one_s, one in asks_s:
-        for other_s, other in asks_s:
-            if one_s <= has_s:
-                share = 1.0 if other_s <= has_s else (has_s - one_s) / (other_s - one_s)
-                mean = max(one, other) if other_s <= has_s else (1 - share) * one + share * other
-                best = mean if best is None else max(best, mean)
+    best: dict[str, float] = {}
+    most = -1.0
+    for fast in asks_s:
+        for slow in asks_s:
+            if asks_s[fast] > has_s or asks_s[slow] < asks_s[fast]:
+                continue
+            room = asks_s[slow] - asks_s[fast]
+            share = 1.0 if asks_s[slow] <= has_s else (has_s - asks_s[fast]) / room
+            mean = share * accuracy[slow] + (1 - share) * accuracy[fast]
+            if mean > most:
+                most = mean
+                best = {slow: 1.0} if slow == fast or share == 1.0 else {fast: 1 - share, slow: share}
     return best

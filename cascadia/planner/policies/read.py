@@ -1,5 +1,6 @@
 """The spec of one-pass models, its latency table and its traffic, as the problem that is solved."""
 
+import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -7,7 +8,9 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.workload import Floats
-from cascadia.planner.policies.choose import Kind, Wanted
+from cascadia.files.text import read_text
+from cascadia.planner.policies.choose import Wanted
+from cascadia.planner.policies.residence import Kind
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec
@@ -16,6 +19,7 @@ from cascadia.policy.problem import ModelProfile
 
 COLUMNS = ("stage", "batch", "latency_s")
 FEWEST = 100
+MAX_BYTES = 10_000_000
 
 
 class Asked(NamedTuple):
@@ -48,7 +52,11 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
 
     Batch sizes that were not measured lie on the line between the two beside them.
     """
-    measured = _measured(table, tuple(worker.kind for worker in spec.workers))
+    names = tuple(worker.kind for worker in spec.workers)
+    if table.suffix == ".json":
+        measured, accuracy = _by_engine(table, names)
+    else:
+        measured, accuracy = _measured(table, names), {}
     kinds = []
     for worker in spec.workers:
         models = []
@@ -60,8 +68,19 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
                     f"has no row of stage {stage.name!r} on worker {worker.kind!r}",
                     "measure it, or leave the stage out",
                 )
-            models.append(ModelProfile(stage.name, stage.accuracy, _filled(sizes, str(table), stage.name)))
-        kinds.append(Kind(worker.kind, tuple(models), worker.most, worker.usd_per_hour))
+            right = accuracy.get(stage.name) if stage.accuracy is None else stage.accuracy
+            if right is None:
+                raise BadInput(
+                    f"stages: {stage.name!r}", "says no accuracy", "add `accuracy: <0-100>`, or measure it"
+                )
+            models.append(ModelProfile(stage.name, right, _filled(sizes, str(table), stage.name)))
+        takes_gib = tuple(stage.memory_gib or 0.0 for stage in spec.stages)
+        kinds.append(
+            Kind(
+                worker.kind, tuple(models), worker.most, worker.usd_per_hour,
+                memory_gib=worker.memory_gib, takes_gib=takes_gib if worker.memory_gib is not None else (),
+            )
+        )  # fmt: skip
     return tuple(kinds)
 
 
@@ -90,6 +109,32 @@ def _measured(table: Path, kinds: tuple[str, ...]) -> dict[tuple[str, str], dict
             )
         sizes[size] = latency_s
     return found
+
+
+def _by_engine(
+    file: Path, kinds: tuple[str, ...]
+) -> tuple[dict[tuple[str, str], dict[int, float]], dict[str, float]]:
+    """Latencies at their 95th percentile, as RAMSIS section 6 takes them, and accuracies."""
+    if len(kinds) > 1:
+        raise BadInput(
+            str(file), "is of one machine, and workers are of several kinds", "write a table with worker"
+        )
+    try:
+        models = json.loads(read_text(file, MAX_BYTES))["models"]
+        sizes = {
+            (kinds[0], str(model["name"])): {at: float(s) for at, s in enumerate(model["p95_s"], start=1)}
+            for model in models
+        }
+        accuracy = {
+            str(model["name"]): float(model["accuracy"]) for model in models if model["accuracy"] is not None
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise BadInput(
+            str(file), "is not what `cascadia engine measure --out` writes", "measure anew, or name a table"
+        ) from None
+    if any(not 0 < latency_s < 3600 for row in sizes.values() for latency_s in row.values()):
+        raise BadInput(str(file), "has latencies that are not above 0", "measure anew")
+    return sizes, accuracy
 
 
 def _filled(sizes: dict[int, float], where: str, stage: str) -> tuple[float, ...]:

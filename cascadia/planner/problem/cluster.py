@@ -32,7 +32,7 @@ def build_cluster(spec: ClusterSpec, folder: Path, file: str) -> ClusterRead:
         taken.add(pools[-1].name)
     files = tuple(path for pool in spec.pools if (path := _path(pool, folder)) is not None)
     notes = dict.fromkeys(why for pool in pools if (why := why_unmeasured(pool.hardware)) is not None)
-    return ClusterRead(Cluster(tuple(pools)), files, tuple(notes))
+    return ClusterRead(Cluster(tuple(pools), spec.budget_usd_per_hour), files, tuple(notes))
 
 
 def _path(pool: PoolSpec, folder: Path) -> Path | None:

@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.problem import Stage
+from cascadia.domain.external import External
+from cascadia.domain.problem import EXTERNAL, Stage
+from cascadia.planner.problem.api_times import api_times
 from cascadia.planner.problem.calibration import calibration_path, stage_calibration
 from cascadia.planner.spec.models import EngineOptions, StageSpec
 from cascadia_sim import errors as sim_errors
@@ -93,7 +95,37 @@ def told_at(where: str) -> Iterator[None]:
         raise BadInput(where, error.what, error.instead) from None
 
 
+def _external(spec: StageSpec, folder: Path, where: str) -> Stage:
+    """A stage that is somebody else's API."""
+    assert spec.latency is not None
+    times = api_times(spec.latency, folder, f"{where}.latency")
+    api = External(
+        spec.usd_per_million_input_tokens or 0.0,
+        spec.usd_per_million_output_tokens or 0.0,
+        ttft_p50_s=times.ttft_p50_s,
+        ttft_p95_s=times.ttft_p95_s,
+        tpot_p50_s=times.tpot_p50_s,
+        tpot_p95_s=times.tpot_p95_s,
+        requests_per_minute=spec.requests_per_minute,
+        base_url=spec.base_url.rstrip("/").removesuffix("/v1") if spec.base_url else None,
+        api_key_env=spec.api_key_env,
+    )
+    config = EngineConfig(max_model_len=spec.max_model_len)
+    return Stage(
+        spec.name,
+        spec.model,
+        None,
+        engine=EXTERNAL,
+        quantization=None,
+        config=config,
+        external=api,
+        max_tokens=spec.max_tokens,
+    )
+
+
 def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
+    if spec.placement == "external":
+        return _external(spec, folder, where)
     found = find_architecture(spec.model, folder, f"{where}.model")
     config = engine_config(spec, found, folder, where)
     weights = find_weights(spec.weights, folder)
@@ -106,5 +138,6 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
+        balancing=spec.balancing,
         max_tokens=spec.max_tokens,
     )

@@ -91,7 +91,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
 
 
 def _context(stage: Stage) -> Context:
-    return Context(stage.name, stage.config.max_model_len or stage.architecture.max_position)
+    return Context(stage.name, stage.max_model_len)
 
 
 def _objective(spec: ObjectiveSpec) -> Objective:

@@ -21,6 +21,7 @@ from cascadia.planner.routing.mixtures import bounded
 from cascadia.planner.routing.routings import Routings, with_mixtures
 from cascadia.planner.search.bilevel import Solver
 from cascadia.planner.search.context import Search, on_pools, restricted
+from cascadia.planner.search.elsewhere import about_usd_per_hour
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.stage_usd import stage_usd, verdict_usd
 
@@ -96,7 +97,7 @@ def _starts(only: Search, found: Found) -> Iterator[Deployment]:
         c.deployment for c in ranked if all(r.shape.pool in pools for _, m in c.deployment.mixes for r in m)
     ]
     for k in range(len(only.routings)):
-        needed = set(np.flatnonzero(only.routings.deployed[k]).tolist())
+        needed = set(only.on_gpus(k))
         if only.self_hosted_judge and only.decisions(k).judged.any():
             needed.add(JUDGE)
         fit = [d for d in here if {stage for stage, _ in d.mixes} == needed]
@@ -128,4 +129,5 @@ def _cost(search: Search, routings: Routings) -> Floats:
     usd = stage_usd(search)
     of_stages = np.array([usd.get(s, 0.0) for s in range(len(search.problem.stages))])
     verdicts = routings.verdicts(np.arange(len(routings))).sum(axis=1)
-    return np.asarray(routings.reached @ of_stages + verdicts * verdict_usd(search, usd))
+    apis = about_usd_per_hour(restricted(search, routings), np.arange(len(routings)))
+    return np.asarray(routings.reached @ of_stages + verdicts * verdict_usd(search, usd) + apis)

@@ -43,6 +43,7 @@ from cascadia.planner.refinement.state import (
 )
 from cascadia.planner.refinement.state import composer as composer_of
 from cascadia.planner.refinement.whole_nodes import whole_nodes
+from cascadia.planner.search import elsewhere
 from cascadia.planner.search.bilevel import BilevelResult, bilevel
 from cascadia.planner.search.composition import Composer
 from cascadia.planner.search.context import Search, allowed, restricted
@@ -69,6 +70,9 @@ so many simulations, at most eleven. What is found for a routing then hardly dep
 BATCHED_ANEW, TOO_SLOW = 8, 1.25
 """So many steps at most in how many tokens engines take an iteration; from a candidate that breaks the latency bound,
 only where it takes at most so many times as long."""
+
+ELSEWHERE = 12
+"""Of routings that need no GPU, so many of each order are looked at."""
 
 ALONE_S = 10.0
 """For the integer program of routings that ask no judge."""
@@ -120,7 +124,7 @@ def refine(
     whole = list(
         search.threads.map(lambda k: combine(state, composer, k, FEWER, whole_nodes(state, k)), routings)
     )
-    starts = [*starts, *_beforehand(search, effort, equal_parts=equal_parts)]
+    starts = [*starts, *_wholly_elsewhere(search), *_beforehand(search, effort, equal_parts=equal_parts)]
     state.simulate(
         [*starts, *start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
     )
@@ -133,6 +137,21 @@ def refine(
     progress(f"refine: {len(state.seen)} cascades simulated")
     best = first_certified(state, [c for c in state.seen.values() if within_limits(problem, c)])
     return best, list(state.seen.values())
+
+
+def _wholly_elsewhere(search: Search) -> list[Deployment]:
+    """Routings that need no GPU of ours: the cheapest, the best, and those that ask the fewest stages."""
+    good = np.flatnonzero(allowed(search)).tolist()
+    free = (
+        [k for k in good if not search.demands(k)] if any(s.external for s in search.problem.stages) else []
+    )
+    routings = search.routings
+    orders = (
+        sorted(free, key=lambda k: elsewhere.usd_per_hour(search, k)),
+        sorted(free, key=lambda k: -float(routings.lower[k])),
+        sorted(free, key=lambda k: float(routings.reached[k].sum())),
+    )
+    return [deployment(k, {}) for k in dict.fromkeys(k for order in orders for k in order[:ELSEWHERE])]
 
 
 def _beforehand(search: Search, effort: Effort, *, equal_parts: bool) -> list[Deployment]:

@@ -19,6 +19,7 @@ from cascadia.planner.routing.dominance import lightest
 from cascadia.planner.search.bilevel import BilevelResult, iterate_by_score
 from cascadia.planner.search.composition import Composer
 from cascadia.planner.search.context import Search, allowed
+from cascadia.planner.search.elsewhere import about_usd_per_hour
 from cascadia.planner.search.reference_tables import References, judge_tokens, stage_tokens
 
 Floats = NDArray[np.float64]
@@ -88,7 +89,7 @@ def light(search: Search) -> list[int]:
 def usd_needed(references: References) -> Floats:
     """(K): $/h that each routing's work takes at the least, on fractions of replicas that only keep up."""
     every = np.arange(len(references.search.routings))
-    total = np.zeros(len(every))
+    total = about_usd_per_hour(references.search, every)
     for stage, known in references.by_stage.items():
         table = known[0].demand.table
         unit = min(s.usd_per_hour * x for s, x in zip(table.shapes, table.saturated.tolist(), strict=True))

@@ -15,6 +15,7 @@ from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.levels import reached_s
 from cascadia.planner.deployment.options import Option, options, thinned
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.search import elsewhere
 from cascadia.planner.search.composition import Composer, best_combinations, descend, promised
 from cascadia.planner.search.context import Search
 from cascadia.planner.search.reference_tables import References
@@ -59,7 +60,7 @@ class Candidate:
     """A deployment with its simulated end-to-end quantile and what it promises.
 
     `levels_s`: what is reached of each of the objective's `levels`. `load`: about the largest share of capacity that a
-    stage is sent. `certificate`: None where none was asked for.
+    stage is sent. `elsewhere_usd`: what APIs take an hour. `certificate`: None where none was asked for.
     """
 
     deployment: Deployment
@@ -67,11 +68,12 @@ class Candidate:
     quality_lower: float
     load: float = 0.0
     levels_s: tuple[float, ...] = ()
+    elsewhere_usd: float = 0.0
     certificate: Certificate | None = field(default=None, compare=False)
 
     @property
     def usd_per_hour(self) -> float:
-        return self.deployment.usd_per_hour
+        return self.deployment.usd_per_hour + self.elsewhere_usd
 
 
 @dataclass(eq=False)
@@ -93,7 +95,7 @@ class Refinement:
 
     def _menu(self, routing: int) -> dict[int, list[Option]]:
         search = self.search
-        stages = np.flatnonzero(search.routings.deployed[routing]).tolist()
+        stages = search.on_gpus(routing)
         if search.self_hosted_judge and search.decisions(routing).judged.any():
             stages.append(JUDGE)
         menu = {}
@@ -125,7 +127,14 @@ class Refinement:
         latency = quantile_s(self.simulator.latency_s(run), self.search.quantile)
         problem = self.search.problem
         reached = reached_s(problem, run, problem.objective.levels)
-        return Candidate(d, latency, float(self.search.routings.lower[d.routing]), self._load(d), reached)
+        return Candidate(
+            d,
+            latency,
+            float(self.search.routings.lower[d.routing]),
+            self._load(d),
+            reached,
+            elsewhere.usd_per_hour(self.search, d.routing),
+        )
 
     def _load(self, d: Deployment) -> float:
         """Load by the nearest tables: near enough to leave out what is plainly overloaded."""
@@ -277,7 +286,8 @@ def combine(
         return []
     stages = list(menu)
     choices, grid, latency, levels = composed(state, composer, routing, menu, effort)
-    usd = np.zeros(len(grid))
+    apis_usd = elsewhere.usd_per_hour(search, routing)
+    usd = np.full(len(grid), apis_usd)
     for d, c in enumerate(choices):
         usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
     goal = problem.objective.goal
@@ -291,7 +301,8 @@ def combine(
         mixes = {s: choices[d][grid[at, d]].replicas for d, s in enumerate(stages)}
         candidate = deployment(routing, mixes)
         if candidate.fits(problem.cluster):
-            expected = Candidate(candidate, float(latency[at]), float(search.routings.lower[routing]))
+            lower = float(search.routings.lower[routing])
+            expected = Candidate(candidate, float(latency[at]), lower, elsewhere_usd=apis_usd)
             ranked.append(Ranked(candidate, (float(late[at]), *rank(problem, expected))))
     return ranked
 

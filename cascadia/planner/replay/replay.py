@@ -23,7 +23,7 @@ from cascadia.domain.plan import (
     ReplicaGroup,
     StagePlan,
 )
-from cascadia.domain.problem import Engine, Foresight, Judge, Problem, Stage
+from cascadia.domain.problem import EXTERNAL, Engine, Foresight, Judge, Problem, Stage
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.account.assemble import predict
 from cascadia.planner.allocation.demand import JUDGE, Replicas
@@ -180,7 +180,8 @@ def gate_decisions(plan: Plan, table: QualityTable, rows: Ints, *, drawn: bool =
         drawn_ = decided(table, deployed, levels, some).take(rows)
         # A mixture skips without a look at the question.
         looked = drawn_.foresees & np.append(skips < ASKS_NONE, False)[:, None]
-        return drawn_._replace(foresees=looked)
+        # Nor does a coin between two models wait for a verdict.
+        return drawn_._replace(foresees=looked, judged=drawn_.judged & plan.judges)
     own, *others = (
         decided(table, deployed, levels, least or None).take(rows) for levels, least in plan.routings
     )
@@ -202,6 +203,8 @@ def redeployed(plan: Plan, problem: Problem) -> Deployment:
     mixes: dict[int, Mix] = {}
     lengths = problem.workload.input_tokens + problem.workload.output_tokens
     for s, stage in enumerate(problem.stages):
+        if stage.architecture is None:
+            continue
         longest = int(lengths[s].max())
         mixes[s] = _mix(plan, stage.name, stage.architecture, stage.config, plan.stages[s].replicas, longest)
     judge = problem.judge
@@ -244,7 +247,8 @@ def _mix(
 
 
 def _stage(stage: StagePlan, folder: Path) -> Stage:
-    found = find_architecture(stage.model, folder, f"plan: stage {stage.name}")
+    away = stage.external is not None or stage.engine == EXTERNAL
+    found = None if away else find_architecture(stage.model, folder, f"plan: stage {stage.name}")
     engine: Engine = stage.engine  # type: ignore[assignment]
     return Stage(
         stage.name,
@@ -254,6 +258,8 @@ def _stage(stage: StagePlan, folder: Path) -> Stage:
         quantization=stage.quantization,
         config=stage.config,
         weights=stage.weights,
+        external=stage.external,
+        balancing=stage.balancing,
     )
 
 

@@ -86,6 +86,7 @@ def all_routings(
     is left out too.
     """
     stages = len(table.stages)
+    # A threshold at the lowest level accepts all: the subset without the later stages is that routing.
     levels = [np.unique(score)[1:] for score in table.score[: stages - 1]]
     # A gate with a single level stands in no subset, so the largest one has all the others.
     most = _product([level for level in levels if len(level)])
@@ -155,6 +156,7 @@ def _subset(
         share[:, stage] = reached[depth][at[:depth]] / prompts
     deployed = np.zeros((size, len(table.stages)), dtype=np.bool_)
     deployed[:, subset] = True
+    # A sum of rounded qualities may pass a hundred by the rounding.
     mean = np.minimum(total.ravel()[chosen] * (QUALITY_UNIT / prompts), 100.0)
     return Routings(
         thresholds[:, :-1], deployed, share, mean=mean, lower=np.zeros(size), skip_below=skip_below[:, :-1]
@@ -181,10 +183,12 @@ def _sums(
         # Threshold i rejects a prompt iff its score lies below: iff at most i thresholds are <= the score.
         below = np.searchsorted(level, score[inside], side="right")
         rejected = below < len(level)
+        # Whoever the highest threshold accepts is gone for every later gate: arrays shrink from gate to gate.
         inside, code = inside[rejected], [c[rejected] for c in code] + [below[rejected]]
         counts, gain = np.zeros(shape[:depth], dtype=np.int64), np.zeros(shape[:depth], dtype=np.int64)
         np.add.at(counts, tuple(code), enters[depth][inside].astype(np.int64))
         np.add.at(gain, tuple(code), quality[after, inside] - quality[gate, inside])
+        # A cell has those whom no lower thresholds reject; all higher ones reject them too.
         for axis in range(depth):
             np.cumsum(counts, axis=axis, out=counts)
             np.cumsum(gain, axis=axis, out=gain)
@@ -204,6 +208,7 @@ def _thinned(scores: list[Floats], levels: list[Floats], limit: int) -> list[Flo
     """Levels, as many per gate as `limit` vectors allow, at even quantiles of the gate's scores."""
     cap = max(len(level) for level in levels)
     while cap > 1 and _product([level[:cap] for level in levels]) > limit:
+        # Two per cent at a time: gates with few levels keep all of theirs, and the others share what that leaves.
         cap = cap - max(1, cap // 50)
     thinned = []
     for score, level in zip(scores, levels, strict=True):

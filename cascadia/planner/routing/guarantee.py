@@ -33,7 +33,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.routing.lattice import Lattice
 from cascadia.planner.routing.routings import Ints, Routings, outcomes
-from cascadia.planner.routing.walk import SPENT_ON_MIXTURES, Draws, rise
+from cascadia.planner.routing.walk import SPENT, SPENT_ON_MIXTURES, Draws, rise
 
 Singles = NDArray[np.float32]
 
@@ -71,8 +71,8 @@ def lower_bounds(table: QualityTable, routings: Routings, confidence: float, see
             "quality.confidence", f"{confidence:g} is not possible", "write e.g. 0.95 (at most 0.998)"
         )
     weights, order, tail = _drawn(len(table), confidence, seed)
-    lattice = Lattice.of(table)
-    nodes = Draws.of(_means(table, lattice.nodes, order, weights), tail)
+    lattice = Lattice.of(table).with_coins()
+    nodes = Draws.of(lattice.mixed(_means(table, lattice.nodes, order, weights)), tail)
     lowest = _lowest(_means(table, routings, order, weights), tail)
     bounds = rise(lattice, nodes, lowest, lattice.around(routings))
     return np.clip(bounds, 0.0, routings.mean), METHOD
@@ -86,15 +86,31 @@ def mixture_bounds(table: QualityTable, chord: Ints, share: Floats, confidence: 
     routing's is, by walks along chords. These spend the part of what may be missed that `lower_bounds` leaves
     (Bonferroni, weighted: Holm 1979), so that there being mixtures costs no routing anything.
     """
+    return _on_chords(Lattice.of(table).chorded(), SPENT_ON_MIXTURES, table, chord, share, confidence, seed)
+
+
+def coin_bounds(table: QualityTable, chord: Ints, share: Floats, confidence: float, seed: int) -> Floats:
+    """Lower bounds of mixtures of two models alone (k), on a `chord` of `Lattice.with_coins`: nodes of the walk that
+    bounds routings, whose bounds they leave nearly as they are, since there is but one chord for two models.
+    """
+    return _on_chords(Lattice.of(table).with_coins(), SPENT, table, chord, share, confidence, seed)
+
+
+def _on_chords(
+    lattice: Lattice,
+    spent: float,
+    table: QualityTable,
+    chord: Ints,
+    share: Floats,
+    confidence: float,
+    seed: int,
+) -> Floats:
     weights, order, tail = _drawn(len(table), confidence, seed)
-    lattice = Lattice.of(table).chorded()
-    if lattice is None:
-        raise ValueError("the table's lattice has no chords")
     grid = _means(table, lattice.nodes, order, weights)
     near, far = grid[lattice.chords[chord, 0]], grid[lattice.chords[chord, 1]]
     part = share.astype(np.float32)[:, None]
     lowest = _lowest((1 - part) * near + part * far, tail)
-    nodes = Draws.of(lattice.mixed(grid), tail, SPENT_ON_MIXTURES)
+    nodes = Draws.of(lattice.mixed(grid), tail, spent)
     return rise(lattice, nodes, lowest, lattice.on_chord(chord, share))
 
 

@@ -10,6 +10,7 @@ replaces each step from node to node where levels are few; where they are many, 
 """
 
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +35,14 @@ class Lattice:
     """`levels` of each coordinate ascend, from who answers all to who answers none; first those of the thresholds.
 
     `nodes` are those of the grid. Where there are `chords` (c, 2), those within them come after, chord by chord, from
-    one end to the other, and nodes of the grid are joined by chords alone.
+    one end to the other. Nodes of the grid are `joined` where they are a step apart, or by chords alone.
     """
 
     levels: tuple[Floats, ...]
     gates: int
     nodes: Routings
     chords: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    joined: bool = True
 
     @staticmethod
     def of(table: QualityTable) -> "Lattice":
@@ -57,10 +59,20 @@ class Lattice:
         at = np.zeros((1, 0)) if nodes is None else nodes
         return Lattice(levels, gates, _routings(at, gates, foresees=table.foreseen is not None))
 
-    def chorded(self) -> "Lattice | None":
-        """Lattice with chords in place of steps; None where routings a step apart are too near for that."""
-        steps = _steps(self.shape)
-        return replace(self, chords=steps) if 0 < len(steps) <= CHORDS else None
+    @property
+    def coarse(self) -> bool:
+        """Tells whether steps are few: elsewhere routings a step apart are too near for mixtures to be worth much."""
+        return len(self.levels) == self.gates and 0 < len(_steps(self.shape)) <= CHORDS
+
+    def chorded(self) -> "Lattice":
+        """Lattice with chords in place of steps, where it is `coarse`."""
+        return replace(self, chords=_steps(self.shape), joined=False) if self.coarse else self
+
+    def with_coins(self) -> "Lattice":
+        """Lattice with a chord beside its steps for every two models alone, where it is `coarse`: mixtures without a
+        gate.
+        """
+        return replace(self, chords=_between_models(self.shape)) if self.coarse else self
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -105,8 +117,13 @@ class Lattice:
         """Most, for each node (v), of `values` (v) among those a step away, in one coordinate or along a chord;
         -inf where none is.
         """
-        if len(self.chords):
-            return self._along(values)
+        found = self._along(values)
+        if self.joined:
+            grid = found[: len(self.nodes)]
+            np.maximum(grid, self._stepped(values[: len(self.nodes)]), out=grid)
+        return found
+
+    def _stepped(self, values: Floats) -> Floats:
         found = np.full(self.shape, -np.inf)
         grid = values.reshape(self.shape)
         for axis in range(grid.ndim):
@@ -135,6 +152,13 @@ def _steps(shape: tuple[int, ...]) -> Ints:
         for axis, n in enumerate(shape)
     ]
     return np.concatenate([np.zeros((0, 2), np.int64), *pairs])
+
+
+def _between_models(shape: tuple[int, ...]) -> Ints:
+    """Pairs of nodes that send all to one model each (c, 2)."""
+    ends = [[n - 1 if at < s else 0 for at, n in enumerate(shape)] for s in range(len(shape) + 1)]
+    alone = [int(np.ravel_multi_index(end, shape)) if shape else 0 for end in ends]
+    return np.array(list(combinations(alone, 2)), np.int64).reshape(-1, 2)
 
 
 def _levels(values: Floats, lowest: float, at_most: int) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cascadia.domain.plan import ASKS_NONE
 from cascadia.domain.quality import Floats, QualityTable
-from cascadia.planner.routing.guarantee import mixture_bounds
+from cascadia.planner.routing.guarantee import coin_bounds, mixture_bounds
 from cascadia.planner.routing.lattice import Lattice
 from cascadia.planner.routing.routings import (
     ACCEPTS_ALL,
@@ -34,16 +34,24 @@ Z = 1.6449
 
 
 def bounded(table: QualityTable, least: float, confidence: float, seed: int) -> tuple[Routings, Ints] | None:
-    """Mixtures with bounds around `least`, and the chord of each; None where routings are too near each other."""
-    lattice = Lattice.of(table).chorded() if table.foreseen is None else None
-    if lattice is None:
+    """Mixtures with bounds around `least`, and the chord of each; None where there are none."""
+    lattice = Lattice.of(table)
+    if not lattice.coarse:
         return None
     ends = _ends(table, lattice)
-    chord, share = _tried(table, lattice, ends, least)
-    if not len(chord):
+    kinds = ((lattice.chorded(), mixture_bounds), (lattice.with_coins(), coin_bounds))
+    found: list[tuple[Ints, Ints, Floats, Floats]] = []
+    first = 0
+    for chords, bounds in kinds:
+        chord, share = _tried(table, chords, ends, least)
+        if len(chord):
+            lower = bounds(table, chord, share, confidence, seed)
+            found.append((first + chord, chords.chords[chord], share, lower))
+        first += len(chords.chords)
+    if not found:
         return None
-    lower = mixture_bounds(table, chord, share, confidence, seed)
-    return _mixed(ends, lattice.chords[chord, 0], lattice.chords[chord, 1], share, lower), chord
+    chord, pair, share, lower = (np.concatenate(part) for part in zip(*found, strict=True))
+    return _mixed(ends, pair[:, 0], pair[:, 1], share, lower), chord
 
 
 def _ends(table: QualityTable, lattice: Lattice) -> Routings:

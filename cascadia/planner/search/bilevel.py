@@ -108,6 +108,8 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
 def evaluated(search: Search, routing: int, solve: Solver) -> Round:
     """The routing's deployment by tables of its own, not yet scored."""
     demands = search.demands(routing)
+    if not demands:
+        return Round(routing, (), Allocation({}, 0.0, 0.0), 0.0)
     return Round(routing, tuple(demands), solve(demands), 0.0)
 
 

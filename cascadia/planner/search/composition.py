@@ -18,7 +18,14 @@ from cascadia.domain.objective import Metric
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.options import Mix, Option
-from cascadia.planner.deployment.simulation import Times, quantile_s, times_by_request, verdict_delays
+from cascadia.planner.deployment.simulation import (
+    Times,
+    apis_of,
+    quantile_s,
+    times_by_request,
+    times_elsewhere,
+    verdict_delays,
+)
 from cascadia.planner.routing.routings import Decisions, Routings
 from cascadia.planner.search.context import decisions
 from cascadia.planner.tables.loads import judge_load, stage_load
@@ -66,12 +73,22 @@ class Composer:
             for stage, options in zip(stages, choices, strict=True)
         ]
         if metric == "tpot":
-            return rows, np.zeros(reached_.shape[1])
+            return rows, self._elsewhere(decided, metric)
         fixed = np.where(decided.foresees.any(axis=0), self.window.foresight_s, 0.0)
+        fixed += self._elsewhere(decided, metric)
         delays = verdict_delays(self.window)
         if delays is not None:
             fixed += (delays * (reached_ & judged)).sum(axis=0) / PS_PER_S
         return rows, fixed
+
+    def _elsewhere(self, decided: Decisions, metric: Metric) -> Floats:
+        """What stages elsewhere add (n), whatever is deployed here."""
+        found = np.zeros(decided.enters.shape[1])
+        for s, api in enumerate(apis_of(self.window)):
+            if api is not None and (mask := decided.reached[s]).any():
+                times = times_elsewhere(api, stage_load(self.window, s, mask), len(mask))
+                found += self._adds(s, times, decided, metric)
+        return found
 
     def _adds(self, stage: int, times: Times, decided: Decisions, metric: Metric) -> Floats:
         """What passing a stage adds (n) to each request's metric."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.cluster import Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.deployment.simulation import quantile_s, verdict_delays
@@ -64,14 +64,15 @@ class Search:
             self._decisions[routing] = decisions(self.problem, self.routings, routing)
         return self._decisions[routing]
 
+    def on_gpus(self, routing: int) -> list[int]:
+        """Stages that a routing deploys on GPUs: all but those elsewhere."""
+        return [s for s in np.flatnonzero(self.routings.deployed[routing]).tolist() if s in self.shapes]
+
     def demands(self, routing: int) -> list[Demand]:
         """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
         reached_, gated = self.decisions(routing).reached, self.decisions(routing).judged
         waits: Bools = np.any(gated, axis=1)
-        demands = [
-            self.stage_demand(s, reached_[s], gated=bool(waits[s]))
-            for s in np.flatnonzero(self.routings.deployed[routing]).tolist()
-        ]
+        demands = [self.stage_demand(s, reached_[s], gated=bool(waits[s])) for s in self.on_gpus(routing)]
         if self.self_hosted_judge and waits.any():
             load = judge_load(self.problem, reached_ & gated)
             if len(load):
@@ -88,7 +89,7 @@ class Search:
         found = [
             (self.stage_demand(s, every[s], gated=s < stages - 1, light=True), self.whole_work(s))
             for s in range(stages)
-            if self.routings.deployed[:, s].any()
+            if s in self.shapes and self.routings.deployed[:, s].any()
         ]
         if self.self_hosted_judge:
             found.append(self._whole_judge())
@@ -163,7 +164,7 @@ def on_pools(search: Search, pools: Sequence[Pool]) -> Search | None:
     shapes_ = {s: tuple(c for c in choices if c.pool in names) for s, choices in search.shapes.items()}
     if not all(shapes_.values()):
         return None
-    problem = replace(search.problem, cluster=Cluster(tuple(pools)))
+    problem = replace(search.problem, cluster=replace(search.problem.cluster, pools=tuple(pools)))
     return replace(search, problem=problem, shapes=shapes_)
 
 
@@ -181,10 +182,10 @@ def find_shapes(problem: Problem, *, needless_too: bool = False) -> dict[int, tu
     judge, cluster = problem.judge, problem.cluster
     found = {}
     for s, stage in enumerate(problem.stages):
+        if stage.external is not None:
+            continue
         longest = longest_request(problem, s)
-        found[s] = shapes(
-            stage.name, stage.architecture, stage.config, cluster, longest, needless_too=needless_too
-        )
+        found[s] = shapes(stage.name, stage.built, stage.config, cluster, longest, needless_too=needless_too)
     if judge.placement == "self-hosted" and len(problem.stages) > 1:
         assert judge.architecture is not None
         assert judge.config is not None

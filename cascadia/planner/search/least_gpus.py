@@ -31,8 +31,8 @@ def gpus_wanted(search: Search, references: References, pool: Pool, times: int) 
     covers: dict[int, Floats] = {}
     wanted = [np.inf]
     for k in routings.tolist():
-        stages = np.flatnonzero(search.routings.deployed[k]).tolist()
-        judged = search.self_hosted_judge and len(stages) > 1
+        stages = search.on_gpus(k)
+        judged = search.self_hosted_judge and bool(search.decisions(k).judged.any())
         needs = [references.one(s, k) for s in [*stages, *([JUDGE] if judged else [])]]
         wanted.append(
             _relaxed(search, needs, pool, times) if several else _covered(needs, times * pool.gpus, covers)

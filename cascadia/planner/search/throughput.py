@@ -18,6 +18,7 @@ from cascadia.planner.allocation.columns import EPS
 from cascadia.planner.allocation.demand import JUDGE, Demand, Replicas
 from cascadia.planner.allocation.highs import solve, whole
 from cascadia.planner.allocation.knapsack import cover
+from cascadia.planner.allocation.rent import rent_of
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import Simulator
@@ -61,7 +62,10 @@ def most_capable(
     search: Search, routing: int, *, equal_parts: bool = False
 ) -> tuple[float, Deployment] | None:
     """The deployment of a routing that seems to sustain the largest factor of today's rate, and that factor."""
-    covering = partial(_covering, search, search.demands(routing), equal_parts)
+    demands = search.demands(routing)
+    if not demands:
+        return 1.0, deployment(routing, {})
+    covering = partial(_covering, search, demands, equal_parts)
     factor = largest_factor(lambda f: covering(f) is not None)
     mixes = covering(factor) if factor > 0 else None
     return None if mixes is None else (factor, deployment(routing, mixes))
@@ -110,7 +114,9 @@ def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
         tokens = judge_tokens(search, routings) if stage == JUDGE else stage_tokens(search, stage, routings)
         work[stage] = tokens / known[0].work
     deployed = sum(((w > 0).astype(np.int64) for w in work.values()), np.zeros(len(routings), np.int64))
-    part = total // deployed if equal_parts else np.full(len(routings), total)
+    if not work:
+        return np.full(len(routings), 1.0)
+    part = total // np.maximum(deployed, 1) if equal_parts else np.full(len(routings), total)
     low, high = np.zeros(len(routings)), np.full(len(routings), 1e6)
     for _ in range(60):
         middle = np.sqrt(np.maximum(low, 1e-3) * high)
@@ -153,6 +159,8 @@ def _covering(
     for pool in search.problem.cluster.pools:
         for weights, limit in packing_rows(pool, shapes):
             program += pulp.lpDot(weights, n) <= limit
+    if (rent := rent_of(search.problem.cluster, shapes)) is not None:
+        rent.add(program, n)
     if not solve(program, 5.0).found:
         return None
     return {

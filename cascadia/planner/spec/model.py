@@ -45,6 +45,13 @@ class PoolSpec(Section):
 
 class ClusterSpec(Section):
     pools: Annotated[tuple[PoolSpec, ...], Many] = Field(description="What there is to deploy on.")
+    budget_usd_per_hour: Usd | None = Field(
+        None,
+        description=(
+            "Most that the nodes in use may cost together, each whole; the plan says how many of each pool to rent. "
+            "Default: no limit but the pools' sizes."
+        ),
+    )
 
 
 class WorkloadSpec(Section):
@@ -160,6 +167,8 @@ class Spec(Section):
                 f"under_load.quality_floor {floor:g} is above objective.quality_min {bar:g}; write at most {bar:g}"
             )
         asked = self.gears is not None and self.gears.count > 1
+        if asked and any(stage.placement == "external" for stage in self.stages):
+            raise ValueError("gears are for stages on GPUs only; remove gears, or write gears: {count: 1}")
         if asked and not self.objective.has_deadline and self.under_load is None:
             raise ValueError(
                 "gears need to know what is too slow or what may give way; add objective.latency_max_s or under_load,"
@@ -169,7 +178,10 @@ class Spec(Section):
 
     @property
     def gear_count(self) -> int:
-        """Number of settings for rising load the plan may have."""
+        """Number of settings for rising load the plan may have; one where a stage is elsewhere, whose limit no other
+        setting widens."""
+        if any(stage.placement == "external" for stage in self.stages):
+            return 1
         if self.gears is not None:
             return self.gears.count
         return GEARS if self.objective.has_deadline or self.under_load is not None else 1

@@ -135,11 +135,64 @@ class EngineOptions(Section):
         return None if self.prefix_caching else "prefix_caching"
 
 
+class ApiLatency(Section):
+    """Times of somebody else's API: medians, and where they are known 95th percentiles."""
+
+    ttft_s: Seconds | None = Field(None, description="Median time to the first token.")
+    tpot_s: Seconds | None = Field(None, description="Median time per output token after it.")
+    ttft_p95_s: Seconds | None = Field(
+        None, description="95th percentile of the former; the median where absent."
+    )
+    tpot_p95_s: Seconds | None = Field(
+        None, description="95th percentile of the latter; the median where absent."
+    )
+    table: Text | None = Field(
+        None,
+        description="Instead: a CSV, Parquet or JSONL file of measured answers, with `ttft_s` and `tpot_s`.",
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "ApiLatency":
+        if self.table is not None:
+            if len(self.model_fields_set) > 1:
+                raise ValueError("table and figures contradict each other; keep one of them")
+            return self
+        if self.ttft_s is None or self.tpot_s is None:
+            raise ValueError("needs ttft_s and tpot_s, or a table")
+        for name in ("ttft", "tpot"):
+            p50, p95 = getattr(self, f"{name}_s"), getattr(self, f"{name}_p95_s")
+            if p95 is not None and p95 < p50:
+                raise ValueError(f"{name}_s {p50:g} is above {name}_p95_s {p95:g}; swap them")
+        return self
+
+
+_EXTERNAL_ONLY = (
+    "usd_per_million_input_tokens",
+    "usd_per_million_output_tokens",
+    "requests_per_minute",
+    "latency",
+    "base_url",
+    "api_key_env",
+)
+
+
 class StageSpec(EngineOptions):
     """One model of the cascade."""
 
     name: str = Field(min_length=1, max_length=100, description="Unique; clients may ask for it by name.")
-    model: Text = Field(description="Hugging Face id of the bundled catalogue, or a path to a `config.json`.")
+    model: Text = Field(
+        description=(
+            "Hugging Face id of the bundled catalogue, or a path to a `config.json`; of an external stage, what its "
+            "API calls it."
+        )
+    )
+    balancing: Literal["least-outstanding", "earliest-finish"] = Field(
+        "least-outstanding",
+        description=(
+            "Which replica gets a request. `least-outstanding`: the one with the fewest tokens in hand for its share. "
+            "`earliest-finish`: by learnt times and answer lengths, for replicas on unequal GPUs."
+        ),
+    )
     max_tokens: Positive | None = Field(
         None,
         description=(
@@ -147,6 +200,42 @@ class StageSpec(EngineOptions):
             "end of its context."
         ),
     )
+    placement: Literal["self-hosted", "external"] = Field(
+        "self-hosted", description="On GPUs of this cluster, or behind somebody else's API."
+    )
+    usd_per_million_input_tokens: Usd | None = Field(None, description="Price of an external stage's input.")
+    usd_per_million_output_tokens: Usd | None = Field(
+        None, description="Price of an external stage's output."
+    )
+    requests_per_minute: Positive | None = Field(
+        None, description="Limit of an external stage's API; none where absent."
+    )
+    latency: ApiLatency | None = Field(None, description="Times of an external stage; needed there.")
+    base_url: Text | None = Field(
+        None, description="Address of an external stage's API, with or without `/v1`; the router needs it."
+    )
+    api_key_env: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$",
+        description="Environment variable that holds the API's key. The key itself stands in no file.",
+    )
+
+    @model_validator(mode="after")
+    def _external_or_not(self) -> "StageSpec":
+        given = self.model_fields_set
+        if self.placement == "self-hosted":
+            if (name := next((n for n in _EXTERNAL_ONLY if n in given), None)) is not None:
+                raise ValueError(
+                    f"{name} has no effect on a stage on GPUs; remove it, or write placement: external"
+                )
+            return self
+        unused = set(EngineOptions.model_fields) - {"max_model_len"}
+        if (name := next((n for n in EngineOptions.model_fields if n in given & unused), None)) is not None:
+            raise ValueError(f"{name} has no effect on a stage that is external; remove it")
+        needed = ("usd_per_million_input_tokens", "usd_per_million_output_tokens", "latency")
+        if (name := next((n for n in needed if getattr(self, n) is None), None)) is not None:
+            raise ValueError(f"an external stage needs {name}; add it")
+        return self
 
 
 # Fields of a judge that only some kinds use, and which.

@@ -18,6 +18,7 @@ _SECTIONS = {
     "quantile": "objective",
     "within": "objective",
     "confidence": "quality",
+    "budget_usd_per_hour": "cluster",
 }
 
 
@@ -38,6 +39,7 @@ class Overrides:
     within: float | None = None
     gears: int | None = None
     levels: tuple[Level, ...] = ()
+    budget_usd_per_hour: float | None = None
 
     def __call__(self, spec: Spec) -> Spec:
         document = spec.model_dump(exclude_unset=True)

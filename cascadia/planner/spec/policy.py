@@ -14,7 +14,12 @@ class OnePassStage(Section):
     model: Text | None = Field(None, description="What the engine loads.")
     task: Literal["classify", "rerank"] = Field("classify", description="What it answers in one pass.")
     group: Text | None = Field(None, description="Models of one group run on the same workers.")
-    accuracy: float = Field(ge=0, le=100, description="Share of right answers on a test set, in percent.")
+    accuracy: float | None = Field(
+        None,
+        ge=0,
+        le=100,
+        description="Share of right answers on a test set, in percent. Default: what `cascadia engine measure` found.",
+    )
     memory_gib: float | None = Field(
         None, gt=0, le=1e6, description="Memory that the model takes on a worker, batches included."
     )
@@ -79,8 +84,8 @@ class PolicySpec(Section):
 
     stages: Annotated[tuple[OnePassStage, ...], Many] = Field(description="The models.")
     latency: Text = Field(
-        description="Path of the latency table: Parquet, CSV or JSONL with stage, batch, latency_s and, where there "
-        "are several kinds of workers, worker."
+        description="Path of what `cascadia engine measure --out` wrote (.json), or of a table: Parquet, CSV or "
+        "JSONL with stage, batch, latency_s and, where there are several kinds of workers, worker."
     )
     workers: Annotated[tuple[WorkerSpec, ...], Many] = Field(description="Kinds of workers to choose from.")
     workload: OnePassWorkload = Field(description="The requests.")

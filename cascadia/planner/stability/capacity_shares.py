@@ -39,13 +39,20 @@ class Capacities:
         return load.rate_rps / total if total > 0 else np.inf
 
     def shares(self, problem: Problem, deployment: Deployment, decided: Decisions) -> Mapping[int, float]:
-        """Shares by stage index, and under `JUDGE` for a judge with GPUs; of those that have replicas."""
+        """Shares by stage index, and under `JUDGE` for a judge with GPUs; of those that have replicas or a limit."""
         reached = decided.reached
         found = {
             s: self.share(mix, stage_load(problem, s, reached[s]))
             for s, mix in deployment.mixes
             if s != JUDGE and mix
         }
+        for s, stage in enumerate(problem.stages):
+            if (
+                stage.external is not None
+                and (limit := stage.external.requests_per_minute)
+                and reached[s].any()
+            ):
+                found[s] = stage_load(problem, s, reached[s]).rate_rps * 60.0 / limit
         if deployment.judge:
             found[JUDGE] = self.share(deployment.judge, judge_load(problem, reached & decided.judged))
         return found

@@ -10,6 +10,7 @@ from cascadia.domain.workload import Workload
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.tables.loads import period_ps
+from cascadia_sim.cascade.elsewhere import Elsewhere
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
@@ -25,7 +26,12 @@ def repeated(simulator: Simulator, times: int, factor: float = 1.0) -> Simulator
     problem = at_rate(problem_repeated(simulator.problem, times), factor)
     delays = None if simulator.delays is None else np.tile(simulator.delays, times)
     arrivals = np.rint(problem.workload.arrival_s * PS_PER_S).astype(np.int64)
-    return Simulator(problem, arrivals, np.tile(simulator.cached, times), delays)
+    apis = tuple(None if api is None else _tiled(api, times) for api in simulator.apis)
+    return Simulator(problem, arrivals, np.tile(simulator.cached, times), delays, apis)
+
+
+def _tiled(api: Elsewhere, times: int) -> Elsewhere:
+    return Elsewhere(np.tile(api.first_ps, times), np.tile(api.whole_ps, times), api.per_minute)
 
 
 def problem_repeated(problem: Problem, times: int) -> Problem:

@@ -83,10 +83,11 @@ def keeps_blocks(problem: Problem, stage: int) -> bool:
     s = problem.stages[stage]
     return (
         problem.workload.blocks is not None
+        and s.external is None
         and s.config.prefix_caching
         and not s.config.prefix_cache_hit_rate
         and s.config.engine != LLAMA_CPP
-        and s.architecture.recurrent is None
+        and s.built.recurrent is None
     )
 
 

@@ -10,6 +10,7 @@ A group that itself spans nodes (size above gpus_per_node) takes whole nodes and
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from cascadia.domain.cluster import Pool
@@ -45,6 +46,19 @@ def _units(shape: Shape, size: int, pool: Pool) -> int:
 def packs_perfectly(pool: Pool) -> bool:
     """Do groups of 1, 2, 4, ... GPUs up to a whole node leave no GPU unused? Then only their sum matters."""
     return pool.gpus_per_node & (pool.gpus_per_node - 1) == 0
+
+
+def nodes_needed(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> int:
+    """Fewest whole nodes of `pool` that hold so many replicas of each shape."""
+    counts = tuple(counts)
+    rows = packing_rows(replace(pool, nodes=1), (shape for shape, _ in counts))
+    return max(
+        (
+            -(-sum(w * count for w, (_, count) in zip(row.weights, counts, strict=True)) // row.limit)
+            for row in rows
+        ),
+        default=0,
+    )
 
 
 def fits(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> bool:

@@ -51,6 +51,7 @@ class Usage:
         """
         rpm, tpm = limits.requests_per_minute, limits.tokens_per_minute
         minutes = (now_s - self.at_s) / MINUTE_S
+        # Also where the clock went back: else nothing would be filled until it had caught up.
         self.at_s = now_s
         if minutes > 0.0:
             if rpm is not None:

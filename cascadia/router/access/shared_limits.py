@@ -75,6 +75,7 @@ class SharedLimits:
     async def take(self, key: Key, usage: Usage, tokens: int) -> Verdict | None:
         """Verdict of the shared limits; None where Redis cannot be asked."""
         loop = asyncio.get_running_loop()
+        # After that time one exchange tries again; the others wait for it, and learn with it.
         if self._down_until_s and loop.time() < self._down_until_s:
             self._failed("down")
             return None
@@ -109,6 +110,7 @@ class SharedLimits:
         while self._waiting or (self._back and self.up):
             back, self._back = self._back, {}
             asked, self._waiting = self._waiting[:MOST_IN_ONE], self._waiting[MOST_IN_ONE:]
+            # What is given back goes first, so that it is there for those who ask in the same exchange.
             calls = [self._settled(key, usage, tokens) for key, (usage, tokens) in back.items()]
             calls += [self._asked(one) for one in asked]
             try:
@@ -151,6 +153,7 @@ class SharedLimits:
         self._down_until_s = asyncio.get_running_loop().time() + self._again_s
         for key, (usage, _) in back.items():
             self._back.setdefault(key, (usage, 0))
+        # Those of the next exchange too: they would wait for another time-out.
         asked, self._waiting = [*asked, *self._waiting], []
         for one in asked:
             if not one.answer.done():

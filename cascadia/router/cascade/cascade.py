@@ -103,6 +103,7 @@ class Cascade:
             step.other = ask.other
             ask.steps.append(step)
             try:
+                # Nothing can be taken back from a client: only the stage that always accepts may stream to it.
                 if last and ask.fields.stream:
                     held = None
                     await self._live(ask, stage, decision, step)
@@ -192,6 +193,7 @@ class Cascade:
     async def _held(self, ask: Ask, stage: Stage, decision: Decision, last: bool, step: Step) -> Held | None:
         """The stage's answer with its score; None where `decision.refused` was set instead."""
         threshold = self.scoring.threshold(ask, stage)
+        # A verdict that cannot change the decision is not asked for: it would cost a judge's time.
         gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
         step.threshold = threshold if gated else None
         read = READERS[ask.api == "responses", bool(ask.fields.stream)]
@@ -202,11 +204,12 @@ class Cascade:
         if reply.found is None:
             decision.refused = _of_the_client(stage, reply)
             return None
+        # Held until the decision: many long answers that wait for verdicts must not exhaust the router.
         if not ask.holding.take(len(reply.body)):
             raise StageFailed(stage.name, "exhausted")
         written = reply.found
         decision.total = decision.total.plus(written.usage)
-        stage.counted(written.usage)
+        stage.counted(written.usage, step)
         step.used(*written.usage)
         if reply.first_at_s is not None:
             step.first_at_s = reply.first_at_s

@@ -28,6 +28,7 @@ def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> Way:
     allowed = list(cascade[ask.first : ask.last + 1])
     larger = {stage.name for stage in cascade[ask.last + 1 :]}
     stages, beyond = Way(allowed, []) if ask.gear is None else _in_gear(ask, ask.gear, allowed, larger)
+    # All choices go to the client, and each would cost a verdict: as many as that are not worth a cascade.
     if (ask.fields.n or 1) > max_judged_choices:
         return Way(stages[-1:], beyond)
     if any(mark in ask.body for mark in _NOT_TEXT):

@@ -63,6 +63,12 @@ class Record(Struct):
             if step.output_tokens and not step.input_tokens:
                 step.input_tokens = read or max(1, len(self.body) // BYTES_PER_TOKEN)
             read = step.input_tokens
+        if self.steps:
+            # What a ledger shares the bill by: tokens read and written, of all that was asked of each stage.
+            spent: dict[str, int] = {}
+            for step in self.steps:
+                spent[step.stage] = spent.get(step.stage, 0) + step.tokens
+            entry["tokens"] = spent
         if self.ask is not None:
             entry["steps"] = [step.line() for step in self.steps]
 

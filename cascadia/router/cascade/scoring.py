@@ -102,6 +102,7 @@ class Scoring:
         asked = [stage for stage in stages if least[stage.name] is not None and stage.name not in never]
         if not asked or self.foresight is None:
             return never
+        # Side by side: the request waits for the slowest alone.
         told = await asyncio.gather(*(self._skips(ask, stage, self.foresight) for stage in asked))
         return never | frozenset(stage.name for stage, skips in zip(asked, told, strict=True) if skips)
 

@@ -117,6 +117,7 @@ class LlmGate:
                 spend(reply.found)
                 self.stage.counted(reply.found)
                 return _read(reply.body)
+            # Learnt from the refusal itself: engines do not tell beforehand what they can do.
             if self.logprobs and b"logprob" in reply.body:
                 self.logprobs = False
                 continue

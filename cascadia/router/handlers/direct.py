@@ -78,8 +78,8 @@ def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usa
     input_tokens, output_tokens = usage
     if exchange.reservation is not None:
         exchange.reservation.spent = input_tokens + output_tokens
-    stage.counted(usage)
     step = call.step
+    stage.counted(usage, step)
     if step is not None:
         step.ended("accepted")
         step.used(input_tokens, output_tokens)

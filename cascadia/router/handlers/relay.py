@@ -44,11 +44,13 @@ async def relay(
     try:
         exchange.begin_stream(headers)
         data, tail, reserved = live.first, bytearray(), exchange.reservation
+        # A part may end within an event: half of one is held back, so that an error event after it can be read.
         events = WholeEvents()
         while data:
             if reserved is not None:
                 reserved.passed(data)
             whole = events.part(data)
+            # Rewriting a large part in one go would keep all other requests waiting.
             if noting is None or len(whole) <= SMALL_BYTES:
                 out = noting.part(whole) if noting else whole
                 if out:
@@ -58,17 +60,20 @@ async def relay(
                     if out := noting.part(piece):
                         exchange.part(out)
                     await asyncio.sleep(0)
+            # The engine is read no faster than the client reads: memory stays bounded, and the engine feels it.
             if exchange.behind:
                 await exchange.room()
             tail += data
             if response and not ended:
                 ended = any(end in tail for end in (*FINAL, *FAILED))
             parts += data.count(b"data: {")
+            # Cut at twice its size, not at each part: that would copy it as often.
             if len(tail) > 2 * TAIL_BYTES:
                 del tail[:-TAIL_BYTES]
             data = await live.some()
         if not (ended if response else DONE in tail):
             raise UpstreamError("unreadable", "a stream without its end")
+        # From here on the connection may serve another request, whatever becomes of this client.
         ok = True
         rest = noting.part(events.held) + noting.rest() if noting else events.held
         _told(step, stage, bytes(tail), parts)
@@ -91,9 +96,10 @@ def _told(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
         if usage is None:
             step.output_tokens = parts
             stage.admission.length.seen(parts)
+            stage.learn(step, parts)
         else:
             step.used(*usage)
-            stage.counted(usage)
+            stage.counted(usage, step)
     if step.tpot_s is not None:
         stage.metrics.tpot.observe(step.tpot_s)
     stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)

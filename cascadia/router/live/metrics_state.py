@@ -53,6 +53,7 @@ class RouterState(Collector):
         state = _family("replica_state", "1 for the state that it is in.", "stage", "replica", "state")
         opened = _family("replica_breaker_open", "1: left alone after failures.", "stage", "replica")
         in_hand = _family("replica_in_flight", "Requests that it has in hand.", "stage", "replica")
+        yield from _of_timed(router)
         for stage in router.all_stages:
             queue.add_metric((stage.name,), len(stage.wait_queue))
             running.add_metric((stage.name,), sum(replica.running for replica in stage.replicas))
@@ -67,6 +68,26 @@ class RouterState(Collector):
                 for one in STATES:
                     state.add_metric((*names, one), float(replica.state == one))
         yield from (queue, running, threshold, cost, state, opened, in_hand)
+
+
+def _of_timed(router: HasStages) -> Iterator[Metric]:
+    """Families of stages whose balancing foresees how long answers take; none where no stage's does."""
+    timed = [
+        (stage.name, stage.admission.timed)
+        for stage in router.all_stages
+        if stage.admission.timed is not None
+    ]
+    if not timed:
+        return
+    relied = _family(
+        "stage_foresees", "1: replicas are chosen by the times foreseen, 0: by work in hand.", "stage"
+    )
+    error = _family("latency_error", "Mean relative error of the times foreseen.", "stage", "kind")
+    for name, rule in timed:
+        relied.add_metric((name,), float(rule.relied))
+        for kind, model in rule.models.items():
+            error.add_metric((name, kind), model.error)
+    yield from (relied, error)
 
 
 def _of_gears(router: HasStages) -> Iterator[Metric]:

@@ -32,6 +32,7 @@ def _take_over(stage: Stage, old: Stage) -> list[Replica]:
     left = list(old.replicas)
     for replica in stage.replicas:
         same = next((r for r in left if r.identity == replica.identity), None)
+        # Each of the old ones is taken over once at most, also where two are alike.
         if same is not None:
             left.remove(same)
             _update(same, replica, stage.limits)
@@ -41,6 +42,7 @@ def _take_over(stage: Stage, old: Stage) -> list[Replica]:
     _name(stage.name, fresh, {replica.name for replica in old.replicas})
     # One list for all active plans of this stage, changed in place: those who wait under an older plan see it too.
     old.replicas[:] = kept
+    # After the list has changed: who waits is woken to look at the replicas of now.
     stage.inherit(old)
     for replica in left:
         replica.drain()

@@ -6,10 +6,12 @@ refused at the door, since a queue full of requests that end unserved is how ove
 
 import math
 from collections.abc import Callable, Sequence
+from math import inf
 from time import monotonic
 
 from cascadia.dispatch.answer_length import AnswerLength
-from cascadia.dispatch.candidate import Balancer
+from cascadia.dispatch.candidate import Asked, Balancer
+from cascadia.dispatch.earliest_finish import EarliestFinish
 from cascadia.router.openai.errors import Overloaded, StageFailed
 from cascadia.router.replicas.queue_rate import Pace
 from cascadia.router.replicas.replica import Call, Replica
@@ -30,10 +32,14 @@ class Admission:
     where that is not known.
     """
 
-    def __init__(self, stage: str, replicas: list[Replica], balancer: Balancer, limits: Limits) -> None:
+    def __init__(
+        self, stage: str, replicas: list[Replica], balancer: Balancer | EarliestFinish, limits: Limits
+    ) -> None:
         self.stage = stage
+        self.latency_max_s: float | None = None
+        """Within it answers are wanted."""
         self.replicas = replicas
-        self.balancer = balancer
+        self.balanced_by(balancer)
         self.limits = limits
         self.wait_queue = WaitQueue()
         self.length = AnswerLength()
@@ -42,6 +48,11 @@ class Admission:
         self.when_crowded: Callable[[], None] | None = None
         """Called when a request has to wait."""
         self._pace = Pace()
+
+    def balanced_by(self, balancer: Balancer | EarliestFinish) -> None:
+        """Chooses replicas by `balancer` from now on."""
+        self.timed = balancer if isinstance(balancer, EarliestFinish) else None
+        self.balancer = balancer.least if isinstance(balancer, EarliestFinish) else balancer
 
     async def replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
         """The one to send to, not among `tried` unless it was waited for. Raises `StageFailed`."""
@@ -88,10 +99,20 @@ class Admission:
         ]
         if not candidates:
             return None
+        if self.timed is not None:
+            return candidates[self.timed.choose(candidates, self.asked(call))]
         return candidates[self.balancer.choose(candidates, self.tokens(call), call.prefix)]
+
+    def asked(self, call: Call) -> Asked:
+        """What is known of the call beforehand."""
+        most_s = self.latency_max_s
+        left_s = inf if most_s is None else min(most_s, call.deadline_s - monotonic())
+        return Asked(call.tokens, call.most_output, call.prefix, left_s)
 
     def tokens(self, call: Call) -> int:
         """Tokens that the call is likely to read and write."""
+        if self.timed is not None:
+            return call.tokens + round(self.timed.length.expected(call.tokens, call.most_output).mean)
         return call.tokens + self.length.expected(call.most_output)
 
     @property

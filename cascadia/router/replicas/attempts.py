@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from cascadia.dispatch.latency_model import load_of
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.replicas.admission import Admission
 from cascadia.router.replicas.breaker import RetryBudget
@@ -18,6 +19,7 @@ from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import Done
 from cascadia.router.settings.model import Limits, StageSettings
 from cascadia.router.telemetry.metrics import StageMetrics
+from cascadia.router.telemetry.stage_record import Tried
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.deadlines import TICK_S
 from cascadia.router.upstream.errors import UpstreamError
@@ -67,6 +69,7 @@ class _Given(Struct, eq=False):
         replica = self.replica
         replica.running -= 1
         replica.outstanding_tokens -= self.tokens
+        replica.load = load_of(replica.running, replica.outstanding_tokens)
         if ok:
             replica.served.add(self.path)
             replica.rest_s = 0.0
@@ -224,8 +227,18 @@ class Attempts:
     def given(self, replica: Replica, call: Call) -> Done:
         """Counts the request to `replica`; what is returned ends that, once, and tells its breaker."""
         tokens = self.admission.tokens(call)
+        timed = self.admission.timed
+        if timed is not None and call.step is not None:
+            call.step.tried = Tried(
+                timed.given(replica, self.admission.asked(call)), replica.name, monotonic()
+            )
         replica.running += 1
         replica.outstanding_tokens += tokens
+        replica.load = load_of(replica.running, replica.outstanding_tokens)
+        if replica.window is not None and (until_s := replica.window.send(monotonic())):
+            replica.rests_until_s = max(replica.rests_until_s, until_s)
+            # A tick later: a timer may ring early, and who looks then waits for ever.
+            asyncio.get_running_loop().call_at(until_s + TICK_S, self.admission.wait_queue.wake)
         return _Given(self.admission, replica, call.path, tokens, replica.breaker.begin()).done
 
     def slow(self, started_s: float) -> bool:

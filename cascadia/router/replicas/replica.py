@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.replicas.breaker import Breaker
+from cascadia.router.replicas.send_window import SendWindow
 from cascadia.router.settings.model import Limits, ReplicaSettings
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.connection import Connection
@@ -41,6 +42,11 @@ class Call(Struct, frozen=True):
     """So many replicas may break off before it is taken for the request's doing, and no other is asked."""
 
 
+def kind_of(settings: ReplicaSettings) -> str:
+    """Kind of a replica: as it is said, else those of one share are of one kind."""
+    return settings.kind or f"{settings.share:g}"
+
+
 class Replica:
     """`name` is unique within the stage, and free of the address's secrets. Of one `identity` two are the same.
 
@@ -53,7 +59,9 @@ class Replica:
         "breaker",
         "health_request",
         "identity",
+        "kind",
         "limits",
+        "load",
         "max_concurrency",
         "name",
         "outstanding_tokens",
@@ -64,6 +72,7 @@ class Replica:
         "served",
         "state",
         "weight",
+        "window",
     )
 
     def __init__(
@@ -71,8 +80,15 @@ class Replica:
     ) -> None:
         self.name = name
         self.address = settings.address
-        self.identity = (settings.url, settings.address, settings.api_key, settings.health_path)
+        self.identity = (
+            settings.url,
+            settings.address,
+            settings.api_key,
+            settings.health_path,
+            settings.requests_per_minute,
+        )
         self.weight = settings.share
+        self.kind = kind_of(settings)
         self.max_concurrency = settings.max_concurrency
         self.limits = limits
         self.pool = Pool(settings.url, limits.connect_s, settings.address, held)
@@ -82,8 +98,12 @@ class Replica:
         self.served: set[bytes] = set()
         """Paths at which it has done well."""
         self.outstanding_tokens = 0
+        self.load = 0.0
+        """Of both, as `cascadia.dispatch.latency_model.load_of` has it."""
         self.rest_s = 0.0
         self.rests_until_s = 0.0
+        per_minute = settings.requests_per_minute
+        self.window = None if per_minute is None else SendWindow(per_minute)
         host = b"host: " + self.pool.netloc.encode("ascii") + b"\r\n"
         key = (
             b"authorization: Bearer " + settings.api_key.encode("ascii") + b"\r\n"

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.dispatch.candidate import Balancer
+from cascadia.dispatch.earliest_finish import EarliestFinish
+from cascadia.dispatch.latency_model import Coefficients, LatencyModel
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity
 from cascadia.dispatch.round_robin import SmoothRoundRobin
@@ -17,11 +19,12 @@ from cascadia.router.openai.answers import EVENTS, Usage
 from cascadia.router.replicas.admission import Admission
 from cascadia.router.replicas.attempts import Attempts, Begun
 from cascadia.router.replicas.dns_names import name_at
-from cascadia.router.replicas.replica import Call, Replica
+from cascadia.router.replicas.replica import Call, Replica, kind_of
 from cascadia.router.replicas.results import MISSING, Done, Live, Reader, Reply, refuse
 from cascadia.router.replicas.wait_queue import WaitQueue
 from cascadia.router.settings.model import Limits, StageSettings
 from cascadia.router.telemetry.metrics import StageMetrics
+from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.errors import UpstreamError
 
@@ -50,6 +53,7 @@ class Stage:
         ]
         replicas = [Replica(*each, limits, held) for each in zip(names, settings.replicas, strict=True)]
         admission = Admission(settings.name, replicas, _balancer(settings), limits)
+        admission.latency_max_s = settings.latency_max_s
         self.name = settings.name
         self.settings = settings
         self.limits = limits
@@ -79,7 +83,8 @@ class Stage:
         admission = old.admission
         admission.limits = self.limits
         if self.settings.balancing != old.settings.balancing:
-            admission.balancer = self.admission.balancer
+            admission.balanced_by(self.admission.timed or self.admission.balancer)
+        admission.latency_max_s = self.settings.latency_max_s
         self.admission = admission
         self.attempts.inherit(old.attempts)
         # There may be more room than before.
@@ -132,14 +137,23 @@ class Stage:
         begun.done(True)
         return found, body
 
-    def counted(self, usage: Usage) -> None:
-        """Counts what one of its answers took, by the engine's own count."""
+    def counted(self, usage: Usage, step: Step | None = None) -> None:
+        """Counts what one of its answers took, by the engine's own count; it is learnt from, if `step` was its turn."""
         read, written = usage
         metrics = self.metrics
         metrics.input_tokens.value += read
         metrics.output_tokens.value += written
         if written:
             self.admission.length.seen(written)
+            self.learn(step, written)
+
+    def learn(self, step: Step | None, written: int) -> None:
+        """An answer of so many tokens is there now."""
+        timed, tried = self.admission.timed, None if step is None else step.tried
+        # Of two that were asked at the same time, what is known is the later one's.
+        if timed is None or step is None or tried is None or tried.replica != step.replica:
+            return
+        timed.ended(tried.trial, written, monotonic() - tried.since_s)
 
     def drop(self, begun: Begun) -> None:
         """Drops an answer that nobody waits for any more."""
@@ -277,11 +291,23 @@ def _close(live: Live) -> None:
     live.close(None)
 
 
-def _balancer(settings: StageSettings) -> Balancer:
+def _balancer(settings: StageSettings) -> Balancer | EarliestFinish:
     match settings.balancing:
         case "round-robin":
             return SmoothRoundRobin()
         case "prefix":
             return PrefixAffinity()
     # Routers that begin at different places do not all choose the same replica first.
-    return LeastOutstanding(turn=random.randrange(len(settings.replicas) or 1))
+    least = LeastOutstanding(turn=random.randrange(len(settings.replicas) or 1))
+    return (
+        EarliestFinish(_models(settings), least=least) if settings.balancing == "earliest-finish" else least
+    )
+
+
+def _models(settings: StageSettings) -> dict[str, LatencyModel]:
+    """What is known beforehand of each kind of replica."""
+    return {
+        kind_of(replica): LatencyModel(Coefficients(*replica.latency), seeded=True)
+        for replica in settings.replicas
+        if replica.latency is not None
+    }

@@ -57,13 +57,37 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class _Latency(_Section):
+    """Seconds that answers take: see docs/models/unequal.md."""
+
+    base_s: Positive
+    read_s: Positive
+    step_s: Positive
+    load_s: Positive
+
+
 class _Replica(_Section):
     url: str = Field(description="http://host:port, without /v1.")
     share: Positive = 1.0
     max_concurrency: int = Field(256, ge=1, le=100_000)
     health_path: str | None = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
+    requests_per_minute: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Most requests in any minute, of each of the router's processes.",
+    )
     api_key_env: str | None = Field(None, description="Variable that holds the engine's key.")
     api_key_file: Path | None = Field(None, description="File that holds the engine's key.")
+    kind: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Its GPU and shape: replicas of one kind take as long. Default: those of one share do.",
+    )
+    latency: _Latency | None = Field(
+        None, description="What balancing: earliest-finish takes its kind's latency for before it has learnt."
+    )
     resolve: Literal["dns"] | None = Field(None, description="A replica at each address of the name in url.")
     planned: int = Field(
         1, ge=1, le=100_000, description="How many there are to be, where a name is resolved."
@@ -91,6 +115,9 @@ class _Stage(_Section):
     max_model_len: int | None = Field(None, ge=1)
     max_tokens: int | None = Field(None, ge=1, description="Of an answer whose request sets no limit.")
     balancing: Balancing = "least-outstanding"
+    latency_max_s: Positive | None = Field(
+        None, description="Within it answers are wanted, where balancing is earliest-finish."
+    )
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
     passes_priority: bool = Field(False, description="Its engines schedule by priority.")
@@ -424,6 +451,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         max_model_len=stage.max_model_len,
         max_tokens=stage.max_tokens,
         balancing=stage.balancing,
+        latency_max_s=stage.latency_max_s,
         cost=stage.cost,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
         passes_priority=stage.passes_priority,
@@ -493,7 +521,14 @@ def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[R
             health_path=replica.health_path,
             api_key=secrets.one(f"{where}[{i}]", "api_key", replica.api_key_env, replica.api_key_file),
             resolve=replica.resolve,
+            kind=replica.kind,
+            latency=_line(replica.latency),
             planned=replica.planned,
+            requests_per_minute=replica.requests_per_minute,
         )
         for i, replica in enumerate(replicas)
     )
+
+
+def _line(latency: _Latency | None) -> tuple[float, float, float, float] | None:
+    return None if latency is None else (latency.base_s, latency.read_s, latency.step_s, latency.load_s)

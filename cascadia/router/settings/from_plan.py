@@ -1,12 +1,14 @@
 """A plan as settings of a router: its thresholds, its stages and the shares of their replicas."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.external import External
+from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
 from cascadia.domain.prices import USD_PER_MILLION, token_costs
 from cascadia.planner.problem.models import find_architecture
 from cascadia.router.settings.file import FORESIGHT, JUDGE, check_settings, check_url, foresight_at
@@ -25,8 +27,12 @@ Addresses = Mapping[str, Sequence[str]]
 """By stage name, or `judge`: the address of each replica, in the plan's order."""
 
 
-def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
-    """Raises `BadInput` where a deployed stage has no address, or an address no stage."""
+def settings_of(
+    plan: Plan, addresses: Addresses, where: str, environment: Mapping[str, str] | None = os.environ
+) -> RouterSettings:
+    """Settings of a router for `plan`. `environment` holds the keys of stages elsewhere; None: they are known already.
+
+    Raises `BadInput` where a deployed stage has no address, or an address no stage."""
     deployed = [stage for stage in plan.stages if stage.deployed]
     known = [stage.name for stage in deployed] + [JUDGE] + ([FORESIGHT] if plan.foresight else [])
     for name in addresses:
@@ -40,11 +46,13 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
         stages=tuple(
             StageSettings(
                 name=stage.name,
-                model=stage.name,
-                replicas=_replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses),
+                model=stage.name if stage.external is None else stage.model,
+                replicas=_stage_replicas(stage, addresses, environment),
                 threshold=threshold[stage.name],
                 skip_below=plan.skips(stage.name),
                 max_model_len=stage.max_model_len,
+                balancing=stage.balancing,
+                latency_max_s=plan.objective.latency_max_s,
                 max_tokens=stage.max_tokens,
                 cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
             )
@@ -60,6 +68,40 @@ def settings_of(plan: Plan, addresses: Addresses, where: str) -> RouterSettings:
     )
     check_settings(settings, where)
     return settings
+
+
+def _stage_replicas(
+    stage: StagePlan, addresses: Addresses, environment: Mapping[str, str] | None
+) -> tuple[ReplicaSettings, ...]:
+    """Replicas at their addresses; of a stage elsewhere its API, with the key that the environment has."""
+    if stage.external is None:
+        return _replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses)
+    return (external_replica(stage.name, stage.external, addresses.get(stage.name, ()), environment),)
+
+
+def external_replica(
+    stage: str, api: External, addresses: Sequence[str], environment: Mapping[str, str] | None
+) -> ReplicaSettings:
+    """Settings of somebody else's API. Raises `BadInput` without an address, or where its variable is not set."""
+    url = next(iter(addresses), api.base_url)
+    if url is None:
+        where = f"--endpoint {stage}"
+        raise BadInput(
+            where, "is missing: the plan does not say where this API is", f"write {where}=https://HOST"
+        )
+    key = environment.get(api.api_key_env) if environment is not None and api.api_key_env else None
+    if environment is not None and api.api_key_env is not None and not key:
+        raise BadInput(
+            f"{api.api_key_env} in the environment",
+            f"is not set, and stage {stage} needs its key",
+            "export it",
+        )
+    return ReplicaSettings(
+        check_url(url, f"--endpoint {stage}"),
+        health_path=None,
+        api_key=key,
+        requests_per_minute=api.requests_per_minute,
+    )
 
 
 def _mixture(plan: Plan) -> MixtureSettings | None:
@@ -103,7 +145,7 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
         addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
     if plan.foresight and files.foresight is not None and files.foresight.stage is not None:
         addresses[FORESIGHT] = [replica.url for replica in files.foresight.stage.replicas]
-    told = settings_of(plan, addresses, "plan")
+    told = settings_of(plan, addresses, "plan", None)
     if told.judge is not None and files.judge is not None:
         _refuse_another(plan.judge, told.judge, files.judge)
     groups = {stage.name: stage.replicas for stage in plan.stages}
@@ -149,12 +191,22 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         replace(
             replica,
             share=planned.share / (count if replica.resolve else 1),
+            kind=replica.kind or planned.kind,
+            latency=replica.latency or planned.latency,
             planned=count if replica.resolve else 1,
             max_concurrency=planned.max_concurrency,
         )
         for replica, planned, count in zip(file.replicas, told.replicas, counts, strict=True)
     )
-    return replace(file, replicas=replicas, threshold=told.threshold, max_model_len=told.max_model_len)
+    balancing = told.balancing if file.balancing == "least-outstanding" else file.balancing
+    return replace(
+        file,
+        replicas=replicas,
+        threshold=told.threshold,
+        max_model_len=told.max_model_len,
+        balancing=balancing,
+        latency_max_s=file.latency_max_s or told.latency_max_s,
+    )
 
 
 def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
@@ -184,11 +236,27 @@ def _replicas(
     if len(urls) == len(groups):
         # A name for each group, e.g. its Service.
         shares = [group.share for group in groups]
+    told = [(_kind(group), _line(group)) for group in groups for _ in range(group.count)]
+    if len(urls) == len(groups):
+        told = [(_kind(group), _line(group)) for group in groups]
+    if len(told) != len(urls):
+        told = [(None, None)] * len(urls)
     if len(shares) != len(urls) or min(shares) <= 0:
         # Another number of replicas than planned, e.g. a Service in front of them: none is known to be larger.
         shares = [1.0] * len(urls)
     return tuple(
         # An engine's own batch and as many in its queue, so that it never waits for the router.
-        ReplicaSettings(check_url(url, f"--endpoint {name}"), share, 2 * max_num_seqs)
-        for url, share in zip(urls, shares, strict=True)
+        ReplicaSettings(
+            check_url(url, f"--endpoint {name}"), share, 2 * max_num_seqs, kind=kind, latency=line
+        )
+        for url, share, (kind, line) in zip(urls, shares, told, strict=True)
     )
+
+
+def _kind(group: ReplicaGroup) -> str | None:
+    return None if group.latency is None else f"{group.pool} TP={group.tp} PP={group.pp}"
+
+
+def _line(group: ReplicaGroup) -> tuple[float, float, float, float] | None:
+    line = group.latency
+    return None if line is None else (line.base_s, line.read_s, line.step_s, line.load_s)

@@ -8,7 +8,7 @@ from typing import Literal
 from cascadia.domain.policy import Policies
 from cascadia_judge.scores.verifiers import Verifier
 
-Balancing = Literal["least-outstanding", "round-robin", "prefix"]
+Balancing = Literal["least-outstanding", "round-robin", "prefix", "earliest-finish"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
 CostUnit = Literal["usd-per-million-tokens"]
 Task = Literal["generate", "classify", "rerank"]
@@ -31,8 +31,14 @@ class ReplicaSettings:
     health_path: str | None = "/health"
     api_key: str | None = field(default=None, repr=False)
     resolve: Literal["dns"] | None = None
+    requests_per_minute: int | None = None
+    """Of somebody else's API: what this process sends it in any minute at most."""
     planned: int = 1
     """How many there are to be, at the addresses of a name: gears come by the share of them that is ready."""
+    kind: str | None = None
+    """Replicas of one kind take as long, given as much in hand; None: those of one share do."""
+    latency: tuple[float, float, float, float] | None = None
+    """Of its kind, where a balancing that learns begins: `cascadia.dispatch.latency_model.Coefficients`."""
     address: str | None = None
     """The one of them that this replica is at: no file says so, `replicas/dns_names.py` does."""
 
@@ -70,6 +76,8 @@ class StageSettings:
     """Whether an answer that passes all verifiers is still judged."""
     on_overload: Literal["wait", "escalate"] = "wait"
     """What a request does where all replicas are busy and a larger stage has room: wait here, or go there."""
+    latency_max_s: float | None = None
+    """Within it answers are wanted, where `balancing` looks at that; None: as soon as can be."""
     task: Task = "generate"
     """What its models do; all stages of a router do the same."""
     group: str | None = None

@@ -1,9 +1,19 @@
 """A stage's turn in a request, as it is seen by the log, the workload samples, the spans and the page."""
 
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
+
+from cascadia.dispatch.earliest_finish import Trial
+
+
+class Tried(NamedTuple):
+    """What is known of a try when it begins, for whoever learns from its answer."""
+
+    trial: Trial
+    replica: str
+    since_s: float
 
 
 class Step(Struct):
@@ -35,6 +45,8 @@ class Step(Struct):
     judge_failure: str | None = None
     span_id: int = 0
     judge_span_id: int = 0
+    tried: Tried | None = None
+    """The latest try, where its stage's balancing learns from answers."""
 
     def ended(self, outcome: str) -> None:
         self.outcome = outcome

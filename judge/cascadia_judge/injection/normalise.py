@@ -42,6 +42,7 @@ _INVISIBLE_LETTERS = frozenset("\u115f\u1160\u3164\uffa0\u17b4\u17b5\u2800\u034f
 def plain(text: str, characters_max: int = CHARACTERS_MAX) -> str:
     """`text` as it looks, at most `characters_max` characters of it. Does nothing to what `plain` has
     returned."""
+    # First: all that follows reads the whole text, and a client decides how long it is.
     seen = ends(text, characters_max)
     seen = _ascii_alike(seen) if not seen.isascii() else _TERMINAL.sub("", seen) if "\x1b" in seen else seen
     if seen.isascii():
@@ -53,6 +54,7 @@ def plain(text: str, characters_max: int = CHARACTERS_MAX) -> str:
         seen = _INDENT.sub(r"\1", _SPACES.sub(" ", seen))
     if odd or "\n\n\n" in seen or " \n" in seen:
         seen = _LINES.sub("\n\n", seen)
+    # Again, since normal forms may be longer than what they stand for.
     return ends(seen.strip(), characters_max).strip()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cascadia_sim.cascade.elsewhere import simulate_elsewhere
 from cascadia_sim.cascade.parts import (
     CascadeRun,
     CascadeStage,
@@ -49,7 +50,7 @@ def simulate_cascade(
         raise BadInput("judge", "missing, but more than one stage is deployed", "give a JudgeStage")
     seen_ps = arrival_ps + foresight_ps if routing.foresees else arrival_ps
     if judge is not None and judge.replicas and len(routing.gates) > 1:
-        visits, verdicts = simulate_together(stages, judge, seen_ps, dispatch, routing)
+        visits, verdicts = _simulate_in_step(stages, judge, seen_ps, dispatch, routing)
         return _result(arrival_ps, routing, visits, verdicts)
     visits, verdicts = _simulate_in_turn(stages, judge, seen_ps, dispatch, routing)
     return _result(arrival_ps, routing, visits, verdicts)
@@ -66,19 +67,40 @@ def _simulate_in_turn(
     arrive_ps = arrival_ps.copy()
     for stage in routing.stages:
         s, who = stages[stage], routing.requests[stage]
-        run = simulate_stage(
-            s.replicas,
-            dispatch,
-            arrive_ps[who],
-            s.input_tokens[who],
-            s.output_tokens[who],
-            s.cached_tokens[who],
-        )
-        visits.append(StageVisits(stage, who, arrive_ps[who], run))
+        visits.append(StageVisits(stage, who, arrive_ps[who], _served(s, who, arrive_ps[who], dispatch)))
         if stage in routing.gates and judge is not None:
             verdicts.append(_judge(s, judge, visits[-1], routing))
             arrive_ps[verdicts[-1].requests] = verdicts[-1].finish_ps
     return visits, verdicts
+
+
+def _served(stage: CascadeStage, who: Ints, arrival_ps: Ints, dispatch: Dispatch) -> StageRun:
+    if stage.elsewhere is not None:
+        return simulate_elsewhere(stage.elsewhere, who, arrival_ps)
+    lengths = stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
+    rule = stage.rule() if stage.rule is not None and len(stage.replicas) > 1 else None
+    return simulate_stage(stage.replicas, dispatch, arrival_ps, *lengths, rule=rule)
+
+
+def _simulate_in_step(
+    stages: Sequence[CascadeStage], judge: JudgeStage, arrival_ps: Ints, dispatch: Dispatch, routing: Routing
+) -> tuple[list[StageVisits], list[Verdicts]]:
+    """All that shares the judge in step; a last stage elsewhere feeds nothing, and comes after."""
+    away = [s for s in routing.stages if stages[s].elsewhere is not None]
+    if not away:
+        return simulate_together(stages, judge, arrival_ps, dispatch, routing)
+    last = routing.stages[-1]
+    if away != [last]:
+        what = "gates a stage elsewhere and another, by replicas of its own"
+        raise BadInput("judge", what, "put the stage elsewhere last, or let the judge be elsewhere too")
+    visits, verdicts = simulate_together(stages, judge, arrival_ps, dispatch, routing.without(last))
+    arrive_ps = arrival_ps.copy()
+    for given in verdicts:
+        # Of several verdicts on one request the latest sends it on.
+        np.maximum.at(arrive_ps, given.requests, given.finish_ps)
+    who = routing.requests[last]
+    run = _served(stages[last], who, arrive_ps[who], dispatch)
+    return [*visits, StageVisits(last, who, arrive_ps[who], run)], verdicts
 
 
 def _judge(stage: CascadeStage, judge: JudgeStage, visits: StageVisits, routing: Routing) -> Verdicts:

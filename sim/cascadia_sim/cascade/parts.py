@@ -1,11 +1,13 @@
 """Parts of a simulated cascade, and the result of its simulation."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia_sim.cascade.by_rule import Rule
+from cascadia_sim.cascade.elsewhere import Elsewhere
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, Replica
 from cascadia_sim.errors import BadInput
@@ -18,10 +20,12 @@ Bools = NDArray[np.bool_]
 class CascadeStage:
     """Arrays [n] over all requests, whether or not they come to this stage.
 
-    Without replicas a stage is not deployed and is skipped. `accept` is the gate's decision, were it asked;
-    the last deployed stage always accepts. `enter`: who is let in by the question alone; None lets all in, as the last
-    deployed stage does. `judged`: whose answer waits for a verdict, told of all or of each; who is not judged is
-    answered here, and `accept` is then no matter.
+    Without replicas, and not `elsewhere`, a stage is not deployed and is skipped. `accept` is the gate's decision, were
+    it asked; the last deployed stage always accepts. `enter`: who is let in by the question alone; None lets all in,
+    as the last deployed stage does. `judged`: whose answer waits for a verdict, told of all or of each; who is not
+    judged is answered here, and `accept` is then no matter. `rule` makes what shares its requests among the
+    replicas, where that is none of the simulator's own; it is not asked where a judge of several stages is simulated
+    with them.
     """
 
     replicas: tuple[Replica, ...]
@@ -31,6 +35,12 @@ class CascadeStage:
     accept: Bools
     enter: Bools | None = None
     judged: bool | Bools = True
+    rule: Callable[[], Rule] | None = None
+    elsewhere: Elsewhere | None = None
+
+    @property
+    def deployed(self) -> bool:
+        return bool(self.replicas) or self.elsewhere is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,6 +128,11 @@ class Routing:
     judged: dict[int, Ints]
     foresees: bool
 
+    def without(self, last: int) -> "Routing":
+        """The same without the stage that comes last and judges nobody."""
+        requests = {stage: who for stage, who in self.requests.items() if stage != last}
+        return replace(self, stages=self.stages[:-1], requests=requests)
+
     def waits(self, gate: int) -> Bools:
         """Marks, among the requests that reach `gate`, those whose answer is judged."""
         return np.isin(self.requests[gate], self.judged[gate], assume_unique=True)
@@ -128,7 +143,7 @@ class Routing:
 
 
 def route(stages: Sequence[CascadeStage], n: int) -> Routing:
-    deployed = [i for i, stage in enumerate(stages) if stage.replicas]
+    deployed = [i for i, stage in enumerate(stages) if stage.deployed]
     if not deployed:
         raise BadInput("stages", "none is deployed", "give at least one stage a replica")
     requests: dict[int, Ints] = {}

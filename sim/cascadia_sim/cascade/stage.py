@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cascadia_sim.cascade.by_rule import Rule, serve
 from cascadia_sim.engine.arrays import Fleet, Requests
 from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
@@ -58,10 +59,11 @@ def simulate_stage(
     cached_tokens: ArrayLike,
     *,
     most_output: int | None = None,
+    rule: Rule | None = None,
 ) -> StageRun:
     """Serves requests [n], in any order of arrival; those that arrive together keep the caller's order.
 
-    `most_output`: what the dispatcher knows that no answer exceeds, in tokens.
+    `most_output`: what the dispatcher knows that no answer exceeds, in tokens. `rule` chooses in place of `dispatch`.
     """
     check_dispatch(dispatch)
     check_replicas(replicas)
@@ -69,7 +71,7 @@ def simulate_stage(
     check_fit(given, [r.timing for r in replicas])
     order = _order(given.arrival_ps)
     ordered = given if order is None else RequestArrays(*(column[order] for column in given))
-    return _in_callers_order(_run(replicas, dispatch, ordered, most_output), order)
+    return _in_callers_order(_run(replicas, dispatch, ordered, most_output, rule), order)
 
 
 def check_replicas(replicas: Sequence[Replica]) -> None:
@@ -87,7 +89,11 @@ def _order(arrival_ps: Ints) -> Ints | None:
 
 
 def _run(
-    replicas: Sequence[Replica], dispatch: Dispatch, given: RequestArrays, most_output: int | None
+    replicas: Sequence[Replica],
+    dispatch: Dispatch,
+    given: RequestArrays,
+    most_output: int | None,
+    rule: Rule | None,
 ) -> StageRun:
     from cascadia_sim.engine import kernel
     from cascadia_sim.engine.fleet import fleet_of, requests_of, sites_of
@@ -96,7 +102,9 @@ def _run(
     fleet, requests = fleet_of([r.timing for r in replicas]), requests_of(*given)
     sites = sites_of(replicas, (most_output,))
     replica = np.zeros(n, np.int64)
-    if dispatch == "least-outstanding" and len(replicas) > 1:
+    if rule is not None:
+        serve(fleet, requests, [r.timing for r in replicas], rule, replica)
+    elif dispatch == "least-outstanding" and len(replicas) > 1:
         kernel.dispatch_by_load(fleet, requests, sites, replica)
     else:
         kernel.take_turns(sites, replica)

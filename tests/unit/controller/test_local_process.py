@@ -17,6 +17,8 @@ from cascadia.clients.processes.ports import free_port
 from cascadia.clients.processes.process import LocalProcess, Program, Restarts
 from tests.data import ROOT
 
+pytestmark = pytest.mark.slow
+
 ENGINE = ROOT / "tests" / "unit" / "controller" / "little_engine.py"
 QUICK = Restarts(first_s=0.02, longest_s=0.05, most=3)
 

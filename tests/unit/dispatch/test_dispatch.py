@@ -194,3 +194,10 @@ def test_replicas_share_prefixes_by_their_weights() -> None:
 
 def test_who_has_no_prefix_goes_where_least_is_outstanding() -> None:
     assert PrefixAffinity().choose(fakes([1, 1, 1], [5, 9, 3]), 10, None) == 2
+
+
+@pytest.mark.parametrize(
+    ("weights", "loads", "chosen"), [([3, 2], [5, 3], 1), ([2, 3], [3, 5], 0), ([4, 3], [3, 3], 0)]
+)
+def test_load_is_compared_by_fractions_of_a_weight(weights: list[int], loads: list[int], chosen: int) -> None:
+    assert LeastOutstanding().choose(fakes(weights, loads)) == chosen

@@ -1,5 +1,7 @@
 """Plans for tests: one by hand, and any that could be."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from cascadia.domain.cluster import Cluster, Pool
@@ -17,42 +19,26 @@ from cascadia.domain.plan import (
     StagePlan,
     StagePrediction,
 )
-
-_TIMES = Quantiles(mean_s=2.5, p50_s=2.0, p95_s=6.0, p99_s=9.5)
-
-
-def a_prediction(name: str) -> StagePrediction:
-    return StagePrediction(
-        name, 1.0, 0.6, rate_rps=6.0, latency=_TIMES, ttft=_TIMES, utilisation=0.7, tokens_per_s=5_000.0
-    )
+from cascadia.testing.plans import plan, stage
 
 
 def a_plan() -> Plan:
-    """Two stages and a judge on two nodes."""
-    return Plan(
-        version=FORMAT_VERSION,
-        objective=Objective("latency", 0.95, 80.0),
-        cluster=Cluster((Pool("h100-sxm", "h100-sxm", 2, 8, 2.67),)),
-        thresholds=(62.5,),
-        stages=(
-            StagePlan(
-                "small",
-                "a/b",
-                "vllm",
-                quantization=None,
-                max_model_len=8192,
-                replicas=(ReplicaGroup("h100-sxm", 1, 1, 3, 1.0),),
-            ),
-            StagePlan(
+    """Two stages and a judge on two nodes, and a gear for rising load, in the format of today."""
+    made = plan(
+        [
+            stage("small", ReplicaGroup("h100-sxm", 1, 1, 3, 1.0), model="a/b"),
+            stage(
                 "large",
-                "a/c",
-                "sglang",
+                ReplicaGroup("h100-sxm", 4, 1, 1, 0.4),
+                ReplicaGroup("h100-sxm", 4, 2, 1, 0.6),
+                model="a/c",
+                engine="sglang",
                 quantization="fp8",
                 max_model_len=32768,
-                replicas=(ReplicaGroup("h100-sxm", 4, 1, 1, 0.4), ReplicaGroup("h100-sxm", 4, 2, 1, 0.6)),
             ),
-        ),
-        judge=JudgePlan(
+        ],
+        Cluster((Pool("h100-sxm", "h100-sxm", 2, 8, 2.67),)),
+        JudgePlan(
             "llm",
             "self-hosted",
             "a/d",
@@ -61,23 +47,12 @@ def a_plan() -> Plan:
             max_model_len=8192,
             replicas=(ReplicaGroup("h100-sxm", 1, 1, 1, 1.0),),
         ),
-        predicted=Predicted(
-            e2e=_TIMES,
-            ttft=_TIMES,
-            objective_s=6.0,
-            stage_bound_s=5.0,
-            quality=QualityPrediction(84.0, 81.2, 0.95, "bootstrap", 1000),
-            stages=(a_prediction("small"), a_prediction("large")),
-            judge=a_prediction("judge"),
-            rate_rps=6.0,
-            usd_per_hour=42.72,
-            usd_per_1k_requests=1.98,
-        ),
+    )
+    return replace(
+        made,
+        version=FORMAT_VERSION,
+        thresholds=(62.5,),
         gears=(Gear(40.0, 6.0, ("small", "large"), (62.5,)), Gear(None, None, ("small",), (50.0,))),
-        proof=Proof("optimal", "columns", 5.0, 5.0, 0.0),
-        seed=7,
-        digest="0" * 64,
-        wall_s=1.25,
     )
 
 

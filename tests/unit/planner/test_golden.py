@@ -20,6 +20,8 @@ from cascadia.planner.plan import plan
 from tests.data import ROOT
 from tests.unit.planner.problems import FIVE, NODE, ON_ROUTER, hosted_judge, problem, traffic
 
+pytestmark = pytest.mark.slow
+
 FILE = ROOT / "tests/golden/planner/plans.json"
 MIXED = (NODE, Pool("l40s", "l40s", 1, 4, 1.2))
 

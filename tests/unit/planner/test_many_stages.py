@@ -21,6 +21,8 @@ from tests.unit.planner.problems import (
     traffic,
 )
 
+pytestmark = pytest.mark.slow
+
 SIX = (*FIVE, "Qwen/Qwen2.5-72B-Instruct")
 TWO_NODES = Pool("h100-sxm", "h100-sxm", 2, 8, 2.5)
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.problem import Problem
 from cascadia.planner.plan import plan, routings_of
 from tests.benchmarks.exhaustive import random_problem
+
+pytestmark = pytest.mark.slow
 
 seeds = st.integers(0, 10_000)
 busier = st.sampled_from([1.0, 2.0, 4.0, 8.0])

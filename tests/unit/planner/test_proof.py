@@ -19,6 +19,8 @@ from tests.unit.planner.enumeration import best_by_enumeration
 from tests.unit.planner.instances import random_instance
 from tests.unit.planner.problems import hosted_judge, problem
 
+pytestmark = pytest.mark.slow
+
 AT_ONCE_S = 1e-9
 
 

@@ -12,6 +12,8 @@ from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.thinning import GROWTH, planned_on_part, thinned
 from tests.unit.planner.problems import problem, traffic
 
+pytestmark = pytest.mark.slow
+
 LITTLE = Effort(simulated_requests=20_000)
 LONG = problem(
     trace=traffic(requests=20_000, rate_rps=30), objective=Objective("latency", 0.95, 52.0, within=0.0)

@@ -4,9 +4,9 @@ from typing import Any
 import yaml
 
 from cascadia.domain.gear import Gear
-from cascadia.domain.plan import ReplicaGroup
+from cascadia.domain.plan import ASKS_NONE, Mixture, ReplicaGroup
 from cascadia.render import render
-from cascadia.testing.plans import POOLS, plan, stage, three_stages
+from cascadia.testing.plans import NO_JUDGE, POOLS, plan, stage, three_stages
 
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
 PLAN = three_stages()
@@ -34,6 +34,13 @@ def test_thresholds_are_the_plans() -> None:
     """The last stage accepts whatever it answers."""
     assert [s["threshold"] for s in VALUES["stages"]] == [50.0, 50.0, 0]
     assert "gears" not in VALUES["cascade"]
+
+
+def test_a_mixture_without_a_gate_deploys_no_judge() -> None:
+    two = plan([stage("s", ONE), stage("t", ONE)], POOLS, replace(NO_JUDGE, kind="embedding"))
+    coin = replace(two, thresholds=(0.0,), mixture=Mixture(0.25, (ASKS_NONE,), (ASKS_NONE,)))
+    kinds = [yaml.safe_load(render(p, POOLS, "helm-values"))["judge"]["kind"] for p in (two, coin)]
+    assert kinds == ["embedding", "none"]
 
 
 def test_gears_are_the_plans() -> None:

@@ -69,3 +69,25 @@ def test_names_cannot_steer_the_terminal_or_the_markup() -> None:
     text = printed(plans.hostile("\x1b[2J[red]x[/red]"), 200)
     assert "\x1b" not in text
     assert "[red]" in text
+
+
+@pytest.mark.parametrize("width", [56, 64, 71, 72, 80, 120])
+def test_a_stage_keeps_its_name_on_any_terminal(width: int) -> None:
+    plan = sample_plan()
+    lines = printed(plan, width).splitlines()
+    assert max(len(line) for line in lines) <= width
+    assert all(any(line.startswith(stage.name) for line in lines) for stage in plan.stages)
+    head = next(line.split() for line in lines if line.startswith("stage"))
+    assert [name for name in ("reached", "load") if name in head] == (
+        ["reached", "load"] if width >= 72 else []
+    )
+    assert {"stage", "replicas", "GPUs", "accepted", "score", "p95"} <= set(head)
+
+
+def test_cores_are_called_cores() -> None:
+    plan = sample_plan()
+    cluster = replace(plan.cluster, pools=tuple(replace(pool, gpu="cpu") for pool in plan.cluster.pools))
+    head = next(
+        line for line in printed(replace(plan, cluster=cluster), 80).splitlines() if line.startswith("stage")
+    )
+    assert head.split()[2] == "cores"

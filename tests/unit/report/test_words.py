@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from cascadia.domain.plan import ASKS_NONE, Mixture
 from cascadia.report import words
 from cascadia.report.numbers import seconds
 from cascadia.report.pictures import flow
@@ -132,3 +133,9 @@ def test_who_is_not_asked_is_said_before_who_goes_on() -> None:
     assert "Before that" not in words.gates(plan)
     assert "are asked" in flow(skipping)
     assert "are asked" not in flow(plan)
+
+
+def test_a_mixture_without_a_gate_names_no_judge() -> None:
+    mixed = Mixture(0.25, (ASKS_NONE, ASKS_NONE), (ASKS_NONE, ASKS_NONE))
+    plan = replace(sample_plan(), thresholds=(0.0, ASKS_NONE), skip_below=(0.0, ASKS_NONE), mixture=mixed)
+    assert words.gates(plan).startswith("No answer is judged. Two routings are mixed")

@@ -9,6 +9,8 @@ from tests.benchmarks.fidelity.endtoend_points import FILE, Point, read_points
 from tests.benchmarks.fidelity.endtoend_usable import reasons
 from tests.data import data_path
 
+pytestmark = pytest.mark.slow
+
 LLAMA, GPT, MINIMAX = "meta-llama/Llama-3.1-70B", "openai/gpt-oss-120b", "MiniMaxAI/MiniMax-M2.5"
 
 

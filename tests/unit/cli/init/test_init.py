@@ -8,9 +8,10 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.cli.init.questions import Asker, known_gpu, percent, whole_number
+from cascadia.cli.init.questions import Asker, asked_stages, known_gpu, named_api, percent, whole_number
 from cascadia.cli.init.template import Answers, Model, spec_text
 from cascadia.cli.main import main
+from cascadia.domain.errors import BadInput
 from cascadia.planner.spec.file import parse_spec, read_spec
 
 
@@ -93,10 +94,85 @@ def test_nobody_is_asked_where_nobody_is_there(here: Path) -> None:
     result = init()
     assert result.exit_code == 2
     assert result.stderr == (
-        "error: nobody to ask for 'Model of stage small'; give flags, or --yes for defaults "
+        "error: nobody to ask for 'Number of stages (1-5)'; give flags, or --yes for defaults "
         "(see `cascadia init --help`)\n"
     )
     assert list(here.iterdir()) == []
+
+
+def test_any_number_of_stages_is_asked_for_somebodys_api_among_them() -> None:
+    said = iter(
+        [
+            "3",
+            "s",
+            "Qwen/Qwen2.5-7B-Instruct",
+            "m",
+            "meta-llama/Llama-3.1-70B-Instruct",
+            "frontier",
+            "external",
+            "600",
+            "any-name",
+            "2.5",
+            "10",
+            "0.6",
+            "0.012",
+        ]
+    )
+    asker = Asker(silent=False, deaf=False, prompt=lambda question, default: next(said))
+    stages = asked_stages(asker)
+    assert [stage.name for stage in stages] == ["s", "m", "frontier"]
+    assert stages[2] == named_api("frontier=any-name,2.5,10,0.6,0.012,600")
+    assert list(said) == []
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_every_number_of_stages_has_models_to_offer(count: int) -> None:
+    """The first prompt is answered with the number, all others with what they offer."""
+    numbers = iter([str(count)])
+    asker = Asker(silent=False, deaf=False, prompt=lambda question, default: next(numbers, default))
+    stages = asked_stages(asker)
+    assert len({stage.name for stage in stages}) == count
+
+
+def test_goal_levels_and_an_api_are_told_by_flags() -> None:
+    result = init(
+        *("--yes", "--model", "s=Qwen/Qwen2.5-7B-Instruct", "--external", "f=any-name,2.5,10,0.6,0.012,600"),
+        *("--goal", "cost", "--preset", "chat", "--quality-min", "82"),
+    )
+    assert result.exit_code == 0
+    spec = read_spec("cascade.yaml")
+    assert (spec.objective.minimize, spec.objective.preset, spec.objective.quality_min) == (
+        "cost",
+        "chat",
+        82,
+    )
+    api = spec.stages[1]
+    assert (api.placement, api.usd_per_million_output_tokens, api.requests_per_minute) == (
+        "external",
+        10,
+        600,
+    )
+    assert init("--yes", "--force", "--goal", "quality").exit_code == 0
+    assert read_spec("cascade.yaml").objective.quality_min is None
+
+
+@pytest.mark.parametrize("text", ["f", "f=m", "f=m,1,2,3", "f=m,1,2,3,x", "f=m,1,2,3,-4", "f=m,1,2,3,4,5,6"])
+def test_what_is_no_api_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"is not NAME=MODEL,IN,OUT,TTFT,TPOT\[,RPM\]"):
+        named_api(text)
+
+
+def test_files_that_are_given_are_read_before_anything_is_written(here: Path) -> None:
+    told = init("--yes", "--trace", "t.csv")
+    assert "note: t.csv is not there yet" in told.stderr
+    (here / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,5,5\n1,5,5\n")
+    assert init("--yes", "--force", "--trace", "t.csv").stderr == ""
+    (here / "q.csv").write_text("prompt_id,stage,score,input_tokens,output_tokens\na,small,50,5,5\n")
+    refused = init("--yes", "--force", "--quality-table", "q.csv")
+    assert refused.exit_code == 2
+    assert "'large'" in refused.stderr
+    (here / "t.csv").write_text("when,input_tokens,output_tokens\n0,5,5\n")
+    assert "t.csv" in init("--yes", "--force", "--trace", "t.csv").stderr
 
 
 def test_a_wrong_answer_is_asked_again() -> None:

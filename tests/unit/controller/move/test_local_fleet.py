@@ -29,6 +29,8 @@ from cascadia.domain.errors import BadInput
 from tests.unit.controller.machine import NO_GPU_JUDGE, engine, local, two_stages
 from tests.unit.controller.test_local_process import until
 
+pytestmark = pytest.mark.slow
+
 QUICK = Restarts(first_s=0.05, longest_s=0.1, most=2)
 ASK = {"messages": [{"role": "user", "content": "hello"}]}
 

@@ -13,6 +13,8 @@ from cascadia_judge.head.file import dump
 from tests.unit.judge import tiny_encoder
 from tests.unit.judge.boost_quickly import QUICK
 
+pytestmark = pytest.mark.slow
+
 STAGES = ("small", "large")
 
 

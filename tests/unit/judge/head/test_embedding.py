@@ -18,6 +18,8 @@ from tests.unit.judge import tiny_encoder
 from tests.unit.judge.boost_quickly import QUICK
 from tests.unit.judge.graded import rows
 
+pytestmark = pytest.mark.slow
+
 SURE, UNSURE = Certainty.of([-0.05], [0.95]), Certainty.of([-2.5], [0.1])
 
 

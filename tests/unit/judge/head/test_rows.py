@@ -56,3 +56,15 @@ def test_a_bad_row_is_refused_with_its_line(content: str, said: str) -> None:
 def test_no_rows_are_refused() -> None:
     with pytest.raises(BadVerdict, match="has no rows"):
         read_rows([], "rows")
+
+
+@pytest.mark.parametrize("quality", [0, 0.5, 1, 100])
+def test_quality_is_within_a_hundred(quality: float) -> None:
+    (row,) = read_rows([line(quality=quality)], "rows.jsonl")
+    assert row.quality == quality
+
+
+@pytest.mark.parametrize("quality", [-0.5, -1, 100.5])
+def test_quality_beyond_is_refused(quality: float) -> None:
+    with pytest.raises(BadVerdict, match="quality is"):
+        read_rows([line(quality=quality)], "rows.jsonl")

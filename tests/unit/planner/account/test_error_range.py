@@ -21,6 +21,8 @@ from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.scaled_timing import scaled
 from tests.unit.planner.problems import hosted_judge, problem
 
+pytestmark = pytest.mark.slow
+
 A100 = Pool("a100-sxm", "a100-sxm", 1, 8, 1.5)
 H200 = Pool("h200", "h200-sxm", 1, 8, 3.5)
 

@@ -22,6 +22,8 @@ from cascadia.planner.search.throughput import PRECISION, largest_factor, max_ra
 from cascadia.planner.tables.packing import fits
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 
+pytestmark = pytest.mark.slow
+
 NODES = Pool("h100-sxm", "h100-sxm", 3, 4, 2.5)
 
 

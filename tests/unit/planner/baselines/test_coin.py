@@ -17,6 +17,8 @@ from cascadia.planner.search.context import Search, start_search
 from cascadia.planner.sensitivity.nearby import sensitivity_of
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:

@@ -8,6 +8,8 @@ from cascadia.planner.plan import open_search
 from cascadia.planner.refinement.refine import Effort
 from tests.unit.planner.problems import problem
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found() -> Comparison:

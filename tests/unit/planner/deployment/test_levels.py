@@ -12,6 +12,8 @@ from cascadia.planner.refinement.state import composed, composer
 from cascadia_sim.iteration.timing import PS_PER_S
 from tests.unit.planner.problems import problem, traffic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found() -> PlanResult:

@@ -12,6 +12,8 @@ from cascadia.planner.plan import PlanResult
 from cascadia.planner.routing.routings import Mixed
 from tests.unit.planner.gears.test_plan_gears import plan, spiky_problem
 
+pytestmark = pytest.mark.slow
+
 BAR, FLOOR, BOUND_S = 65.0, 50.0, 6.0
 
 

@@ -25,6 +25,8 @@ from cascadia.planner.stability.repeats import repeated
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import FIVE, hosted_judge, problem, rising_table, traffic
 
+pytestmark = pytest.mark.slow
+
 BOUND_S = 6.0
 
 

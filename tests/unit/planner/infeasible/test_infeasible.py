@@ -20,6 +20,8 @@ from cascadia.planner.search.context import allowed, start_search
 from cascadia.planner.stability.certificate import certify
 from tests.unit.planner.problems import FIVE, MEDIUM, hosted_judge, problem, rising_table, traffic
 
+pytestmark = pytest.mark.slow
+
 
 def message(given: Problem) -> str:
     with pytest.raises(Infeasible) as error:

@@ -10,6 +10,8 @@ from cascadia.planner.over_time.settings import Stage
 from cascadia.planner.plan import PlanResult
 from tests.unit.planner.gears.test_plan_gears import BOUND_S, plan, spiky_problem
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def made() -> PlanResult:

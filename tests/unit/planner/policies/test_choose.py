@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from cascadia.domain.errors import Infeasible
-from cascadia.planner.policies.choose import Kind, Wanted, choose, keeps, loads, on_workers
+from cascadia.planner.policies.choose import Wanted, choose, keeps, loads, on_workers
 from cascadia.planner.policies.compared import baseline_rows
+from cascadia.planner.policies.residence import Kind, alike
 from cascadia.planner.policies.sustained import unit_arrivals
+from cascadia.planner.policies.tables import group
 from tests.unit.policy.profiles import profiles
 
 WANTED = Wanted(unit_arrivals(n=2000) / 90, slo_s=0.1, late_max=0.01, accuracy_min=74.0)
@@ -75,3 +77,34 @@ def test_each_baseline_is_played_with_the_best_of_its_settings() -> None:
     rows = {row.name: row for row in baseline_rows(chosen.group, short)}
     assert set(rows) == {"jellyfish+", "modelswitching", "gears", "greedy", "mixture"}
     assert all(0 <= row.outcome.late <= 1 and row.setting for row in rows.values())
+
+
+GIB = (1.0, 1.0, 2.0, 3.0, 4.0)
+
+
+def test_models_that_do_not_fit_together_are_chosen_among() -> None:
+    tight = replace(KIND, memory_gib=4.0, takes_gib=GIB)
+    chosen, free = on_workers("guard", tight, 3, WANTED), on_workers("guard", KIND, 3, WANTED)
+    assert chosen is not None
+    assert free is not None
+    weigh = dict(zip([m.name for m in KIND.models], GIB, strict=True))
+    assert len(chosen.sits) == 3
+    assert all(sum(weigh[name] for name in here) <= 4 for here in chosen.sits)
+    assert "spread" in {policies.kind for policies, _ in chosen.rivals}
+    assert chosen.outcome.reward <= free.outcome.reward + 0.1
+    assert chosen.outcome.reward == max(o.reward for _, o in chosen.rivals if o.late <= WANTED.late_max)
+
+
+def test_no_set_of_the_same_size_is_better_than_the_one_that_a_fluid_takes() -> None:
+    tight = replace(KIND, memory_gib=2.0, takes_gib=GIB)
+    every = group("guard", KIND.models, slo_s=0.1, workers=3)
+    made = alike(every, tight, (50.0, 100.0))
+    assert made is not None
+    assert {model.name for model in made.models} in ({"tiny", "small"}, {"medium"})
+    assert alike(every, replace(tight, memory_gib=0.5), (50.0, 100.0)) is None
+
+
+def test_where_all_fit_all_sit_everywhere() -> None:
+    chosen = on_workers("guard", replace(KIND, memory_gib=12.0, takes_gib=GIB), 2, WANTED)
+    assert chosen is not None
+    assert chosen.sits == (tuple(m.name for m in KIND.models),) * 2

@@ -102,3 +102,37 @@ def test_a_table_without_workers_serves_only_one_kind(tmp_path: Path) -> None:
     spec = SPEC.replace("[{most: 4}]", "[{kind: a, most: 4}, {kind: b, most: 2}]")
     with pytest.raises(BadInput, match="add the column worker"):
         read_asked(written(tmp_path, spec))
+
+
+MEASURED = """{"models": [
+  {"name": "small", "accuracy": 70.5, "p95_s": [0.01, 0.015], "p50_s": [0.009, 0.013]},
+  {"name": "large", "accuracy": 80.5, "p95_s": [0.03, 0.05], "p50_s": [0.02, 0.04]}]}
+"""
+
+
+def from_engine(folder: Path, text: str) -> Path:
+    (folder / "measured.json").write_text(text)
+    spec = SPEC.replace("latency.csv", "measured.json").replace(", accuracy: 70", "")
+    return written(folder, spec)
+
+
+def test_what_the_engine_measured_is_taken_at_its_95th_percentile(tmp_path: Path) -> None:
+    small, large = read_asked(from_engine(tmp_path, MEASURED)).kinds[0].models
+    assert (small.accuracy, small.latency_s) == (70.5, (0.01, 0.015))
+    # The spec's own word on accuracy goes before what was measured.
+    assert (large.accuracy, large.latency_s) == (80, (0.03, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("p95_s", "p90_s", "is not what `cascadia engine measure --out` writes"),
+        ("70.5", "null", "stages: 'small': says no accuracy"),
+        ("0.015]", "-1]", "latencies that are not above 0"),
+        ("{", "[", "is not what"),
+    ],
+)
+def test_a_wrong_measurement_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(BadInput) as error:
+        read_asked(from_engine(tmp_path, MEASURED.replace(old, new)))
+    assert says in str(error.value)

@@ -25,6 +25,8 @@ from cascadia_judge import foresight
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 from tests.unit.planner.routing.random_tables import beaten_left_out, random_table
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:

@@ -20,6 +20,8 @@ from cascadia_sim.hardware.own import OwnGpu, Tflops, hardware_of, nearest_gpu
 from tests.unit.planner.problems import problem, traffic
 from tests.unit.planner.specs import changed, write_spec
 
+pytestmark = pytest.mark.slow
+
 MINE: dict[str, Any] = {
     "name": "my-gpu",
     "memory_gib": 96,

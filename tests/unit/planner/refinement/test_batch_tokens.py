@@ -18,6 +18,8 @@ from cascadia.planner.spec.models import StageSpec
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import NODE, hosted_judge, problem, traffic
 
+pytestmark = pytest.mark.slow
+
 HALF = replace(NODE, gpus_per_node=4)
 
 

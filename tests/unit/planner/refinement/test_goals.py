@@ -14,6 +14,8 @@ from cascadia.planner.refinement.state import Effort
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import FIVE, NODE, hosted_judge, problem, traffic
 
+pytestmark = pytest.mark.slow
+
 
 def planned(objective: Objective) -> PlanResult:
     return plan(problem(FIVE[1:4], judge=hosted_judge(), objective=objective))

@@ -7,6 +7,8 @@ from cascadia.domain.objective import Level, Objective
 from cascadia.planner.plan import plan
 from tests.unit.planner.problems import problem, traffic
 
+pytestmark = pytest.mark.slow
+
 BUSY = traffic(120, 60.0)
 
 

@@ -26,6 +26,8 @@ from cascadia_traces.formats.writing import write_trace
 from tests.unit.cli.commands import run
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 
+pytestmark = pytest.mark.slow
+
 
 def coarse(quality_min: float = 62.0, *, stages: int = 2, levels: int = 3) -> Problem:
     """A judge of few levels, and cost to be least."""

@@ -10,6 +10,8 @@ from cascadia.planner.plan import plan
 from cascadia.planner.stability.certificate import certify
 from tests.unit.planner.stability.test_stability import alone, at_share
 
+pytestmark = pytest.mark.slow
+
 NEAR = "nothing found; looking near capacity"
 
 

@@ -21,6 +21,8 @@ from cascadia.planner.search.reference_tables import References
 from tests.unit.planner.instances import shape
 from tests.unit.planner.problems import MEDIUM, ON_ROUTER, SMALL, hosted_judge, problem, traffic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:

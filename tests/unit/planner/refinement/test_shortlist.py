@@ -19,6 +19,8 @@ from cascadia.planner.search.context import Search, allowed, start_search
 from cascadia.planner.search.reference_tables import References
 from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, SMALL, problem
 
+pytestmark = pytest.mark.slow
+
 
 def search_of(given: Problem, threads: ThreadPoolExecutor) -> Search:
     return start_search(given, routings_of(given)[0], threads)

@@ -10,6 +10,8 @@ from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.sensitivity.knee import knee
 from tests.unit.planner.problems import NODE, problem, traffic
 
+pytestmark = pytest.mark.slow
+
 SOME = Effort(simulated_requests=40_000)
 
 

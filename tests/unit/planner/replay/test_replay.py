@@ -29,6 +29,8 @@ from tests.unit.planner.problems import (
     traffic,
 )
 
+pytestmark = pytest.mark.slow
+
 TRACE = traffic(1500)
 FAST = replace(TRACE, arrival_s=TRACE.arrival_s / 4)
 CASES: dict[str, tuple[Sequence[str], Judge]] = {

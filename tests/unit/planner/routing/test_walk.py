@@ -44,7 +44,6 @@ def test_neighbours_are_a_step_away_in_one_coordinate() -> None:
 
 def test_where_levels_are_few_neighbours_lie_along_chords() -> None:
     lattice = Lattice.of(random_table(2, 50, seed=1, levels=3)).chorded()
-    assert lattice is not None
     grid, inner = len(lattice.nodes), PARTS - 1
     assert lattice.chords.tolist() == [[k, k + 1] for k in range(grid - 1)]
     # The nodes in the order in which one walks them.
@@ -55,6 +54,32 @@ def test_where_levels_are_few_neighbours_lie_along_chords() -> None:
     found, along = lattice.beside(values), values[walked]
     for at, node in enumerate(walked):
         assert found[node] == max(along[[i for i in (at - 1, at + 1) if 0 <= i < len(walked)]])
+
+
+def test_two_models_alone_are_joined_beside_the_steps() -> None:
+    table = random_table(3, 50, seed=1, levels=4)
+    plain, lattice = Lattice.of(table), Lattice.of(table).with_coins()
+    last = [n - 1 for n in lattice.shape]
+    small, middle, large = (
+        int(np.ravel_multi_index(at, lattice.shape)) for at in ((0, 0), (last[0], 0), last)
+    )
+    assert lattice.chords.tolist() == [[small, middle], [small, large], [middle, large]]
+    values = np.random.default_rng(0).random(len(lattice.nodes) + 3 * (PARTS - 1))
+    grid, chords = values[: len(lattice.nodes)], values[len(lattice.nodes) :].reshape(3, PARTS - 1)
+    expected = plain.beside(grid)
+    for node, ends in (
+        (small, chords[:2, 0]),
+        (middle, [chords[0, -1], chords[2, 0]]),
+        (large, chords[1:, -1]),
+    ):
+        expected[node] = max(expected[node], *ends)
+    assert (lattice.beside(values)[: len(grid)] == expected).all()
+
+
+def test_where_levels_are_many_nothing_is_mixed() -> None:
+    lattice = Lattice.of(random_table(3, 2000, seed=1, levels=900))
+    assert not lattice.coarse
+    assert len(lattice.chorded().chords) == len(lattice.with_coins().chords) == 0
 
 
 def test_a_rank_lets_no_more_draws_below_than_may_be_missed() -> None:

@@ -15,6 +15,8 @@ from cascadia.planner.search.bilevel import BilevelResult, chebyshev, improves, 
 from cascadia.planner.search.context import Search, start_search
 from tests.unit.planner.problems import FIVE, problem, rising_table
 
+pytestmark = pytest.mark.slow
+
 
 def routings(lower: list[float], mean: list[float] | None = None, reached: object = None) -> Routings:
     count = len(lower)

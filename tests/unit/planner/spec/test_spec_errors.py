@@ -137,11 +137,13 @@ CASES = {
     ),
     "no goal": (
         changed("objective", {"quality_min": 80}),
-        "objective: has no goal; add `minimize: latency`, `minimize: cost` or `maximize: quality`",
+        "objective: has no goal; add `minimize: latency`, `minimize: cost` or `maximize: quality`, or a "
+        "preset such as `preset: chat`",
     ),
     "quality without a limit": (
         changed("objective", {"maximize": "quality"}),
-        "objective: maximize quality needs a limit on latency; add `latency_max_s: <seconds>`",
+        "objective: maximize quality needs a limit on latency; add `latency_max_s: <seconds>`, levels, or "
+        "`preset: batch`, which has none",
     ),
     "quality above a bar on quality": (
         changed("objective", {"maximize": "quality", "latency_max_s": 9, "quality_min": 80}),

@@ -39,6 +39,8 @@ from tests.unit.planner.problems import (
     traffic,
 )
 
+pytestmark = pytest.mark.slow
+
 ONE = Pool("h100-sxm", "h100-sxm", 1, 1, 2.5)
 
 

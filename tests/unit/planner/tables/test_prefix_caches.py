@@ -17,6 +17,8 @@ from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import MEDIUM, NODE, problem, traffic
 
+pytestmark = pytest.mark.slow
+
 CONFIG = EngineConfig()
 
 

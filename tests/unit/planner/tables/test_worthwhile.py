@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from cascadia.domain.cluster import Cluster
 from cascadia.planner.plan import routings_of
@@ -11,6 +12,8 @@ from cascadia.planner.search.context import start_search
 from cascadia.planner.tables.worthwhile import worth_having
 from tests.unit.planner.instances import pool, shape, table
 from tests.unit.planner.problems import problem
+
+pytestmark = pytest.mark.slow
 
 WHOLE, ODD = Cluster((pool(1, 8),)), Cluster((pool(1, 6),))
 

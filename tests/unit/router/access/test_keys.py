@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client import generate_latest
 
-from cascadia.cli.keys import keys as keys_command
+from cascadia.cli.spend.keys import keys as keys_command
 from cascadia.domain.errors import BadInput
 from cascadia.router.access.access import Access
 from cascadia.router.access.key_metrics import KeyMetrics
@@ -325,3 +325,11 @@ def test_a_limit_in_the_file_has_a_range(tmp_path: Path, limit: str, most: int) 
         file.write_text(json.dumps(document))
         with pytest.raises(BadInput, match=limit):
             read_keys(file)
+
+
+def test_keyrings_are_the_same_where_their_keys_are() -> None:
+    one, other = made("a")[0], made("b")[0]
+    assert Keyring([one]) == Keyring([replace(one)])
+    assert Keyring([one]) != Keyring([other])
+    assert Keyring([one]) != Keyring([one, other])
+    assert Keyring([one]) != [one]

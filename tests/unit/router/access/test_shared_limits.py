@@ -1,7 +1,7 @@
 """Limits per key over several routers: one count in Redis, and each by itself where Redis is away."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cascadia.router.access.keys import Key, KeyLimits, Keyring
-from cascadia.router.access.rate_limits import Usage
+from cascadia.router.access.rate_limits import Usage, Verdict
 from cascadia.router.access.redis_store import RedisStore
-from cascadia.router.access.shared_limits import MOST_WAITING, SharedLimits
+from cascadia.router.access.shared_limits import MOST_WAITING, SharedLimits, StoreFailed
 from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.routers import QUICK, Running, run, running, stages, until
@@ -220,3 +220,34 @@ def test_without_redis_each_router_does_as_it_is_told(rule: str, expected: list[
 
     with nobody() as url:
         run(lambda: main(url))
+
+
+class Away:
+    """A Redis that is away for the first `times` exchanges, and then grants everything."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    async def run(self, calls: Sequence[tuple[str, str, Sequence[str | int]]]) -> list[Any]:
+        self.times -= 1
+        if self.times >= 0:
+            raise StoreFailed("connection")
+        return [[0, 1000, 5, 0] for _ in calls]
+
+    async def close(self) -> None: ...
+
+
+def test_once_its_time_away_has_passed_redis_is_asked_again() -> None:
+    async def main() -> None:
+        key, _ = made(limits=KeyLimits(requests_per_minute=5))
+        failures: list[str] = []
+        shared = SharedLimits(Away(1), failures.append, again_s=0.0)
+        assert await shared.take(key, Usage(), 1) is None
+        assert not shared.up
+        taken = await shared.take(key, Usage(), 1)
+        assert taken == Verdict(None, 1.0, 5.0, 0.0)
+        assert shared.up
+        assert failures == ["connection"]
+        await shared.close()
+
+    run(main)

@@ -59,6 +59,8 @@ def grouped(group: Document) -> Document:
 GEARS: list[Document] = [{"max_in_flight": 5, "stages": [STAGE["name"]]}, {"stages": [STAGE["name"]]}]
 MIXTURE: Document = {"share": 0.3, "thresholds": {STAGE["name"]: 0}}
 
+LINE = {"base_s": 0.1, "read_s": 1e-5, "step_s": 0.01, "load_s": 1e-4}
+
 Case = tuple[Callable[[Document], Document], Document, Document]
 """How a section becomes a whole file, what it must have, and another value of each key, `kind` for one of a kind."""
 
@@ -167,6 +169,7 @@ CASES: dict[str, list[Case]] = {
                 "max_model_len": 9,
                 "max_tokens": 3,
                 "balancing": "prefix",
+                "latency_max_s": 3,
                 "cost": 2,
                 "hedge": {},
                 "passes_priority": True,
@@ -200,7 +203,17 @@ CASES: dict[str, list[Case]] = {
                 "api_key_file": "secret",
                 "resolve": "dns",
                 "planned": 4,
+                "requests_per_minute": 600,
+                "kind": "h100",
+                "latency": LINE,
             },
+        )
+    ],
+    "_Latency": [
+        (
+            lambda section: stage(STAGE | {"replicas": [REPLICA | {"latency": section}]}),
+            LINE,
+            {key: 2 * value for key, value in LINE.items()},
         )
     ],
     "_Foresight": [

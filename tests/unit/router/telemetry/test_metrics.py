@@ -72,7 +72,9 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(tmp_p
             keys = KeySettings(tmp_path / "keys", redis_url="redis://127.0.0.1:1")
             # As it is before its first request: what keys and Redis are counted by is there.
             gears = (GearSettings(0, None, ("small",)),)
-            guarded = Router(replace(two(small, large), keys=keys, gears=gears), keyring=Keyring([]))
+            plain = two(small, large)
+            timed = tuple(replace(stage, balancing="earliest-finish") for stage in plain.stages)
+            guarded = Router(replace(plain, stages=timed, keys=keys, gears=gears), keyring=Keyring([]))
             await guarded.start()
             named = set(Figures(generate_latest(guarded.metrics.registry).decode()).labels)
             await guarded.stop()
@@ -81,6 +83,7 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(tmp_p
         assert named - set(found.labels) == {
             *("key_requests_total", "key_refused_total", "key_tokens_total", "shared_limit_failures_total"),
             *("gear", "capacity", "fleet_in_flight"),
+            *("stage_foresees", "latency_error"),
         }
         # What has not happened has no labels yet.
         assert {name: labels for name, labels in found.labels.items() if labels} == {

@@ -8,6 +8,8 @@ import pytest
 
 from cascadia_sim.batch.simulate import BatchFleet, BatchRun, Level, Step, WorkerKind, simulate_batches
 
+pytestmark = pytest.mark.slow
+
 ALWAYS_ONE = (Level(1e9, ((Step(0.0, 0, 1),),)),)
 
 

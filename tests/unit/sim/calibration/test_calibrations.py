@@ -23,6 +23,8 @@ from cascadia_sim.iteration.build import calibration_of, replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.catalogue import architecture
 
+pytestmark = pytest.mark.slow
+
 H100 = gpu("h100")
 GENERIC = generic_calibration(H100, "vllm", "bf16")
 MODELS = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "meta-llama/Llama-2-7b-hf")

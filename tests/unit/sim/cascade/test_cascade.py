@@ -14,6 +14,8 @@ from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
 from tests.unit.sim.machines import ints, machine, replica, small_machines
 
+pytestmark = pytest.mark.slow
+
 
 def stage(*accept: int, replicas: int = 1, tokens: int = 10, written: int = 2) -> CascadeStage:
     n = len(accept)

@@ -16,6 +16,8 @@ from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 from cascadia_sim.models.catalogue import architecture
 from tests.unit.sim.machines import ints, machine
 
+pytestmark = pytest.mark.slow
+
 PROMPT_PS, STEP_PS = 1010, 1001
 """Of the machine: ten tokens read, one written."""
 

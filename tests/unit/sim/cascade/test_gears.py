@@ -19,6 +19,8 @@ from cascadia_sim.errors import BadInput
 from tests.unit.sim.cascade.test_rolling_cascade import RULES, asked, random_asked
 from tests.unit.sim.machines import ints, machine, small_machines, with_clients
 
+pytestmark = pytest.mark.slow
+
 HOLD_S = 3e-8
 """In the machines' own time, some iterations."""
 

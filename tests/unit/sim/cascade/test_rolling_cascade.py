@@ -15,6 +15,8 @@ from cascadia_sim.iteration.timing import Ints
 from tests.unit.sim.machines import ints, machine, small_machines, with_clients
 from tests.unit.sim.rolling_twin import REFUSED, Site, serve
 
+pytestmark = pytest.mark.slow
+
 NEVER = np.iinfo(np.int64).max
 ALONE_PS = 1010 + 1001  # ten tokens read, two written
 RULES = st.sampled_from(["round-robin", "least-outstanding"])

@@ -14,6 +14,8 @@ from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 from tests.unit.sim.iteration.test_twin import Request, timings, workloads
 from tests.unit.sim.machines import ints, machine, replica
 
+pytestmark = pytest.mark.slow
+
 
 def columns_of(requests: list[Request]) -> list[Ints]:
     return [np.array(column, dtype=np.int64) for column in zip(*requests, strict=True)]

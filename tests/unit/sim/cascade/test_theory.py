@@ -18,6 +18,8 @@ from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
+pytestmark = pytest.mark.slow
+
 REPLICATIONS = 30
 REQUESTS = 20_000
 WARM_UP = 2_000

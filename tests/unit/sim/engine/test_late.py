@@ -1,6 +1,7 @@
 """A run that is bound to miss its limit is given up early, and only then."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,6 +9,8 @@ from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.iteration.timing import ReplicaTiming
 from tests.unit.sim.iteration.test_twin import Request, timings, workloads
 from tests.unit.sim.machines import machine
+
+pytestmark = pytest.mark.slow
 
 
 @settings(max_examples=300)

@@ -11,6 +11,8 @@ from cascadia_sim.iteration.timing import ReplicaTiming
 from tests.unit.sim.machines import machine
 from tests.unit.sim.twin import Sequence, Twin, run_twin
 
+pytestmark = pytest.mark.slow
+
 Request = tuple[int, int, int, int]
 
 

@@ -18,6 +18,8 @@ from cascadia_traces.formats.reading import read_trace
 from tests.data import data_path
 from tests.unit.sim.machines import machine
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = 10**9
 
 

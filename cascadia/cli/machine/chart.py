@@ -9,7 +9,7 @@ from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 
-CHART = Path(__file__).parents[1] / "render" / "chart"
+CHART = Path(__file__).parents[2] / "render" / "chart"
 
 
 @click.command()

@@ -1,0 +1,1 @@
+"""`cascadia exits`: its subcommands."""

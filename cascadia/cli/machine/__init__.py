@@ -1,0 +1,1 @@
+"""`cascadia doctor` and `cascadia chart`: before anything is installed."""

@@ -1,0 +1,1 @@
+"""`cascadia keys` and `cascadia ledger`: who may ask, and who spends what."""

@@ -1,0 +1,158 @@
+"""The replica that costs least time, weighted by what its time is worth, among those that finish by the deadline.
+
+Kairos (section 5.1, Eq. 2, 3 and 8) for one request: with L_j the time until replica j would have answered, and C_j in
+(0, 1] what an hour of j is worth beside one of the fastest, it takes argmin C_j L_j among those with L_j within the
+deadline, and where there is none the one that is done first. So short answers fill the slow replicas, and the fast ones
+have room for the long. Without a deadline nothing is gained by keeping fast replicas free: all C_j are 1.
+
+Two things are not the paper's, since an engine batches and an answer's length is not known. C_j is the square root of
+its Definition 1: a replica that serves many at once costs each of them time. And the deadline is to be kept by an
+answer that nine in ten are not longer than, with time to spare for those who come later and share the batch.
+
+L_j rises with what a replica has in hand, by as much for all of a kind. So within a kind the least loaded is enough.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+from cascadia.dispatch.candidate import Asked, TimedCandidate
+from cascadia.dispatch.latency_model import LatencyModel, Seen
+from cascadia.dispatch.least_outstanding import LeastOutstanding
+from cascadia.dispatch.output_length import OutputLength
+
+ENOUGH = 50
+"""Answers of a kind after which a model that no plan has seeded is relied on."""
+MOST_ERROR = 0.5
+"""Mean relative error of a model beyond which it is not."""
+SPARE = 3.0
+"""What is told of a long answer, times this, is to be within the deadline: batches grow while it is written."""
+WEIGHED_ANEW = 64
+"""Answers between two looks at what kinds are worth."""
+
+
+_NONE: list[float] = []
+
+
+class Trial(NamedTuple):
+    """A request as it was given to a replica: what is learnt from its answer is learnt from this."""
+
+    kind: str
+    seen: Seen
+    expected_tokens: float
+    """Of its answer; what it counts for in hand is these and what it reads."""
+
+    @property
+    def tokens(self) -> int:
+        return self.seen.tokens + round(self.expected_tokens)
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Replicas of one kind: their places among the candidates, and where among them it looks first."""
+
+    model: LatencyModel
+    members: list[TimedCandidate]
+    places: list[int]
+    worth: float = 1.0
+    turn: int = 0
+
+    def next(self, loads: list[float]) -> int:
+        """Place of the least loaded, equals in turn: several routers do not all begin with the same."""
+        least, turn = min(loads), self.turn
+        at = loads.index(least, turn) if turn and least in loads[turn:] else loads.index(least)
+        self.turn = at + 1
+        return self.places[at]
+
+
+@dataclass(slots=True)
+class EarliestFinish:
+    """`models` by kind; a kind without one begins with what `LatencyModel` takes for granted.
+
+    While a model knows too little, or errs by more than half, requests go to the least outstanding.
+    """
+
+    models: dict[str, LatencyModel] = field(default_factory=dict)
+    length: OutputLength = field(default_factory=OutputLength)
+    least: LeastOutstanding = field(default_factory=LeastOutstanding)
+    _candidates: list[TimedCandidate] = field(default_factory=list)
+    _kinds: list[_Kind] = field(default_factory=list)
+    _answers: int = 0
+    _relied: bool = False
+
+    @property
+    def relied(self) -> bool:
+        """Whether the models of all kinds that were last asked about are relied on."""
+        return self._relied
+
+    def choose(self, candidates: Sequence[TimedCandidate], asked: Asked) -> int:
+        """Index of the replica that gets the request."""
+        if candidates != self._candidates:
+            self._arrange(candidates)
+        tokens = asked.tokens
+        mean, high = self.length.expected(tokens, asked.most_output)
+        if not self._relied:
+            return self.least.choose(candidates, tokens + round(mean))
+        left_s = asked.left_s
+        best: _Kind | None = None
+        cost = first_s = inf
+        soonest, chosen, spare = self._kinds[0], _NONE, _NONE
+        for kind in self._kinds:
+            base_s, read_s, step_s, load_s = kind.model.coefficients
+            loads = [c.load for c in kind.members]
+            least = min(loads)
+            begins_s, token_s = base_s + read_s * tokens, step_s + load_s * least
+            took_s = begins_s + mean * token_s
+            worth = 1.0 if left_s == inf else kind.worth
+            if SPARE * (begins_s + high * token_s) <= left_s and worth * took_s < cost:
+                best, cost, chosen = kind, worth * took_s, loads
+            if took_s < first_s:
+                soonest, first_s, spare = kind, took_s, loads
+        if best is None:
+            best, chosen = soonest, spare
+        return best.next(chosen)
+
+    def given(self, candidate: TimedCandidate, asked: Asked) -> Trial:
+        """The request goes to `candidate`, which does not count it yet."""
+        mean, _ = self.length.expected(asked.tokens, asked.most_output)
+        return Trial(candidate.kind, Seen(asked.tokens, candidate.load), mean)
+
+    def ended(self, trial: Trial, output_tokens: int, seconds: float) -> None:
+        """Its answer had so many tokens, and was there after so long."""
+        self.length.seen(trial.seen.tokens, output_tokens)
+        self.model(trial.kind).took(trial.seen, output_tokens, seconds)
+        self._answers += 1
+        if self._answers % WEIGHED_ANEW == 0 or not self._relied:
+            self._weigh()
+
+    def model(self, kind: str) -> LatencyModel:
+        """Model of a kind."""
+        return self.models.setdefault(kind, LatencyModel())
+
+    def _arrange(self, candidates: Sequence[TimedCandidate]) -> None:
+        self._candidates = list(candidates)
+        by_kind: dict[str, _Kind] = {}
+        for place, candidate in enumerate(candidates):
+            name = candidate.kind
+            kind = by_kind.get(name)
+            if kind is None:
+                kind = by_kind[name] = _Kind(self.model(name), [], [])
+            kind.members.append(candidate)
+            kind.places.append(place)
+        self._kinds = list(by_kind.values())
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Says of each kind its C_j: the root of the time that the fastest takes for a large request, over its own
+        (Definition 1)."""
+        kinds = self._kinds
+        self._relied = all(_is_relied_on(kind.model) for kind in kinds)
+        largest = self.length.largest
+        alone_s = [kind.model.seconds(Seen(largest.tokens, 0.0), largest.output_tokens) for kind in kinds]
+        for kind, seconds in zip(kinds, alone_s, strict=True):
+            kind.worth = (min(alone_s) / seconds) ** 0.5
+
+
+def _is_relied_on(model: LatencyModel) -> bool:
+    return (model.seeded or model.answers >= ENOUGH) and model.error <= MOST_ERROR

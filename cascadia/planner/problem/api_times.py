@@ -1,0 +1,61 @@
+"""Times of somebody else's API: as the spec says them, or from a table of measured answers."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from cascadia.domain.errors import BadInput
+from cascadia.planner.spec.models import ApiLatency
+
+
+class ApiTimes(NamedTuple):
+    ttft_p50_s: float
+    ttft_p95_s: float
+    tpot_p50_s: float
+    tpot_p95_s: float
+
+
+def api_times(spec: ApiLatency, folder: Path, where: str) -> ApiTimes:
+    """Medians and 95th percentiles; of a table, those of its columns."""
+    if spec.table is not None:
+        return _measured(folder / spec.table, f"{where}.table")
+    ttft_s, tpot_s = spec.ttft_s or 0.0, spec.tpot_s or 0.0
+    p95 = spec.ttft_p95_s, spec.tpot_p95_s
+    return ApiTimes(
+        ttft_s, ttft_s if p95[0] is None else p95[0], tpot_s, tpot_s if p95[1] is None else p95[1]
+    )
+
+
+def _measured(path: Path, where: str) -> ApiTimes:
+    import pandas as pd
+
+    try:
+        match path.suffix:
+            case ".csv":
+                frame = pd.read_csv(path)
+            case ".parquet":
+                frame = pd.read_parquet(path)
+            case ".jsonl":
+                frame = pd.read_json(path, lines=True)
+            case _:
+                what = f"{path.name} is no CSV, Parquet or JSONL"
+                raise BadInput(where, what, "name a file that ends so")
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            where, f"{path} cannot be read ({error})", "name a table with ttft_s and tpot_s"
+        ) from None
+    missing = [name for name in ("ttft_s", "tpot_s") if name not in frame]
+    if missing:
+        raise BadInput(
+            where, f"{path.name} has no column {', '.join(missing)}", "name them ttft_s and tpot_s"
+        )
+    found = []
+    for name in ("ttft_s", "tpot_s"):
+        values = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+        if not len(values) or not np.isfinite(values).all() or values.min() < 0:
+            raise BadInput(
+                where, f"{name} of {path.name} has rows that are no seconds", "write numbers from 0 up"
+            )
+        found += np.quantile(values, (0.5, 0.95), method="inverted_cdf").tolist()
+    return ApiTimes(*found)

@@ -1,0 +1,46 @@
+"""What APIs of others are paid for a routing's tokens: stages elsewhere, and a judge elsewhere."""
+
+import numpy as np
+
+from cascadia.domain.quality import Floats
+from cascadia.planner.routing.routings import Bools, Ints
+from cascadia.planner.search.context import Search
+
+HOUR_S = 3600.0
+
+
+def usd_per_hour(search: Search, routing: int) -> float:
+    """Dollars an hour of one routing, of the very requests that it sends there."""
+    known: dict[int, float] = search.memory.setdefault("elsewhere", {})
+    if routing not in known:
+        decided = search.decisions(routing)
+        known[routing] = HOUR_S * _usd_per_s(search, decided.reached, decided.reached & decided.judged)
+    return known[routing]
+
+
+def about_usd_per_hour(search: Search, routings: Ints) -> Floats:
+    """Dollars an hour of several routings, by how many requests reach each stage and how long all are on average."""
+    found = np.zeros(len(routings))
+    for s, stage in enumerate(search.problem.stages):
+        if stage.external is not None:
+            every = np.zeros((len(search.problem.stages), len(search.problem.workload)), bool)
+            every[s] = True
+            found += search.routings.reached[routings, s] * HOUR_S * _usd_per_s(search, every, ~every & False)
+    return found
+
+
+def _usd_per_s(search: Search, reached: Bools, judged: Bools) -> float:
+    problem = search.problem
+    w, judge = problem.workload, problem.judge
+    usd = sum(
+        stage.external.usd(
+            float(w.input_tokens[s][reached[s]].sum()), float(w.output_tokens[s][reached[s]].sum())
+        )
+        for s, stage in enumerate(problem.stages)
+        if stage.external is not None
+    )
+    if judge.placement == "external":
+        read = float((w.input_tokens + w.output_tokens)[judged].sum()) + judged.sum() * judge.prompt_tokens
+        usd += read * judge.usd_per_million_input_tokens / 1e6
+        usd += judged.sum() * judge.output_tokens * judge.usd_per_million_output_tokens / 1e6
+    return float(usd) * w.rate_rps / max(len(w), 1)

@@ -1,0 +1,66 @@
+"""Requests sent to replicas by a rule that is no part of the simulator: the code that a router runs, say."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from cascadia_sim.engine.arrays import Fleet, Requests
+from cascadia_sim.engine.client import delays_ps
+from cascadia_sim.iteration.timing import PS_PER_S, Ints, ReplicaTiming
+
+
+class Rule(Protocol):
+    """Chooses among replicas [R]; requests are numbered in order of arrival. Of one run: it may learn."""
+
+    def choose(self, request: int, input_tokens: int, now_s: float) -> int: ...
+
+    def ended(self, request: int, replica: int, output_tokens: int, now_s: float) -> None:
+        """Tells of a request that its client has its answer since `now_s`, which is not after the next arrival."""
+        ...
+
+
+def serve(
+    fleet: Fleet, requests: Requests, timings: Sequence[ReplicaTiming], rule: Rule, replica: Ints
+) -> None:
+    """Sends each request as `rule` has it, writes that to `replica` [n], and runs all out.
+
+    What the rule is told of ends at an arrival, as a router looks at its replicas when a request comes.
+    """
+    from cascadia_sim.engine import kernel
+
+    wake = fleet.state[:, kernel.WAKE]
+    in_hand: list[list[int]] = [[] for _ in timings]
+    read, wrote = requests.input_tokens.tolist(), requests.output_tokens.tolist()
+    for request, now_ps in enumerate(requests.arrival_ps.tolist()):
+        for lane in np.flatnonzero(wake <= now_ps).tolist():
+            kernel.advance(fleet, requests, lane, now_ps)
+            in_hand[lane], ended = _parted(requests, in_hand[lane])
+            if ended:
+                finish_ps = _at_client(requests, timings, lane, np.array(ended))
+                for one, at_ps in zip(ended, finish_ps.tolist(), strict=True):
+                    rule.ended(one, lane, wrote[one], at_ps / PS_PER_S)
+        lane = rule.choose(request, read[request], now_ps / PS_PER_S)
+        replica[request] = lane
+        in_hand[lane].append(request)
+        kernel.append(fleet, requests, lane, request, 0)
+    for lane in range(len(timings)):
+        kernel.advance(fleet, requests, lane, kernel.NEVER)
+
+
+def _parted(requests: Requests, in_hand: list[int]) -> tuple[list[int], list[int]]:
+    """Those that are still in hand, and those that have ended since."""
+    ended = requests.finish_ps[in_hand] >= 0
+    if not ended.any():
+        return in_hand, []
+    which = np.array(in_hand)
+    return which[~ended].tolist(), which[ended].tolist()
+
+
+def _at_client(requests: Requests, timings: Sequence[ReplicaTiming], lane: int, which: Ints) -> Ints:
+    first_ps, finish_ps = requests.first_token_ps[which], requests.finish_ps[which]
+    late_ps = delays_ps(
+        timings, np.full(which.size, lane), first_ps, finish_ps, requests.output_tokens[which]
+    )
+    found: Ints = finish_ps + late_ps
+    return found

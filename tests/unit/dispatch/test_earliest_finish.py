@@ -1,0 +1,138 @@
+"""The earliest finish: what is learnt, and who is chosen by it."""
+
+from math import inf
+
+import numpy as np
+import pytest
+
+from cascadia.dispatch.candidate import Asked
+from cascadia.dispatch.earliest_finish import ENOUGH, SPARE, EarliestFinish, Trial
+from cascadia.dispatch.latency_model import NOTHING_KNOWN, Coefficients, LatencyModel, Seen, load_of
+from cascadia.dispatch.output_length import FEWEST, OutputLength
+from cascadia.dispatch.simulated import Known, Simulated
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from tests.unit.sim.machines import machine
+
+FAST = Coefficients(0.05, 1e-5, 0.01, 1e-4)
+SLOW = Coefficients(0.1, 3e-5, 0.03, 3e-4)
+
+
+def known(*kinds: str) -> list[Known]:
+    return [Known(f"{i}", kind) for i, kind in enumerate(kinds)]
+
+
+def told(tokens: int) -> OutputLength:
+    """Answers are known to have so many tokens."""
+    length = OutputLength()
+    for _ in range(FEWEST):
+        length.seen(100, tokens)
+    return length
+
+
+def seeded(tokens: int = 100) -> EarliestFinish:
+    models = {"fast": LatencyModel(FAST, seeded=True), "slow": LatencyModel(SLOW, seeded=True)}
+    return EarliestFinish(models, told(tokens))
+
+
+@pytest.mark.parametrize("start", [NOTHING_KNOWN, FAST])
+def test_a_model_finds_the_coefficients_that_answers_come_from(start: Coefficients) -> None:
+    rng = np.random.default_rng(0)
+    truth, model = LatencyModel(SLOW), LatencyModel(start)
+    for _ in range(3000):
+        seen = Seen(int(rng.integers(10, 4000)), float(rng.integers(0, 64)))
+        output = int(rng.integers(20, 600))
+        model.took(seen, output, truth.seconds(seen, output) * float(rng.normal(1, 0.02)))
+    for seen, output in ((Seen(50, 0.0), 400), (Seen(3000, 50.0), 30), (Seen(500, 20.0), 200)):
+        assert model.seconds(seen, output) == pytest.approx(truth.seconds(seen, output), rel=0.1)
+    assert model.error < 0.1
+
+
+def test_a_plans_model_goes_after_replicas_that_have_become_slower_and_takes_its_time() -> None:
+    rng = np.random.default_rng(1)
+    model = LatencyModel(FAST, seeded=True)
+    for factor in (1.0, 1.5):
+        for _ in range(20_000):
+            seen = Seen(int(rng.integers(10, 2000)), float(rng.integers(0, 40)))
+            model.took(seen, 100, factor * LatencyModel(FAST).seconds(seen, 100))
+    seen = Seen(500, 10.0)
+    assert 1.2 < model.seconds(seen, 100) / LatencyModel(FAST).seconds(seen, 100) < 1.6
+
+
+def test_lengths_are_told_by_what_is_read_and_by_the_limit_of_the_request() -> None:
+    rng, length = np.random.default_rng(0), OutputLength()
+    for _ in range(1000):
+        length.seen(int(rng.integers(50, 100)), int(rng.integers(10, 20)))
+        length.seen(int(rng.integers(1000, 1100)), int(rng.integers(390, 410)))
+    assert length.expected(70).mean == pytest.approx(14.5, abs=1)
+    assert length.expected(1050).mean == pytest.approx(400, abs=2)
+    assert length.expected(70).high <= 19
+    assert length.expected(1050, most=100) == (100, 100)
+    assert 1000 <= length.largest.tokens <= 1100
+
+
+def test_short_answers_go_to_slow_replicas_and_long_ones_to_those_that_finish_in_time() -> None:
+    replicas = known("fast", "slow")
+    replicas[0].count(90, 30_000)
+    wanted_s = SPARE * LatencyModel(FAST).seconds(Seen(100, replicas[0].load), 500) * 1.1
+    assert seeded(20).choose(replicas, Asked(100, left_s=wanted_s)) == 1
+    assert seeded(500).choose(replicas, Asked(100, left_s=wanted_s)) == 0
+    assert seeded(500).choose(replicas, Asked(100, most_output=20, left_s=wanted_s)) == 1
+
+
+def test_without_a_deadline_the_first_to_finish_is_taken() -> None:
+    replicas = known("slow", "fast")
+    assert seeded().choose(replicas, Asked(100)) == 1
+    replicas[1].count(400, 40_000)
+    assert seeded().choose(replicas, Asked(100)) == 0
+
+
+def test_where_nobody_keeps_the_deadline_the_first_to_finish_is_taken() -> None:
+    assert seeded(500).choose(known("slow", "fast"), Asked(100, left_s=0.5)) == 1
+
+
+def test_equal_replicas_are_taken_in_turn() -> None:
+    rule, replicas = seeded(), known("fast", "fast", "fast")
+    assert [rule.choose(replicas, Asked(100)) for _ in range(6)] == [0, 1, 2, 0, 1, 2]
+    replicas[1].count(1, 300)
+    assert [rule.choose(replicas, Asked(100)) for _ in range(4)] == [0, 2, 0, 2]
+
+
+def test_the_least_outstanding_serves_until_enough_is_known_and_when_predictions_err() -> None:
+    rule = EarliestFinish(length=told(100))
+    replicas = known("fast", "slow")
+    assert not rule.relied
+    rule.choose(replicas, Asked(100))
+    for kind, coefficients in (("fast", FAST), ("slow", SLOW)):
+        assert not rule.relied
+        for k in range(ENOUGH):
+            seen = Seen(100 + k, float(k % 7))
+            rule.ended(Trial(kind, seen, 100), 100, LatencyModel(coefficients).seconds(seen, 100))
+    assert rule.relied
+    for k in range(300):
+        rule.ended(Trial("slow", Seen(100, 3.0), 100), 100, 0.01 if k % 2 else 60.0)
+    assert not rule.relied
+
+
+def test_replicas_that_come_and_go_are_seen() -> None:
+    rule, replicas = seeded(), known("slow", "fast", "slow")
+    assert rule.choose(replicas, Asked(100)) == 1
+    assert rule.choose([replicas[0], replicas[2]], Asked(100)) in (0, 1)
+    assert rule.choose([replicas[2], replicas[1]], Asked(100)) == 1
+
+
+def test_the_simulator_asks_the_routers_own_code_and_tells_it_what_ended() -> None:
+    """Long answers meet a deadline on fast replicas only; simulated, they go there once that is learnt."""
+    n = 600
+    fast, slow = machine(), machine(token_ps=np.arange(4_000, 4_300, dtype=np.int64))
+    rule = Simulated(EarliestFinish(), known("fast", "slow"), latency_max_s=inf)
+    arrival_ps = np.arange(n) * 10_000
+    read, wrote = np.full(n, 50), np.where(np.arange(n) % 2, 5, 40)
+    run = simulate_stage(
+        [Replica(fast), Replica(slow)], "least-outstanding", arrival_ps, read, wrote, np.zeros(n, np.int64),
+        rule=rule,
+    )  # fmt: skip
+    assert rule.rule.models["fast"].answers + rule.rule.models["slow"].answers > 0.9 * n
+    assert (run.finish_ps > arrival_ps).all()
+    assert all(
+        replica.load == load_of(replica.running, replica.outstanding_tokens) for replica in rule.replicas
+    )

@@ -1,0 +1,45 @@
+"""Plans within a budget: what is rented, what a larger one is worth, and one that is too small."""
+
+from dataclasses import replace
+
+import pytest
+
+from cascadia.domain.cluster import Pool
+from cascadia.domain.errors import Infeasible
+from cascadia.domain.problem import Problem
+from cascadia.files.plan_file import parse_plan, plan_json
+from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.pool.affordable import affordable
+from tests.benchmarks.supersets import SOME
+from tests.unit.planner.problems import MEDIUM, SMALL, problem, traffic
+
+DEAR = Pool("dear", "h100-sxm", 2, 2, 3.0)
+CHEAP = Pool("cheap", "l40s", 3, 2, 1.0)
+
+
+def offered(budget_usd: float | None, *pools: Pool) -> Problem:
+    made = problem((SMALL, MEDIUM), pools=pools or (DEAR, CHEAP), trace=traffic(120, 30.0))
+    return replace(made, cluster=replace(made.cluster, budget_usd_per_hour=budget_usd))
+
+
+def rent_usd(result: PlanResult) -> float:
+    return sum((pool.rented or 0) * pool.usd_per_node_hour for pool in result.plan.cluster.pools)
+
+
+def test_a_plan_rents_whole_nodes_within_its_budget_and_says_so() -> None:
+    result = plan(offered(6.0), effort=SOME)
+    assert 0 < rent_usd(result) <= 6.0
+    assert [note for note in result.notes if note.startswith("to be rented: ")]
+    assert parse_plan(plan_json(result.plan), "plan").cluster == result.plan.cluster
+
+
+def test_pools_are_cut_to_what_the_budget_buys_of_each_alone() -> None:
+    pools = affordable(offered(5.0)).cluster.pools
+    assert [(pool.name, pool.nodes) for pool in pools] == [("cheap", 2)]
+    assert affordable(offered(None)).cluster.pools == (DEAR, CHEAP)
+
+
+def test_a_budget_below_the_cheapest_nodes_names_their_price() -> None:
+    with pytest.raises(Infeasible, match=r"budget_usd_per_hour 1.5 does not buy.*\$2\.00/h") as refused:
+        plan(offered(1.5))
+    assert refused.value.exit_code == 3

@@ -1,0 +1,105 @@
+"""Plans with stages that are somebody else's API: priced by the token, bounded by a limit, on no GPU."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cascadia.domain.external import External
+from cascadia.domain.objective import Objective
+from cascadia.domain.plan import Plan
+from cascadia.domain.problem import EXTERNAL, Problem, Stage
+from cascadia.files.plan_file import parse_plan, plan_json
+from cascadia.planner.account.break_even import usd_per_request
+from cascadia.planner.plan import plan
+from cascadia.render import targets_for
+from cascadia.router.settings.from_plan import settings_of
+from cascadia_sim.iteration.engine_config import EngineConfig
+from tests.unit.planner.problems import MEDIUM, ON_ROUTER, problem, rising_table, traffic
+
+API = External(
+    1.0,
+    4.0,
+    ttft_p50_s=0.5,
+    ttft_p95_s=1.0,
+    tpot_p50_s=0.01,
+    tpot_p95_s=0.01,
+    base_url="https://api.example.com",
+    api_key_env="FRONTIER_KEY",
+)
+
+
+def with_api(rate_rps: float, api: External = API, quality_min: float = 57.0) -> Problem:
+    """A model on GPUs, and behind its gate an API."""
+    given = problem(
+        (MEDIUM, MEDIUM),
+        judge=ON_ROUTER,
+        objective=Objective("cost", 0.95, quality_min),
+        trace=traffic(80, rate_rps),
+        table=rising_table(2),
+    )
+    away = Stage(
+        given.stages[1].name,
+        "any-name",
+        None,
+        engine=EXTERNAL,
+        quantization=None,
+        config=EngineConfig(),
+        external=api,
+    )
+    return replace(given, stages=(given.stages[0], away))
+
+
+@pytest.fixture(scope="module")
+def busy() -> Plan:
+    return plan(with_api(20.0)).plan
+
+
+def test_a_busy_cascade_owns_the_first_stage_and_pays_for_the_tokens_of_the_last(busy: Plan) -> None:
+    first, last = busy.stages
+    assert first.gpus == busy.gpus > 0
+    assert last.external == API
+    assert last.deployed
+    assert 0 < busy.predicted.stages[1].reached < 1
+    gpus_usd = sum(busy.cluster.pool(g.pool).usd_per_gpu_hour * g.gpus for g in busy.groups)
+    assert busy.predicted.usd_per_hour == pytest.approx(gpus_usd + busy.predicted.usd_per_hour_elsewhere)
+    per_1k = busy.predicted.usd_per_hour / 3.6 / busy.predicted.rate_rps
+    assert busy.predicted.usd_per_1k_requests == pytest.approx(per_1k)
+    assert parse_plan(plan_json(busy), "plan") == busy
+
+
+def test_it_is_not_rendered_for_a_chart_that_would_leave_its_last_stage_out(busy: Plan) -> None:
+    assert set(targets_for(busy)) == {"compose", "local"}
+
+
+def test_the_router_asks_the_api_under_its_name_with_the_key_of_the_environment(busy: Plan) -> None:
+    addresses = {busy.stages[0].name: ["http://127.0.0.1:8100"], "judge": ["http://127.0.0.1:8200"]}
+    stage = settings_of(busy, addresses, "plan", {"FRONTIER_KEY": "secret"}).stages[1]
+    assert (stage.model, stage.replicas[0].url) == ("any-name", "https://api.example.com")
+    assert (stage.replicas[0].api_key, stage.replicas[0].health_path) == ("secret", None)
+    with pytest.raises(Exception, match="FRONTIER_KEY in the environment: is not set"):
+        settings_of(busy, addresses, "plan", {})
+
+
+def test_below_the_break_even_rate_a_plan_needs_no_gpu_and_above_it_does() -> None:
+    """What is told of the rate is what plans do: far below it the API alone is cheapest."""
+    slow = with_api(0.02)
+    found = plan(slow)
+    assert found.plan.gpus == 0
+    assert found.plan.predicted.usd_per_hour == pytest.approx(
+        3600 * slow.workload.rate_rps * usd_per_request(slow, 1), rel=1e-6
+    )
+    told = next(note for note in found.notes if note.startswith("own "))
+    rate = float(told.split("pays from ")[1].split(" ")[0])
+    cheapest = min(shape.usd_per_hour for shape in found.search.shapes[0])
+    assert rate == pytest.approx(cheapest / 3600 / usd_per_request(slow, 1), rel=0.05)
+
+
+def test_a_limit_is_a_capacity() -> None:
+    """At two requests a second, none may send an API of 30 a minute more than a quarter."""
+    limited = plan(with_api(2.0, replace(API, requests_per_minute=30))).plan.predicted.stages[1]
+    assert limited.rate_rps <= 0.5 * 1.02
+    free = plan(with_api(2.0)).plan.predicted
+    assert np.isfinite(free.usd_per_hour)
+    assert limited.load is not None
+    assert limited.load <= 1.02

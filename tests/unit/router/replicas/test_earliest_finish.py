@@ -1,0 +1,148 @@
+"""Replicas chosen by what is learnt of their answers: through the router, and with the simulator's own choices."""
+
+import asyncio
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.dispatch.earliest_finish import EarliestFinish
+from cascadia.dispatch.latency_model import Coefficients, LatencyModel
+from cascadia.dispatch.simulated import Known, Simulated
+from cascadia.router.replicas.replica import Call
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.settings.model import Limits, ReplicaSettings, StageSettings
+from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.telemetry.stage_record import begun
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import run, running, stages, until
+from cascadia_sim.cascade.stage import Replica, simulate_stage
+from tests.unit.sim.machines import machine
+
+FAST, SLOW = (0.05, 1e-5, 0.01, 1e-4), (0.1, 3e-5, 0.03, 3e-4)
+
+
+def settings(*engines: FakeEngine) -> tuple[StageSettings, ...]:
+    (stage,) = stages([*engines])
+    return (replace(stage, balancing="earliest-finish", latency_max_s=10.0),)
+
+
+def test_answers_are_learnt_from_whatever_way_they_come() -> None:
+    async def main() -> None:
+        engines = [FakeEngine("a"), FakeEngine("b")]
+        async with started(*engines), running(settings(*engines)) as up:
+            for stream in (False, True, False):
+                assert (await up.chat("small", stream=stream)).status_code == 200
+            assert (await up.chat("cascadia")).status_code == 200
+            stage = up.router.stages[0]
+            timed = stage.admission.timed
+            assert timed is not None
+            await until(lambda: all(r.running == 0 for r in stage.replicas))
+            assert sum(model.answers for model in timed.models.values()) == 4
+            assert all(replica.load == 0 for replica in stage.replicas)
+            metrics = (await up.client.get("/metrics")).text
+        assert 'cascadia_stage_foresees{stage="small"} 0.0' in metrics
+        assert 'cascadia_latency_error{kind="1",stage="small"}' in metrics
+
+    run(main)
+
+
+def test_nothing_is_lost_while_replicas_of_a_kind_come_and_go() -> None:
+    async def main() -> None:
+        engines = [FakeEngine(name) for name in "abcd"]
+        async with started(*engines):
+            (stage,) = settings(*engines)
+            kinds = zip(stage.replicas, ("fast", "fast", "slow", "slow"), strict=True)
+            told = replace(stage, replicas=tuple(replace(r, kind=kind) for r, kind in kinds))
+            async with running((told,)) as up:
+                served = up.router.stages[0]
+                found = []
+                for kind in ("slow", "fast", "slow"):
+                    gone = [replica for replica in served.replicas if replica.kind == kind]
+                    asked = [asyncio.ensure_future(up.chat("small", stream=k % 2 == 0)) for k in range(20)]
+                    await asyncio.sleep(0)
+                    for replica in gone:
+                        replica.drain()
+                    asked += [asyncio.ensure_future(up.chat("small")) for _ in range(20)]
+                    found += await asyncio.gather(*asked)
+                    for replica in gone:
+                        replica.undrain()
+                    await until(lambda: all(replica.state == "ready" for replica in served.replicas))
+                assert [answer.status_code for answer in found] == [200] * 120
+                timed = served.admission.timed
+                assert timed is not None
+                assert set(timed.models) == {"fast", "slow"}
+                await until(lambda: all(replica.running == 0 for replica in served.replicas))
+
+    run(main)
+
+
+def test_a_new_plan_goes_on_with_what_was_learnt() -> None:
+    before, after = stage_of("fast", "slow"), stage_of("fast", "slow", latency_max_s=3.0)
+    after.inherit(before)
+    assert after.admission.timed is before.admission.timed
+    assert after.admission.latency_max_s == 3.0
+
+
+def stage_of(*kinds: str, latency_max_s: float | None = 2.0) -> Stage:
+    lines = {"fast": FAST, "slow": SLOW}
+    replicas = tuple(
+        ReplicaSettings(f"http://127.0.0.1:{8100 + i}", kind=kind, latency=lines[kind], health_path=None)
+        for i, kind in enumerate(kinds)
+    )
+    told = StageSettings("small", "small", replicas, balancing="earliest-finish", latency_max_s=latency_max_s)
+    return Stage(told, Limits(), Metrics().stage("small"), HeldBytes(1 << 20))
+
+
+class Twin:
+    """The router's admission beside the simulator's rule, told the same: they choose alike, each time."""
+
+    def __init__(self, stage: Stage, rule: Simulated) -> None:
+        self.stage, self.rule = stage, rule
+        self.given: dict[int, Any] = {}
+        self.choices: set[int] = set()
+
+    def choose(self, request: int, input_tokens: int, now_s: float) -> int:
+        chosen = self.rule.choose(request, input_tokens, now_s)
+        step = begun("small")
+        call = Call(b"/", b"", b"", input_tokens, None, monotonic() + 600, step=step)
+        replica = self.stage.admission.free(call, ())
+        assert replica is self.stage.replicas[chosen]
+        done = self.stage.attempts.given(replica, call)
+        assert step.tried is not None
+        self.given[request] = done, step.tried.trial, now_s
+        self.choices.add(chosen)
+        return chosen
+
+    def ended(self, request: int, replica: int, output_tokens: int, now_s: float) -> None:
+        self.rule.ended(request, replica, output_tokens, now_s)
+        done, trial, since_s = self.given.pop(request)
+        done(True)
+        timed = self.stage.admission.timed
+        assert timed is not None
+        timed.ended(trial, output_tokens, now_s - since_s)
+
+
+def test_router_and_simulator_choose_alike() -> None:
+    stage, rng, n = stage_of("fast", "slow", "fast", "slow"), np.random.default_rng(0), 1500
+    models = {
+        kind: LatencyModel(Coefficients(*line), seeded=True)
+        for kind, line in (("fast", FAST), ("slow", SLOW))
+    }
+    known = [Known(f"{i}", kind) for i, kind in enumerate(("fast", "slow", "fast", "slow"))]
+    assert stage.admission.timed is not None
+    least = replace(stage.admission.timed.least)
+    twin = Twin(stage, Simulated(EarliestFinish(models, least=least), known, latency_max_s=2.0))
+    step_ps = {"fast": 10**10, "slow": 3 * 10**10}
+    replicas = [
+        Replica(
+            machine(token_ps=np.arange(100, 400, dtype=np.int64) * step_ps[k.kind] // 100, seqs=16, kv=20_000)
+        )
+        for k in known
+    ]
+    arrival_ps = np.cumsum(rng.exponential(0.004, n) * 10**12).astype(np.int64)
+    read, wrote = rng.integers(1, 80, n), rng.integers(1, 60, n)
+    simulate_stage(replicas, "least-outstanding", arrival_ps, read, wrote, np.zeros(n, np.int64), rule=twin)
+    assert twin.choices == {0, 1, 2, 3}
