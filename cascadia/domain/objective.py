@@ -8,6 +8,8 @@ WITHIN = 0.03
 """Of the goal `latency`, where nothing else is asked for."""
 
 Goal = Literal["latency", "quality", "cost"]
+GearRule = Literal["whole-trace", "each-level"]
+"""Of which requests enough are to be in time: of all, or of those that come at each level of load."""
 
 Metric = Literal["ttft", "tpot", "e2e"]
 """Time to the first token, time per output token after it, and time to the whole answer: each as the client sees it."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.external import External
-from cascadia.domain.objective import Objective, UnderLoad
+from cascadia.domain.objective import GearRule, Objective, UnderLoad
 from cascadia.domain.plan import Balancing
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
@@ -101,8 +101,9 @@ class Problem:
     """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans.
 
     `foresight` is None where the judge itself foresees, or nothing does.
-    `gears` is how many settings for rising load the plan may have; 1: its own serves any load. `under_load`: None where
-    the spec says nothing of it.
+    `gears` is how many settings for rising load the plan may have; 1: its own serves any load. `gear_rule` says of
+    which requests enough are to be in time: of all, or of those that come at each level of load. `under_load`: None
+    where the spec says nothing of it.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -119,6 +120,7 @@ class Problem:
     notes: tuple[str, ...] = ()
     foresight: Foresight | None = None
     gears: int = 1
+    gear_rule: GearRule = "whole-trace"
     under_load: UnderLoad | None = None
 
     @property

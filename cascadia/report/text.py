@@ -152,9 +152,13 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _per_token(plan: Plan) -> str:
-    """TPOT as clients see it, and what the stages' engines take."""
+    """TPOT as clients see it; empty where nearly all answers are held, and then come all at once."""
     tpot = plan.predicted.tpot
-    return "" if tpot is None else f"; per output token p50 {seconds(tpot.p50_s)}, p95 {seconds(tpot.p95_s)}"
+    return (
+        ""
+        if tpot is None or not tpot.p95_s
+        else f"; per output token p50 {seconds(tpot.p50_s)}, p95 {seconds(tpot.p95_s)}"
+    )
 
 
 def _cost(plan: Plan, names: Mapping[str, str]) -> str:

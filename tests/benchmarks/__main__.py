@@ -40,6 +40,16 @@ BENCHMARKS = (
     Benchmark(
         "simulator", "simulated requests per CPU-second", 600, ("--requests", "50000"), needs_data=False
     ),
+    Benchmark(
+        "policy", "how long policies of one-pass models take to solve and to play", 300, needs_data=False
+    ),
+    Benchmark(
+        "policy_ramsis",
+        "policies of one-pass models beside RAMSIS's baselines",
+        3600,
+        ("--quick", "--tasks", "text"),
+        needs_data=False,
+    ),
     Benchmark("optimality", "plans beside exhaustive search", 1800),
     Benchmark(
         "gear_plans", "plans with gears beside the best single setting", 900, ("--quick",), needs_data=False

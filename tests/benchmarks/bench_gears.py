@@ -56,18 +56,21 @@ class Swing:
     rate_rps: float
     spikes: float = 1.0
     shape: bool = False
+    span_s: float = SPAN_S
 
     def arrivals_s(self, own_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """`own_s` are the trace's, from 0 on."""
         rng = np.random.default_rng(7)
-        count = round(self.rate_rps * SPAN_S)
+        count = round(self.rate_rps * self.span_s)
         if self.shape:
-            drawn = rng.choice(own_s * (SPAN_S / own_s[-1]), count) + rng.normal(0.0, JITTER_S, count)
-            return np.sort(np.clip(drawn, 0.0, SPAN_S))
-        clock_s = np.arange(0.0, SPAN_S, 0.1)
+            drawn = rng.choice(own_s * (self.span_s / own_s[-1]), count) + rng.normal(0.0, JITTER_S, count)
+            return np.sort(np.clip(drawn, 0.0, self.span_s))
+        clock_s = np.arange(0.0, self.span_s, 0.1)
         load = np.where(clock_s % 300.0 < 270.0, 1.0, self.spikes)
         done = np.concatenate([[0.0], np.cumsum(load)]) / load.sum()
-        found: NDArray[np.float64] = np.interp(np.sort(rng.random(count)), done, np.append(clock_s, SPAN_S))
+        found: NDArray[np.float64] = np.interp(
+            np.sort(rng.random(count)), done, np.append(clock_s, self.span_s)
+        )
         return found
 
 
@@ -84,6 +87,14 @@ def problem_of(swing: Swing, folder: Path) -> Problem:
     made = cases.case(
         folder, GEMMA.table(), GEMMA.stages, trace=swing.trace, judge=GEMMA.judge, objective=goal
     )
+    write_swing(swing, folder)
+    made.spec["workload"] = {"trace": "trace.csv"}
+    made.spec["under_load"] = {"quality_floor": FLOOR, "then": "queue"}
+    return read_problem(made.path)
+
+
+def write_swing(swing: Swing, folder: Path) -> None:
+    """The trace, into `folder`/trace.csv."""
     own = read_trace(data_path(swing.trace))
     arrival_s = swing.arrivals_s(own.arrival_s - own.arrival_s[0])
     again = np.resize(np.arange(len(own)), len(arrival_s))
@@ -95,9 +106,6 @@ def problem_of(swing: Swing, folder: Path) -> Problem:
         header="arrival_s,input_tokens,output_tokens",
         comments="",
     )
-    made.spec["workload"] = {"trace": "trace.csv"}
-    made.spec["under_load"] = {"quality_floor": FLOOR, "then": "queue"}
-    return read_problem(made.path)
 
 
 def shown(swing: Swing, folder: Path) -> bool:

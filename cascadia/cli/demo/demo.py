@@ -12,10 +12,16 @@ from cascadia.domain.errors import BadInput
 @click.command()
 @click.option("--plan-only", is_flag=True, help="Plan a made-up example of 32 GPUs and start nothing.")
 @click.option(
+    "--classify",
+    "classifies",
+    is_flag=True,
+    help="Run a cascade of classifiers instead, beside the largest alone: 105 MB, once, and a minute.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="Folder to write the plan, the example's files and the answers to. Default: demo-run, or "
-    "demo-plan with --plan-only.",
+    "demo-plan with --plan-only, demo-classify with --classify.",
 )
 @click.option(
     "--keep", is_flag=True, help="Leave the endpoint up after the measurement, until it is interrupted."
@@ -29,12 +35,29 @@ from cascadia.domain.errors import BadInput
 )
 @click.option("--calibrate", is_flag=True, help="Measure the engines' speed again, as the first run does.")
 @with_output
-def demo(plan_only: bool, out: Path | None, keep: bool, port: int, calibrate: bool, output: Output) -> None:
+def demo(
+    plan_only: bool,
+    classifies: bool,
+    out: Path | None,
+    keep: bool,
+    port: int,
+    calibrate: bool,
+    output: Output,
+) -> None:
     """Run a cascade of two small models on this machine, no GPU needed, and measure it against its plan.
 
     Gets the models (700 MB, once), measures how fast they are here (once), plans for two cores, starts what
     the plan says, and sends 72 questions with known answers through the cascade and through each model alone.
     """
+    if classifies:
+        if plan_only or calibrate:
+            raise BadInput(
+                "--classify", "plans and calibrates nothing", "leave out --plan-only and --calibrate"
+            )
+        from cascadia.cli.demo.classify import classify
+
+        classify(out or Path("demo-classify"), output, keep=keep, port=port)
+        return
     if plan_only:
         if keep or calibrate:
             raise BadInput("--plan-only", "starts nothing", "leave out --keep and --calibrate")

@@ -38,7 +38,7 @@ def run(out: Path, output: Output, *, keep: bool, port: int, calibrate_again: bo
     if find_spec("xllamacpp") is None:
         raise BadInput("cascadia demo", "llama.cpp is not installed", install("cpu"))
     refuse_strangers(out, (EXAMPLE, LOGS))
-    with _ended_by_signals():
+    with ended_by_signals():
         weights = _models(output)
         rate_rps = _calibrated(weights, out, output, again=calibrate_again)
         plan = _planned(out, weights, rate_rps, output)
@@ -152,9 +152,7 @@ def _report(out: Path, passes: list[Pass], plan: Plan, output: Output) -> None:
 
 
 def _stay(fleet: Fleet, children: Children, output: Output) -> None:
-    """Stays until ^C, or until one of the processes ends."""
-    from threading import Event
-
+    """Says what can be asked, and stays until ^C, or until one of the processes ends."""
     if not output.json and not output.quiet:
         write(f"""
 The endpoint stays up until ^C. In another terminal:
@@ -163,6 +161,13 @@ The endpoint stays up until ^C. In another terminal:
     -d '{{"model": "{CASCADE}", "messages": [{{"role": "user", "content": "What is the capital of Italy?"}}]}}'
 """)
     sys.stdout.flush()
+    stay_up(children, output)
+
+
+def stay_up(children: Children, output: Output) -> None:
+    """Waits until ^C, or until one of the processes ends."""
+    from threading import Event
+
     never = Event()
     try:
         while not never.wait(1.0):
@@ -172,7 +177,7 @@ The endpoint stays up until ^C. In another terminal:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end us as ^C does, so that what was started is stopped."""
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (the signature of a handler)

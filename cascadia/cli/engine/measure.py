@@ -4,6 +4,7 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
@@ -11,6 +12,9 @@ from rich.table import Table
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.service import bound_threads
+
+if TYPE_CHECKING:
+    from cascadia.onepass.measuring import Measured
 
 SHOWN = (1, 4, 16, 32)
 
@@ -20,7 +24,8 @@ SHOWN = (1, 4, 16, 32)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="JSON file to write, which `cascadia policy` reads. Default: none is written.",
+    help="File to write: JSON, or where it ends in .csv the latency table that `cascadia policy` reads, with the 95th "
+    "percentile of each batch size. Default: none is written.",
 )
 @click.option(
     "--passes",
@@ -79,7 +84,7 @@ def measure(
         "models": [asdict(each) for each in found],
     }
     if out is not None:
-        write_whole(out, json.dumps(document) + "\n")
+        write_whole(out, _latencies(found) if out.suffix == ".csv" else json.dumps(document) + "\n")
     output.document(document)
     table = Table("model", "accuracy", *(f"p50 ms at {size}" for size in SHOWN), "texts/s", box=None)
     for each in found:
@@ -88,3 +93,12 @@ def measure(
         right = "–" if each.accuracy is None else f"{each.accuracy:.1f}"
         table.add_row(each.name, right, *times, f"{best:,.0f}")
     output.show(table)
+
+
+def _latencies(found: "list[Measured]") -> str:
+    lines = [
+        f"{each.name},{size},{seconds:.7f}"
+        for each in found
+        for size, seconds in enumerate(each.p95_s, start=1)
+    ]
+    return "\n".join(["stage,batch,latency_s", *lines]) + "\n"

@@ -80,6 +80,7 @@ NEXT: dict[tuple[Phase, Event], Phase | None] = {
 STAYS_OR_ENDS = (
     "Looking --> Looking: speed (an engine drifts)",
     "Looking --> Looking: scaled (the load asks for more or fewer replicas)",
+    "Looking --> Looking: gears (questions compared, under load and without)",
     "Moving --> Moving: step",
     "Looking --> [*]: SIGTERM, or handed-back",
     "Moving --> [*]: SIGTERM or SIGKILL (move.json stays)",

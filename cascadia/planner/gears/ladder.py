@@ -7,9 +7,12 @@
 4. Borders in requests under way, moved up or down as long as the trace is served better.
 
 A ladder is no worse on its trace than the best of its candidates alone, or there is none. It is better, in this order,
-where less is too late than may be, where its quality keeps the bar, and where its quality is higher.
+where less is too late than may be, where its quality keeps the bar (and, where quality is sought, is no less than that
+of the best alone), where it has `IN_HAND` of the lateness that may be left over, and where its quality is higher. A
+ladder is fitted to its trace a little: on another of its kind more is late, which what it has in hand makes up for.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import pairwise, product
@@ -18,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.gear import Ladder
-from cascadia.domain.objective import Level
+from cascadia.domain.objective import GearRule, Level
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats
 from cascadia.planner.deployment.deployment import Deployment
@@ -46,6 +49,9 @@ SCALES = (0.85, 1.2, 0.93, 1.08)
 LIGHTER = 0.9
 """Beyond the trace's own load only a gear of at most this part of the last one's work is worth having."""
 
+IN_HAND = 0.08
+"""Part of the lateness that the objective allows which a ladder leaves over on its own trace."""
+
 LATE_COSTS, BAR_COSTS = 100.0, 10.0
 """While climbing: points of quality that all requests being late weigh as much as, and a point below the bar."""
 
@@ -72,6 +78,13 @@ class Goals:
     most: int
     heavier: bool = True
     """Whether gears may take more work than the plan's own setting."""
+    better: bool = True
+    """Whether quality above the bar is sought."""
+    rule: GearRule = "whole-trace"
+
+    @property
+    def safe(self) -> float:
+        return (1 - IN_HAND) * self.late
 
     @staticmethod
     def of(problem: Problem, own_s: float) -> "Goals":
@@ -85,7 +98,9 @@ class Goals:
             bar,
             bar if floor is None else floor,
             problem.gears,
-            objective.goal != "latency",
+            heavier=objective.goal != "latency",
+            better=objective.goal != "cost",
+            rule=problem.gear_rule,
         )
 
 
@@ -174,6 +189,9 @@ class _Finder:
     def best(self) -> FoundLadder | None:
         alone = self._best_alone()
         base = self._played((alone,), ())
+        printed = self._in_time_at_each_level()
+        if self.goals.rule == "each-level":
+            return printed if printed and printed.late <= max(self.goals.late, base.late) else None
         chosen = [alone] * (len(self.spread) - 1)
         # Beyond all that the trace has a lighter gear changes nothing on it.
         lightest = self._lightest(alone)
@@ -183,10 +201,10 @@ class _Finder:
                 _rising([BEYOND_MET * (int(_under_way(base.played).max(initial=0)) + 1)]),
             )
         for _ in range(CORRECTED):
-            found = self._chosen(self._corrected(base, chosen))
-            if not found:
+            laddered = self._chosen(self._corrected(base, chosen))
+            if not laddered:
                 break
-            chosen, base = min(found, key=lambda pair: self._worse(pair[1]))
+            chosen, base = min(laddered, key=lambda pair: self._worse(pair[1]))
         several = [found for found in self.seen.values() if len(found.routings) > 1]
         most = int(np.clip(REQUESTS // len(self.simulator.arrivals), FEWEST, MOST))
         if several:
@@ -196,8 +214,31 @@ class _Finder:
         several = [found for found in self.seen.values() if len(found.routings) > 1]
         if not several:
             return None
-        best = min(several, key=self._rank)
-        return best if self._rank(best) <= self._rank(self._played((alone,), ())) else None
+        single = self._played((alone,), ())
+        in_time = self.goals.better and single.late <= self.goals.late
+        least = max(self.goals.bar, single.quality_lower) if in_time else self.goals.bar
+        best = min(several, key=lambda found: self._rank(found, least))
+        return best if self._rank(best, least) <= self._rank(single, least) else None
+
+    def _in_time_at_each_level(self) -> FoundLadder | None:
+        """The best at each level of which enough is in time there, else the lightest (CascadeServe's rule)."""
+        late, lower = self.measured.late, self.search.routings.lower[self.among.routings]
+        chosen = [max(range(len(self.among)), key=lambda k: (late[k, 0] <= self.goals.late, lower[k]))]
+        for level in range(1, len(self.spread)):
+            before = chosen[-1]
+            may = [before, *np.flatnonzero(self.follows[before]).tolist()]
+            in_time = [k for k in may if late[k, level] <= self.goals.late]
+            chosen.append(max(in_time, key=lambda k: lower[k]) if in_time else may[-1])
+        while len(set(chosen)) > self.goals.most:
+            # Whom the rarest gear served gets the next lighter one, which is in time there too.
+            weight = {
+                k: sum(w for c, w in zip(chosen, self.spread.weight, strict=True) if c == k) for k in chosen
+            }
+            rarest = min(sorted(weight)[:-1], key=lambda k: weight[k])
+            lighter = min(k for k in weight if k > rarest)
+            chosen = [lighter if k == rarest else k for k in chosen]
+        gears, borders = self._laddered(chosen)
+        return self._played(gears, borders) if len(gears) > 1 else None
 
     def _pairs(self, alone: int) -> Iterator[tuple[tuple[int, ...], tuple[float, ...]]]:
         """Two gears on either side of the best candidate alone, apart by so many candidates in order of quality.
@@ -231,7 +272,7 @@ class _Finder:
         """Ladders for several amounts of lateness, with the candidate of each level that the trace has."""
         found = []
         for part in LATENESS:
-            chosen = list(choose(choices, part * self.goals.late, self.goals.most))
+            chosen = list(choose(choices, part * self.goals.safe, self.goals.most))
             gears, borders = self._laddered(chosen)
             if len(gears) > 1:
                 found.append((chosen[:-1], self._played(gears, borders)))
@@ -287,7 +328,7 @@ class _Finder:
         for k in [*own, *order[max(low - 1, 0) : low + ABOVE]]:
             self._played((k,), ())
         alone = [(found, gears[0]) for (gears, _), found in self.seen.items() if len(gears) == 1]
-        return min(alone, key=lambda each: self._rank(each[0]))[1]
+        return min(alone, key=lambda each: self._rank(each[0], math.inf))[1]
 
     def _climb(self, best: FoundLadder, plays: int) -> None:
         """Steps to better ladders beside the best, until none helps or so many were played."""
@@ -318,7 +359,7 @@ class _Finder:
 
     def _worse(self, found: FoundLadder) -> float:
         """Value that a climb makes small: a little more lateness than allowed may lead to where there is less."""
-        late, lower = max(found.late - self.goals.late, 0.0), found.quality_lower
+        late, lower = max(found.late - self.goals.safe, 0.0), found.quality_lower
         return LATE_COSTS * late + BAR_COSTS * max(self.goals.bar - lower, 0.0) - lower
 
     @property
@@ -326,9 +367,12 @@ class _Finder:
         """How many ladders of several gears were played."""
         return sum(len(gears) > 1 for gears, _ in self.seen)
 
-    def _rank(self, found: FoundLadder) -> tuple[float, float, float]:
-        beyond = max(found.late - self.goals.late, 0.0)
-        return beyond, max(self.goals.bar - found.quality_lower, 0.0), -found.quality_lower
+    def _rank(self, found: FoundLadder, least: float) -> tuple[float, float, float, float]:
+        """Smaller is better. Nothing is in hand of what has less quality than `least`."""
+        beyond, short = max(found.late - self.goals.late, 0.0), max(self.goals.bar - found.quality_lower, 0.0)
+        in_hand = found.quality_lower >= least
+        over = max(found.late - self.goals.safe, 0.0) if in_hand else self.goals.late
+        return beyond, short, over, -found.quality_lower
 
     def _played(self, gears: tuple[int, ...], borders: tuple[float, ...]) -> FoundLadder:
         key = gears, borders

@@ -65,13 +65,11 @@ def dynba(stage: Stage) -> list[OverTime]:
 
 def switching(stage: Stage, quantile: float) -> list[OverTime]:
     """One model at a time, on replicas of two that share the GPUs in several proportions."""
-    alone = _models_alone(stage.search)
+    alone = models_alone(stage.search)
     found = []
     for deployment in _shared(stage.search, alone):
         have = [k for s, k in alone.items() if deployment.mix(s)]
-        found += _by_rate(
-            "switching", stage, deployment, among=_ordered(stage.search, have), quantile=quantile
-        )
+        found += by_rate("switching", stage, deployment, among=ordered(stage.search, have), quantile=quantile)
     return found
 
 
@@ -81,8 +79,8 @@ def printed(stage: Stage, ours: Deployment, quantile: float) -> list[OverTime]:
     for deployment in _theirs(stage.search, ours):
         among = candidates(stage.search, deployment, 0.0, 0.0)
         if len(among):
-            found += _by_rate("cascadeserve", stage, deployment, among=among, quantile=quantile)
-            found += _by_rate(
+            found += by_rate("cascadeserve", stage, deployment, among=among, quantile=quantile)
+            found += by_rate(
                 "no switching",
                 stage,
                 deployment,
@@ -94,7 +92,7 @@ def printed(stage: Stage, ours: Deployment, quantile: float) -> list[OverTime]:
     return found
 
 
-def _by_rate(
+def by_rate(
     name: str,
     stage: Stage,
     deployment: Deployment,
@@ -148,14 +146,14 @@ def _in_force(stage: Stage, deployment: Deployment, routings: Sequence[int], rul
     return settled(lambda waiting: rule.ranges_of(arrival_s, waiting), play)
 
 
-def _models_alone(search: Search) -> dict[int, int]:
+def models_alone(search: Search) -> dict[int, int]:
     """The routing by which each stage alone answers all."""
     deployed = search.routings.deployed
     only = np.flatnonzero(deployed.sum(axis=1) == 1)
     return {int(deployed[k].argmax()): int(k) for k in only[::-1]}
 
 
-def _ordered(search: Search, routings: Sequence[int]) -> Candidates:
+def ordered(search: Search, routings: Sequence[int]) -> Candidates:
     """Heaviest, that is the largest model, first; `work` only orders them."""
     falling = sorted(routings, key=lambda k: -search.routings.mean[k])
     return Candidates(np.array(falling, np.int64), np.zeros(len(falling)), np.zeros(len(falling)))

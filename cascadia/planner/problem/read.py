@@ -86,6 +86,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         notes=notes + unmeasured + tuple(asides) + unused + oddities + cuts,
         foresight=foresight,
         gears=spec.gear_count,
+        gear_rule=spec.gear_rule,
         under_load=UnderLoad(allowed.quality_floor, allowed.then) if allowed else None,
     )
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cascadia.domain.objective import GEARS, bar_meant
+from cascadia.domain.objective import GEARS, GearRule, bar_meant
 from cascadia.planner.spec.gpu import GpuChoice
 from cascadia.planner.spec.models import (
     RESERVED_STAGE_NAME,
@@ -133,6 +133,13 @@ class GearsSpec(Section):
     """Settings for rising load on the same replicas, between which the router goes at once."""
 
     count: int = Field(GEARS, ge=1, le=64, description="At most so many; 1: one setting serves any load.")
+    rule: GearRule = Field(
+        "whole-trace",
+        description=(
+            "Of which requests enough are to be in time: those of the whole trace (the better quality), or at each of "
+            "its levels of load those that come then, as CascadeServe has it."
+        ),
+    )
 
 
 class Spec(Section):
@@ -185,6 +192,10 @@ class Spec(Section):
         if self.gears is not None:
             return self.gears.count
         return GEARS if self.objective.has_deadline or self.under_load is not None else 1
+
+    @property
+    def gear_rule(self) -> GearRule:
+        return "whole-trace" if self.gears is None else self.gears.rule
 
     @field_validator("stages")
     @classmethod

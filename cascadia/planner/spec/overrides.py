@@ -49,7 +49,7 @@ class Overrides:
         if self.levels:
             document["objective"]["levels"] = [_told(level) for level in self.levels]
         if self.gears is not None:
-            document["gears"] = {"count": self.gears}
+            document["gears"] = {**(document.get("gears") or {}), "count": self.gears}
         if self.seed is not None:
             document["seed"] = self.seed
         for pool, gpus in self.gpus:

@@ -62,4 +62,16 @@ EQUIVALENT = (
         "self._streak = [1.0] * ( 4 * len(BETS))",
         "entries beyond those of the bets are never read",
     ),
+    Equivalent(
+        "cascadia/dispatch/prefix_affinity.py",
+        "if len(candidates) == 1:",
+        "if len(candidates) == 0:",
+        "the ring of one candidate has that one alone",
+    ),
+    Equivalent(
+        "sim/cascadia_sim/cascade/stage.py",
+        "if threads < 2:",
+        "if threads < 4:",
+        "replicas share nothing: on one thread they end as on several",
+    ),
 )

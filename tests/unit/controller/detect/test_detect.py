@@ -10,6 +10,8 @@ from cascadia.controller.detect.e_detector import BETS, Evidence
 from cascadia.controller.detect.windows import INPUT, OUTPUT, RATE, Samples, score_of, spread_of, windows
 from tests.unit.controller.traffic import joined, traffic
 
+pytestmark = pytest.mark.slow
+
 WINDOW_S = 60.0
 HOUR_S = 3600.0
 

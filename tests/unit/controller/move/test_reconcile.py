@@ -11,6 +11,8 @@ from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Stop
 from tests.unit.controller.fleets import moves
 from tests.unit.controller.moves import faults, some_order_keeps
 
+pytestmark = pytest.mark.slow
+
 SMALL, LARGE = Kind("small", "gpu", 1), Kind("large", "gpu", 1)
 SHAPED = Kind("large", "gpu", 2, "tp2")
 OLD, NEW = Routing(("small", "large"), (60.0,)), Routing(("small", "large"), (80.0,))

@@ -17,6 +17,8 @@ from cascadia.controller.move.state import Desired, Kind, Machine, Observed, Rep
 from cascadia.controller.move.steps import Drain, Start, Step, Stop, apply
 from tests.unit.controller.moves import faults
 
+pytestmark = pytest.mark.slow
+
 GPUS = 4
 ONE, TWO, FOUR = (Kind(stage, "a", n) for stage, n in (("small", 1), ("medium", 2), ("large", 4)))
 NAMES = ("a", "b", "c", "d")

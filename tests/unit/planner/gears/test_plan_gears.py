@@ -114,6 +114,18 @@ def test_gears_are_no_worse_on_their_trace_than_the_best_setting_alone(
             assert search.routings.lower[routing] <= predicted.quality.lower + 1e-9
 
 
+def test_in_time_at_each_level_is_less_late_and_no_better(geared: PlanResult) -> None:
+    """CascadeServe's rule, on the replicas of the plan."""
+    search, own_s = geared.search, geared.run.latency_ps / 1e12
+    goals = replace(Goals.of(search.problem, BOUND_S), rule="each-level")
+    found = find_ladder(search, geared.simulator, geared.chosen.deployment, own_s, goals)
+    assert found is not None
+    assert found.late <= goals.late
+    assert found.quality_lower <= geared.ladder.quality_lower
+    lower = search.routings.lower[list(found.routings)]
+    assert (np.diff(lower) < 0).all()
+
+
 def test_the_mixture_is_bounded_by_its_gears(geared: PlanResult) -> None:
     quality = geared.plan.predicted.quality
     told = [gear.predicted for gear in geared.plan.gears]

@@ -1,0 +1,369 @@
+"""One-pass models on real engines: `python -m tests.benchmarks.bench_onepass [WHICH...]`, all where none is named.
+
+- cascade: accuracy and compute of the cascade by margin beside its largest model alone, for thresholds that were chosen
+  on one half of the texts and measured on the other (CascadeServe, section 6).
+- batches: texts a second through the router's batches, beside the same engines' own dynamic batching, in the same run.
+- member: the router's CPU time for a member of a batch of up to 16, and for a request that it does not batch.
+- chaos: a worker killed in a batch, a poisoned input among 32, a storm of deadlines: each request answered once.
+- policies: accuracy and lateness of a policy's table, of fixed models and of gears, on two workers under Poisson and
+  bursty arrivals, beside the simulated.
+
+CPU time is counted where it can be, since others use the machine.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import yaml
+
+from cascadia.clients.hub.catalogue import model_named, models_folder
+from cascadia.clients.hub.fetch import fetch
+from cascadia.demo.children import Children
+from cascadia.demo.measuring.one_pass import asked
+from cascadia.demo.one_pass import OnePassFleet, start_one_pass
+from cascadia.demo.stages import cascadia_command
+from cascadia.onepass.family import CUTS, ENCODER, SHA256, make_family
+from cascadia.onepass.measuring import probabilities
+from cascadia.onepass.questions import SOURCE, Question, questions
+from cascadia.onepass.runner import Runner
+
+SPARE = 0.003
+"""Accuracy that a cascade must have to spare where it is chosen, so that on other texts it loses nothing."""
+NAMES = tuple(f"intent-{cut}-int8" for cut in CUTS)
+MARGINS = (0, 5, 10, 15, 20, 30, 40, 45, 50, 55, 60, 70, 80)
+
+
+def texts() -> list[Question]:
+    found = [one for one in questions(fetch(model_named(SOURCE))) if one.test]
+    random.Random(0).shuffle(found)
+    return found
+
+
+def family() -> dict[str, Path]:
+    root = models_folder() / f"one-pass-{SHA256[:8]}"
+    if not all((root / name / "model.json").is_file() for name in NAMES):
+        list(make_family(fetch(model_named(ENCODER)), root, ("classify",), ("int8",)))
+    return {name: root / name for name in NAMES}
+
+
+def _fp32(name: str) -> Path:
+    root = models_folder() / f"one-pass-{SHA256[:8]}"
+    if not (root / name / "model.json").is_file():
+        list(make_family(fetch(model_named(ENCODER)), root, ("classify",), ("fp32",)))
+    return root / name
+
+
+@contextmanager
+def serving(thresholds: Mapping[str, float], **more: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder, Children(Path(folder) / "logs") as children:
+        there = family()
+        fleet = start_one_pass(
+            children, [there[name] for name in thresholds], thresholds, Path(folder), **more
+        )
+        children.wait()
+        yield fleet
+
+
+def cascade() -> None:
+    every = texts()
+    chosen, kept = every[::2], every[1::2]
+    runners = {name: Runner.read(folder) for name, folder in family().items()}
+    seconds = {name: _cpu_s(runner, every) for name, runner in runners.items()}
+    print("CPU ms a text in batches of 16:", {name: round(1e3 * each, 2) for name, each in seconds.items()})
+    found = {}
+    for part, asked_of in (("chosen", chosen), ("kept", kept)):
+        for name, runner in runners.items():
+            found[part, name] = _certain(runner, asked_of)
+    reference = NAMES[-1].removesuffix("-int8")
+    whole = Runner.read(_fp32(reference))
+    seconds[reference] = _cpu_s(whole, every)
+    print(f"{reference}, fp32, on the other half: {100 * _certain(whole, kept)[1].mean():.2f} %, ", end="")
+    print(f"{1e3 * seconds[reference]:.2f} CPU ms a text")
+    largest = NAMES[-1]
+    alone = {part: found[part, largest][1].mean() for part in ("chosen", "kept")}
+    best: tuple[float, tuple[str, ...], tuple[float, ...]] | None = None
+    for size in (2, 3, 4):
+        for chain in itertools.combinations(NAMES, size):
+            if chain[-1] != largest:
+                continue
+            for margins in itertools.product(MARGINS, repeat=size - 1):
+                right, cost, _ = _played(found, "chosen", chain, margins, seconds)
+                if right >= alone["chosen"] + SPARE and (best is None or cost < best[0]):
+                    best = cost, chain, margins
+    assert best is not None
+    _, chain, margins = best
+    right, cost, by = _played(found, "kept", chain, margins, seconds)
+    print(f"chosen on one half: {' > '.join(chain)} with margins {margins}")
+    print(
+        f"on the other half: cascade {100 * right:.2f} %, {largest} alone {100 * alone['kept']:.2f} %, "
+        f"compute {cost / seconds[largest]:.3f} of it, {cost / seconds[reference]:.3f} of fp32; answers by stage {by}"
+    )
+    thresholds = dict(zip(chain, (*margins, 0.0), strict=True))
+    fills = [{"up_to_rps": 1e6, "lengths": dict.fromkeys(chain, 16)}]
+    group = {"slo_ms": 500, "max_batch": 32, "min_queue": fills, "max_wait_ms": 100}
+    with serving(thresholds, group=group) as fleet:
+        for _ in range(2):
+            runs = [
+                asyncio.run(asked(fleet.router.url, model, kept, lambda: fleet.engines_cpu_s, at_once=64))
+                for model in ("cascadia", largest)
+            ]
+        for run in runs:
+            print(f"real engines, {run.model}: {run.accuracy:.2f} %, {run.cpu_ms:.2f} CPU ms a text")
+        print(f"compute on real engines: {runs[0].cpu_ms / runs[1].cpu_ms:.3f} of the largest alone")
+
+
+def _cpu_s(runner: Runner, every: list[Question]) -> float:
+    ids = runner.ids([one.text for one in every[:320]], truncate=True)
+    runner.forward(ids[:16])
+    began_s = time.process_time()
+    for at in range(0, 320, 16):
+        runner.forward(ids[at : at + 16])
+    return (time.process_time() - began_s) / 320
+
+
+def _certain(runner: Runner, some: list[Question]) -> tuple[np.ndarray, np.ndarray]:
+    """Margins 0-100, and whether each is right."""
+    found = probabilities(runner, some)
+    ordered = np.sort(found, axis=1)
+    right = [runner.model.labels[at] == one.label for at, one in zip(found.argmax(axis=1), some, strict=True)]
+    return 100 * (ordered[:, -1] - ordered[:, -2]), np.array(right)
+
+
+def _played(
+    found: Any, part: str, chain: Any, margins: Any, seconds: Any
+) -> tuple[float, float, dict[str, float]]:
+    pending = np.ones(len(found[part, chain[0]][0]), bool)
+    right, cost, by = 0, 0.0, {}
+    for at, name in enumerate(chain):
+        margin, correct = found[part, name]
+        cost += seconds[name] * pending.mean()
+        accepted = pending & (margin >= margins[at]) if at < len(margins) else pending
+        right += int(correct[accepted].sum())
+        by[name] = round(float(accepted.mean()), 3)
+        pending = pending & ~accepted
+    return right / len(pending), cost, by
+
+
+def batches() -> None:
+    """The same engines, the same texts, in turns."""
+    some = texts()[:1200]
+    name = NAMES[0]
+    with serving({name: 0.0}, group={"slo_ms": 1000, "max_batch": 32}) as fleet:
+        urls = {"router's batches": fleet.router.url, "engines' own": None}
+        figures: dict[str, list[tuple[float, float]]] = {way: [] for way in urls}
+        for _ in range(3):
+            for way, url in urls.items():
+                figures[way].append(asyncio.run(_flood(fleet, name, some, url)))
+        for way, found in figures.items():
+            rates, costs = zip(*found, strict=True)
+            print(f"{way}: {np.median(rates):,.0f} texts/s, {np.median(costs):.3f} engines' CPU ms a text")
+        ratio = np.median([a[0] / b[0] for a, b in zip(*figures.values(), strict=True)])
+        print(f"throughput of the router's batches, of the engines' own: {ratio:.2f}")
+
+
+def member() -> None:
+    some, name = texts()[:1500], NAMES[0]
+    ways = {"in batches of at most 16": {"slo_ms": 1000, "max_batch": 16}, "not batched": None}
+    costs = {}
+    for way, group in ways.items():
+        with serving({name: 0.0}, group=group) as fleet:
+            asyncio.run(_flood(fleet, name, some[:300], fleet.router.url))
+            found = []
+            for _ in range(3):
+                before_s = fleet.router.cpu_s
+                asyncio.run(_flood(fleet, name, some, fleet.router.url))
+                found.append(1e6 * (fleet.router.cpu_s - before_s) / len(some))
+            costs[way] = float(np.median(found))
+            metrics = httpx.get(f"{fleet.router.url}/metrics", trust_env=False).text
+            sizes = [line for line in metrics.splitlines() if "batch_size_" in line and "bucket" not in line]
+            print(f"{way}: {costs[way]:.0f} µs of the router's CPU a request; {sizes}")
+    batched, single = costs.values()
+    print(f"a member costs {batched - single:+.0f} µs beyond a request that is not batched")
+
+
+async def _flood(
+    fleet: OnePassFleet, model: str, some: list[Question], url: str | None
+) -> tuple[float, float]:
+    """Texts a second with 128 requests under way, and CPU ms of the engines for each; `url` None: to the engines
+    themselves in turn."""
+    waiting = list(some)
+    before_s, began_s = fleet.engines_cpu_s, time.perf_counter()
+
+    async def one(number: int) -> None:
+        at = urlsplit(url or fleet.engines[number % len(fleet.engines)].url)
+        reader, writer = await asyncio.open_connection(at.hostname, at.port)
+        while waiting:
+            await _asked(reader, writer, model, waiting.pop().text)
+        writer.close()
+
+    await asyncio.gather(*(one(number) for number in range(128)))
+    spent_s = fleet.engines_cpu_s - before_s
+    return len(some) / (time.perf_counter() - began_s), 1e3 * spent_s / len(some)
+
+
+async def _asked(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, model: str, text: str, **more: Any
+) -> tuple[int, dict[str, str], bytes]:
+    """One exchange, by hand: a client's CPU time would be most of what is measured on two cores."""
+    body = json.dumps({"model": model, "input": text} | more).encode()
+    writer.write(b"POST /v1/classify HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:-2])}
+    content = await reader.readexactly(int(headers["content-length"]))
+    return int(head[0].split()[1]), headers, content
+
+
+def chaos() -> None:
+    some = texts()
+    with serving(dict.fromkeys(NAMES[:2], 0.0), group={"slo_ms": 2000, "max_batch": 32}) as fleet:
+        print("poisoned:", asyncio.run(_poisoned(fleet, some[:31])))
+        print("deadlines:", asyncio.run(_storm(fleet, some[:300])))
+        print("killed:", asyncio.run(_killed(fleet, some[:400])))
+
+
+async def _sent(client: httpx.AsyncClient, inputs: list[str], **more: Any) -> list[httpx.Response]:
+    body = {"model": NAMES[1]} | more
+    return await asyncio.gather(*(client.post("/v1/classify", json=body | {"input": one}) for one in inputs))
+
+
+def _told(replies: list[httpx.Response]) -> str:
+    counts = Counter(reply.status_code for reply in replies)
+    ids = [reply.json()["id"] for reply in replies if reply.status_code == 200]
+    return (
+        f"{len(replies)} requests, by status {dict(counts)}, answers with an id of their own: {len(set(ids))}"
+    )
+
+
+async def _poisoned(fleet: OnePassFleet, some: list[Question]) -> str:
+    """One input that is longer than the model reads, among 31 that are not."""
+    async with httpx.AsyncClient(base_url=fleet.router.url, timeout=60, trust_env=False) as client:
+        inputs = [one.text for one in some]
+        inputs.insert(13, "word " * 900)
+        replies = await _sent(client, inputs)
+    return _told(replies) + f"; the poisoned one: {replies[13].status_code}"
+
+
+async def _storm(fleet: OnePassFleet, some: list[Question]) -> str:
+    async with httpx.AsyncClient(base_url=fleet.router.url, timeout=60, trust_env=False) as client:
+        early = asyncio.create_task(_sent(client, [one.text for one in some], deadline_ms=5))
+        late = await _sent(client, [one.text for one in some[:50]])
+        return f"{_told(await early)}; without deadline beside them: {_told(late)}"
+
+
+async def _killed(fleet: OnePassFleet, some: list[Question]) -> str:
+    async with httpx.AsyncClient(base_url=fleet.router.url, timeout=60, trust_env=False) as client:
+        sent = asyncio.create_task(_sent(client, [one.text for one in some]))
+        await asyncio.sleep(0.25)
+        pid = fleet.engines[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        return _told(await sent)
+
+
+SLO_S, RATE_RPS, PLAYED_S = 0.15, 250.0, 8.0
+
+
+def policies() -> None:
+    """Deadlines of 150 ms, two workers with four models each. The latency table is measured first, beside whatever else
+    this machine does: what it says and what the run meets may differ by that."""
+    there, some = family(), texts()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = cascadia_command("engine", "measure", *map(str, there.values()), "--passes", "12", "--json")
+        command += ["--out", str(folder / "latency.csv")]
+        document = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        accuracy = {model["name"]: model["accuracy"] for model in document["models"]}
+        for law, shape in (("Poisson", 1.0), ("bursty (gamma gaps, shape 0.25)", 0.25)):
+            table = _policy(folder, accuracy, shape)
+            policy = json.loads(table.read_text())
+            expected = policy["levels"][-1]["expected"]
+            print(
+                f"{law}, {RATE_RPS:g} a second; kind {policy['kind']}, queue {policy['queue']}; expected: {expected}"
+            )
+            gaps = np.random.default_rng(3).gamma(shape, 1 / (RATE_RPS * shape), int(RATE_RPS * PLAYED_S))
+            group = {"policies": str(table), "slo_ms": 1e3 * SLO_S, "max_batch": 32}
+            thresholds = dict(zip(NAMES, (50.0, 60.0, 10.0, 0.0), strict=True))
+            with serving(thresholds, group=group) as fleet:
+                for model in ("intent", *NAMES, "cascadia"):
+                    print(f"  {model}: {asyncio.run(_played_open(fleet, model, some, np.cumsum(gaps)))}")
+
+
+def _policy(folder: Path, accuracy: Mapping[str, float], shape: float) -> Path:
+    spec = {
+        "stages": [{"name": name, "accuracy": accuracy[name], "group": "intent"} for name in NAMES],
+        "latency": "latency.csv",
+        "workers": [{"most": 2}],
+        "workload": {"rate_rps": RATE_RPS, "gap_shape": shape, "requests": 20_000},
+        "objective": {"maximize": "quality", "latency_max_s": SLO_S, "late_max": "5%"},
+    }
+    (folder / "spec.yaml").write_text(yaml.safe_dump(spec))
+    out = folder / f"policies-{shape:g}"
+    done = subprocess.run(
+        cascadia_command("policy", str(folder / "spec.yaml"), "--out", str(out), "--force"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(done.stdout.strip() or done.stderr.strip())
+    done.check_returncode()
+    return out / "policies.json"
+
+
+async def _played_open(fleet: OnePassFleet, model: str, some: list[Question], at_s: np.ndarray) -> str:
+    """Requests at `at_s`, whether or not others are answered."""
+    url = urlsplit(fleet.router.url)
+    idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    found: list[tuple[float, bool, str]] = []
+
+    async def one(text: Question) -> None:
+        began_s = time.perf_counter()
+        reader, writer = idle.pop() if idle else await asyncio.open_connection(url.hostname, url.port)
+        status, headers, content = await _asked(reader, writer, model, text.text)
+        idle.append((reader, writer))
+        right = status == 200 and json.loads(content)["data"][0]["label"] == text.label
+        found.append((time.perf_counter() - began_s, right, headers.get("x-cascadia-stage", str(status))))
+
+    began_s, tasks = time.perf_counter(), []
+    for at, due_s in enumerate(at_s):
+        await asyncio.sleep(max(0.0, began_s + due_s - time.perf_counter()))
+        tasks.append(asyncio.create_task(one(some[at % len(some)])))
+    await asyncio.gather(*tasks)
+    for _, writer in idle:
+        writer.close()
+    late = [seconds > SLO_S for seconds, _, _ in found]
+    in_time = [right for seconds, right, _ in found if seconds <= SLO_S]
+    by = {name: round(count / len(found), 2) for name, count in Counter(stage for *_, stage in found).items()}
+    right = 100 * float(np.mean(in_time)) if in_time else 0.0
+    p50_s, p95_s = np.quantile([seconds for seconds, *_ in found], [0.5, 0.95])
+    return (
+        f"right in time {right:.1f} %, late {100 * np.mean(late):.1f} %, "
+        f"p50 {1e3 * p50_s:.0f} ms, p95 {1e3 * p95_s:.0f} ms, by {by}"
+    )
+
+
+def main(which: list[str]) -> None:
+    for name in which or ["cascade", "batches", "member", "chaos", "policies"]:
+        print(f"== {name}")
+        {"cascade": cascade, "batches": batches, "chaos": chaos, "member": member, "policies": policies}[
+            name
+        ]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
