@@ -76,7 +76,7 @@ def serving(thresholds: Mapping[str, float], **more: Any) -> Any:
         fleet = start_one_pass(
             children, [there[name] for name in thresholds], thresholds, Path(folder), **more
         )
-        children.wait()
+        children.wait(limit_s=120.0)
         yield fleet
 
 
@@ -287,7 +287,7 @@ def policies() -> None:
         folder = Path(name)
         command = cascadia_command("engine", "measure", *map(str, there.values()), "--passes", "12", "--json")
         command += ["--out", str(folder / "latency.csv")]
-        document = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        document = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=300).stdout)
         accuracy = {model["name"]: model["accuracy"] for model in document["models"]}
         for law, shape in (("Poisson", 1.0), ("bursty (gamma gaps, shape 0.25)", 0.25)):
             table = _policy(folder, accuracy, shape)
@@ -319,6 +319,7 @@ def _policy(folder: Path, accuracy: Mapping[str, float], shape: float) -> Path:
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
     print(done.stdout.strip() or done.stderr.strip())
     done.check_returncode()
