@@ -36,7 +36,7 @@ from cascadia.controller.speed.watch import Lengths, SpeedWatch
 STEADY = 0.15
 """Ten-minute rates that are no farther from their mean are one rate."""
 GEARS_S, DAY_S = 3600.0, 86_400.0
-"""So often it is looked whether second looks are enough, and so often told what they say of gears."""
+"""So often it is looked whether shadow evaluations are enough, and so often told what they say of gears."""
 OTHER = 1.5
 """So many times the rate that a plan was made for, or that part of it, is another."""
 

@@ -32,6 +32,7 @@ def by_certificate(
     active: tuple[int, ...],
     path: Path,
     promise: Promise,
+    *,
     shadow: float,
     seed: int,
 ) -> Streamed:

@@ -74,13 +74,13 @@ class Live:
     def state(self) -> State:
         controller = self._controller
         return State(
-            tuple(self._taken),
-            self._shadowed,
-            self._disagreed,
-            controller.certified,
-            controller.path.settings,
-            controller.inputs,
-            controller.withdrawn,
+            taken=tuple(self._taken),
+            shadowed=self._shadowed,
+            disagreed=self._disagreed,
+            certified=controller.certified,
+            settings=controller.path.settings,
+            fed_back=controller.inputs,
+            withdrawn=controller.withdrawn,
         )
 
     def close(self) -> None:

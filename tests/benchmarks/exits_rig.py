@@ -72,7 +72,9 @@ class Rig:
 
 def descriptions(seed: int = 0) -> Texts:
     """Raises FileNotFoundError where this system has no package lists."""
-    listed = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["apt-cache", "dumpavail"], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     known: dict[str, str] = {}
     for block in listed.split("\n\n"):
         text = re.search(r"^Description(?:-en)?: (.+)$", block, re.M)

@@ -62,7 +62,7 @@ def simulate(
     with output.progress("running the model"):
         seen = seen_by(ramps, reader, texts)
     timing = about.timings[0]
-    ours = by_certificate(seen, timing, about.active, about.path, promise, shadow, seed)
+    ours = by_certificate(seen, timing, about.active, about.path, promise, shadow=shadow, seed=seed)
     theirs = by_apparate(seen, timing, Budget(about.timings, ramp_budget), risk)
     table = Table(title=f"{len(seen)} texts; risk at most {risk:.2%} with probability {confidence:g}")
     for column in ("way", "time saved", "work saved", "differs", "certified after", "withdrawn"):

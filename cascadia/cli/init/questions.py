@@ -99,7 +99,16 @@ def named_api(text: str) -> Api:
         raise BadInput(
             "--external", f"{text!r} is not NAME=MODEL,IN,OUT,TTFT,TPOT[,RPM]", f"write e.g. {example}"
         )
-    return Api(name, model, usd_in, usd_out, ttft_s, tpot_s, whole_number(f"{limit[0]:g}") if limit else None)
+    per_minute = whole_number(f"{limit[0]:g}") if limit else None
+    return Api(
+        name,
+        model,
+        usd_in=usd_in,
+        usd_out=usd_out,
+        ttft_s=ttft_s,
+        tpot_s=tpot_s,
+        per_minute=per_minute,
+    )
 
 
 def not_negative(text: str) -> float:
@@ -137,11 +146,11 @@ def _asked_stage(asker: Asker, name: str, usual: str) -> Model | Api:
     return Api(
         name,
         asker.ask("  the API's name of its model", "any-name", str),
-        asker.ask("  USD per million input tokens", "2.5", not_negative),
-        asker.ask("  USD per million output tokens", "10", not_negative),
-        asker.ask("  its median time to the first token, seconds", "0.6", not_negative),
-        asker.ask("  its median time per output token, seconds", "0.012", not_negative),
-        int(limit) or None,
+        usd_in=asker.ask("  USD per million input tokens", "2.5", not_negative),
+        usd_out=asker.ask("  USD per million output tokens", "10", not_negative),
+        ttft_s=asker.ask("  its median time to the first token, seconds", "0.6", not_negative),
+        tpot_s=asker.ask("  its median time per output token, seconds", "0.012", not_negative),
+        per_minute=int(limit) or None,
     )
 
 

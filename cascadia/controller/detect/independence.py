@@ -1,6 +1,6 @@
 """Test of what a plan's bound on quality takes for granted: that questions are as hard under load as without.
 
-A gear is a rank of the load. Second looks score all stages' answers to a question, whatever gear answered it, so their
+A gear is a rank of the load. Shadow evaluations score all stages' answers to a question, whatever gear answered: their
 mean says how hard it is. Both change slowly: of neighbours in time one says little beside the other. So what is held
 against the covariance of gear and rank of score are those of the same series with one turned against the other, by
 every lag: each keeps its own course, and what they have in common is gone. The p-value is the share of lags at which
@@ -14,7 +14,7 @@ import numpy as np
 from cascadia.domain.workload import Floats, Ints
 
 FEWEST = 100
-"""Second looks; with fewer nothing is said."""
+"""Shadow evaluations; with fewer nothing is said."""
 FEWEST_ELSEWHERE = 10
 """Of these, outside of the gear that most are in."""
 SURE = 0.01
@@ -32,7 +32,7 @@ class Independence:
     points: float
 
     def __str__(self) -> str:
-        found = f"p = {self.p:.2g}, {self.looks} second looks in {self.gears} gears"
+        found = f"p = {self.p:.2g}, {self.looks} shadow evaluations in {self.gears} gears"
         if self.p >= SURE:
             return f"load and difficulty look independent: {found}"
         harder = "harder" if self.points > 0 else "easier"
@@ -43,7 +43,7 @@ class Independence:
 
 
 def independence(gear: Ints, score: Floats) -> Independence | None:
-    """`gear` and mean `score` of second looks (n), in order of time; None where they are too few to tell."""
+    """`gear` and mean `score` of shadow evaluations (n), in order of time; None where they are too few to tell."""
     numbers, counts = np.unique(gear, return_counts=True)
     if len(gear) < FEWEST or len(gear) - int(counts.max()) < FEWEST_ELSEWHERE:
         return None

@@ -161,8 +161,8 @@ class _Programme:
             tuple(gpus[s.pool] // s.gpus for s in shapes),
             tuple(float(s.gpus) for s in shapes),
             tuple(packing),
-            rent_of(cluster, shapes),
-            time_limit_s,
+            rent=rent_of(cluster, shapes),
+            time_limit_s=time_limit_s,
         )
 
     def solve(self, bound_s: float, judge_s: float) -> _Counts:

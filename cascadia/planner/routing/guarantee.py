@@ -86,26 +86,27 @@ def mixture_bounds(table: QualityTable, chord: Ints, share: Floats, confidence: 
     routing's is, by walks along chords. These spend the part of what may be missed that `lower_bounds` leaves
     (Bonferroni, weighted: Holm 1979), so that there being mixtures costs no routing anything.
     """
-    return _on_chords(Lattice.of(table).chorded(), SPENT_ON_MIXTURES, table, chord, share, confidence, seed)
+    lattice = Lattice.of(table).chorded()
+    return _on_chords(table, lattice, _drawn(len(table), confidence, seed), SPENT_ON_MIXTURES, chord, share)
 
 
 def coin_bounds(table: QualityTable, chord: Ints, share: Floats, confidence: float, seed: int) -> Floats:
     """Lower bounds of mixtures of two models alone (k), on a `chord` of `Lattice.with_coins`: nodes of the walk that
     bounds routings, whose bounds they leave nearly as they are, since there is but one chord for two models.
     """
-    return _on_chords(Lattice.of(table).with_coins(), SPENT, table, chord, share, confidence, seed)
+    lattice = Lattice.of(table).with_coins()
+    return _on_chords(table, lattice, _drawn(len(table), confidence, seed), SPENT, chord, share)
 
 
 def _on_chords(
-    lattice: Lattice,
-    spent: float,
     table: QualityTable,
+    lattice: Lattice,
+    drawn: tuple[Singles, Ints, int],
+    spent: float,
     chord: Ints,
     share: Floats,
-    confidence: float,
-    seed: int,
 ) -> Floats:
-    weights, order, tail = _drawn(len(table), confidence, seed)
+    weights, order, tail = drawn
     grid = _means(table, lattice.nodes, order, weights)
     near, far = grid[lattice.chords[chord, 0]], grid[lattice.chords[chord, 1]]
     part = share.astype(np.float32)[:, None]

@@ -18,7 +18,7 @@ TURN_S = 0.0005
 
 
 class Watched(Cascaded, Shown, Protocol):
-    """A router, as second looks and the page see it."""
+    """A router, as shadow evaluations and the page see it."""
 
 
 class Observers:

@@ -40,7 +40,7 @@ def test_harder_questions_under_load_are_found() -> None:
 
 def test_it_says_what_it_found() -> None:
     assert str(Independence(212, 3, 0.43, 0.5)) == (
-        "load and difficulty look independent: p = 0.43, 212 second looks in 3 gears"
+        "load and difficulty look independent: p = 0.43, 212 shadow evaluations in 3 gears"
     )
     assert "questions are harder in light gears, by 4.1 points of score: p = 0.002" in str(
         Independence(300, 2, 0.002, 4.1)
