@@ -203,6 +203,7 @@ def quality_row(number: int) -> dict[str, Any]:
         "output_tokens": 5,
         "at_s": float(-number),
         "seconds": 0.1,
+        "gear": None,
     }
 
 
@@ -278,7 +279,14 @@ def test_a_folder_becomes_the_inputs_of_a_plan(tmp_path: Path) -> None:
                     before = looks.value
                     await router.chat()
                     await until(lambda looks=looks, before=before: looks.value > before)
-                old = {"prompt_id": "old", "stage": "gone", "score": 1.0, "at_s": 0.0, "seconds": 0.1}
+                old = {
+                    "prompt_id": "old",
+                    "stage": "gone",
+                    "score": 1.0,
+                    "at_s": 0.0,
+                    "seconds": 0.1,
+                    "gear": None,
+                }
                 assert one.router.observers.samples is not None
                 one.router.observers.samples.quality([old | {"input_tokens": 1, "output_tokens": 1}])
 
