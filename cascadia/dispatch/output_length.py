@@ -43,7 +43,7 @@ class OutputLength:
 
     >>> length = OutputLength()
     >>> for _ in range(64): length.seen(100, 20); length.seen(1000, 400)
-    >>> length.expected(120).mean, length.expected(900).mean, length.expected(900, most=50).mean
+    >>> length.expected(90).mean, length.expected(900).mean, length.expected(900, most=50).mean
     (20.0, 400.0, 50)
     """
 

@@ -381,6 +381,8 @@ class Plan:
         does.
         """
         deployed = [stage.deployed for stage in self.stages]
+        if not any(deployed):
+            return False
         last = len(deployed) - 1 - deployed[::-1].index(True)
         return any(
             level > 0 and here and not (skips and skips[at] >= ASKS_NONE)

@@ -12,6 +12,7 @@ from cascadia.domain.plan import FORMAT_VERSION, Plan
 from cascadia.files.field_errors import bad_input, shown
 from cascadia.files.plan_file_checks import check_plan
 from cascadia.files.text import read_text, write_whole
+from cascadia_sim.hardware.own import BadGpu
 
 MAX_BYTES = 100_000_000
 _NOT_A_PLAN = "name a plan.json that `cascadia plan` wrote"
@@ -63,6 +64,8 @@ def parse_plan(text: str, where: str) -> Plan:
         plan = _PlanFile.model_validate_json(f'{{"plan": {text}}}').plan
     except ValidationError as error:
         raise bad_input(error, _PlanFile, where, within=1) from None
+    except BadGpu as error:
+        raise BadInput(f"{where}: own_gpu.{error.where}", error.what, error.instead) from None
     check_plan(plan, where)
     return plan
 
